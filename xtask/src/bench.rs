@@ -28,11 +28,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub mod group;
+pub mod control_group;
 
 mod data;
 
-mod yard;
+mod workspace;
 
 mod peers;
 
@@ -54,7 +54,7 @@ mod streaming;
 
 use record::Log;
 use suite::{SUITES, Suite};
-use yard::Yard;
+use workspace::Workspace;
 
 /// Options of the benchmark.
 #[derive(clap::Args)]
@@ -98,7 +98,7 @@ pub struct Args {
 pub struct Bench<'a> {
     args: &'a Args,
     suite: &'a Suite,
-    yard: Yard,
+    workspace: Workspace,
     log: Log,
 }
 
@@ -151,7 +151,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut bench = Bench {
         args,
         suite,
-        yard: Yard::new(thalweg, Scratch::at(scratch))?,
+        workspace: Workspace::new(thalweg, Scratch::at(scratch))?,
         log: Log::begin(name, &about)?,
     };
     (suite.run)(&mut bench)?;

@@ -11,16 +11,16 @@ use crate::bench::record;
 use crate::bench::rows::{self, Rows};
 use crate::tools;
 use anyhow::{Result, ensure};
+use rig::{Deed, Rig};
 use scenarios::{Scenario, Throttle};
 use serde_json::{Value, json};
-use stand::{Deed, Stand};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 mod scenarios;
 
-mod stand;
+mod rig;
 
 /// Options.
 #[derive(clap::Args)]
@@ -101,8 +101,8 @@ pub fn run(args: &Args) -> Result<()> {
     let testbed = args.testbed.as_ref().unwrap_or(&thalweg);
     // How busy the machine was before.
     let about = record::about(NAME, &repeat(args))?;
-    let Some(stand) = Stand::new(&thalweg, testbed)? else { return Ok(()) };
-    let has_testbed = stand.has_testbed();
+    let Some(rig) = Rig::new(&thalweg, testbed)? else { return Ok(()) };
+    let has_testbed = rig.has_testbed();
     let mut rows = Vec::new();
     for _ in 0..args.rounds {
         for scenario in scenarios::all().iter().filter(|scenario| scenario.name.contains(&args.only)) {
@@ -114,11 +114,11 @@ pub fn run(args: &Args) -> Result<()> {
             let both = [scenario.narrow.clone(), scenario.beside.clone()].concat();
             if args.probe {
                 let Some(stage) = stage_of(scenario) else { continue };
-                rows.push(json!({"named": probe(&stand, scenario, &both, stage)?}));
+                rows.push(json!({"named": probe(&rig, scenario, &both, stage)?}));
                 continue;
             }
-            let narrow = stand.run(scenario, &both, Deed::Copy)?;
-            let wide = stand.run(scenario, &scenario.beside, Deed::Copy)?;
+            let narrow = rig.run(scenario, &both, Deed::Copy)?;
+            let wide = rig.run(scenario, &scenario.beside, Deed::Copy)?;
             let mut row = judged(scenario, &narrow.why, (narrow.seconds, wide.seconds));
             tell(&row);
             row["evidence"] = narrow.why["evidence"].clone();
@@ -251,8 +251,8 @@ fn stage_of(scenario: &Scenario) -> Option<&'static str> {
     })
 }
 
-fn probe(stand: &Stand, scenario: &Scenario, throttles: &[Throttle], stage: &str) -> Result<bool> {
-    let answer = stand.run(scenario, throttles, Deed::Probe)?;
+fn probe(rig: &Rig, scenario: &Scenario, throttles: &[Throttle], stage: &str) -> Result<bool> {
+    let answer = rig.run(scenario, throttles, Deed::Probe)?;
     let found = answer.why["narrowest"].as_str().unwrap_or("-");
     let is_named = found == stage;
     println!(

@@ -6,13 +6,16 @@
 //! 4. docs/papers.md: every row names a test that exists, or a command that is understood, or says that it is not here.
 //! 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
 //! 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
+//! 7. bench/results: the commit that a result was measured with is in the history.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
-use std::fs;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Which crates of ours a crate may use.
 const CRATES: &[(&str, &[&str])] = &[
@@ -106,9 +109,11 @@ pub fn run() -> Result<()> {
     papers(&mut breaches)?;
     pages(&mut breaches)?;
     citations(&mut breaches)?;
+    results(&mut breaches)?;
     if breaches.is_empty() {
         println!(
-            "    layers, deciding apart from doing, promises with tests, commands that are understood, citations: in order"
+            "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results: \
+             in order"
         );
         return Ok(());
     }
@@ -319,9 +324,7 @@ fn citations(breaches: &mut Vec<String>) -> Result<()> {
     if !root.join(".git").exists() {
         return Ok(());
     }
-    // A checkout may be another user's than ours.
-    let listing = ["-c", "safe.directory=*", "ls-files", "-z"];
-    let tracked = tools::says(Command::new("git").args(listing).current_dir(&root))?;
+    let tracked = tools::says(&mut git(&["ls-files", "-z"]))?;
     for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
@@ -368,6 +371,52 @@ fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
         }
     }
     broken
+}
+
+/// Asks git about this checkout, which may be another user's than ours.
+fn git(words: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.args(["-c", "safe.directory=*"]).args(words).current_dir(tools::root());
+    git
+}
+
+/// Who doubts a result builds the commit that it names: it has to be in the history of what is checked out. Older results name
+/// none.
+fn results(breaches: &mut Vec<String>) -> Result<()> {
+    let has_git = tools::root().join(".git").exists();
+    if !has_git || tools::says(&mut git(&["rev-parse", "--is-shallow-repository"]))? != "false" {
+        println!("    commits of bench/results: not checked, the history is not here");
+        return Ok(());
+    }
+    let directory = tools::root().join("bench/results");
+    for path in tools::files_below(&directory)? {
+        let mut first = String::new();
+        let file = File::open(&path).with_context(|| path.display().to_string())?;
+        BufReader::new(file).read_line(&mut first).with_context(|| path.display().to_string())?;
+        if let Some(commit) = commit_of(&first).filter(|commit| !is_in_history(commit)) {
+            let name = path.file_name().unwrap_or_default().display();
+            breaches.push(format!(
+                "bench/results/{name} was measured with {commit}, which is not in the history"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The commit that the first line of a result names, whether or not sources had been changed since.
+fn commit_of(first: &str) -> Option<String> {
+    let first: Value = serde_json::from_str(first).ok()?;
+    let commit = first.get("about")?.get("commit")?.as_str()?;
+    Some(commit.strip_suffix("-dirty").unwrap_or(commit).to_owned()).filter(|commit| commit != "unknown")
+}
+
+fn is_in_history(commit: &str) -> bool {
+    // As `git describe` writes it. Else it could be an option, or a range.
+    let is_name = commit.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && commit.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-_".contains(letter));
+    let name = format!("{commit}^{{commit}}");
+    let mut asked = git(&["merge-base", "--is-ancestor", &name, "HEAD"]);
+    is_name && asked.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// What stands between backquotes.
@@ -420,6 +469,23 @@ mod tests {
         let mut breaches = Vec::new();
         citations(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_result_names_its_commit_and_one_that_is_not_in_the_history_is_a_breach() {
+        let of = |commit: &str| {
+            commit_of(&format!("{{\"about\":{{\"commit\":\"{commit}\",\"suite\":\"limit\"}}}}\n"))
+        };
+        assert_eq!(of("443a681").as_deref(), Some("443a681"));
+        assert_eq!(of("v0.1-5-g443a681-dirty").as_deref(), Some("v0.1-5-g443a681"));
+        assert_eq!((of("unknown"), commit_of("{\"about\":{}}"), commit_of("no JSON")), (None, None, None));
+        for none in ["", "--all", "HEAD..HEAD", "0000000000000000000000000000000000000000"] {
+            assert!(!is_in_history(none), "{none}");
+        }
+        if tools::root().join(".git").exists() {
+            let head = tools::says(&mut git(&["rev-parse", "--short", "HEAD"])).unwrap();
+            assert!(is_in_history(&head), "{head}");
+        }
     }
 
     #[test]

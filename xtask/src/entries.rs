@@ -12,7 +12,7 @@
 //!
 //! With `--out` all of that as JSON lines, of which a section of docs/performance.md is made.
 
-use crate::bench::group::Group;
+use crate::bench::control_group::Group;
 use crate::bench::page::{Goal, number};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};

@@ -18,6 +18,7 @@ use std::time::Duration;
 use thalweg_cli::receipt_file;
 use thalweg_mover::link::ssh::{DialBack, Order, Ready, TOKEN_BYTES};
 use thalweg_mover::link::{Identity, Ticket};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::stage::compress::Packer;
 use thalweg_wire::digest::{self, Pieces};
 use thalweg_wire::message::{Check, Totals, VerifyLevel};
@@ -338,8 +339,4 @@ fn receipt_of(identity: &Identity) -> String {
     let footer = receipt_file::footer(&signed(Side::Sender), &signed(Side::Receiver));
     let (pieces, line) = (receipt_file::pieces(&path, &pieces), receipt_file::line(&line));
     format!("{header}\n{pieces}\n{line}\n{footer}\n")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

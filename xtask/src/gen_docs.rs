@@ -5,7 +5,7 @@
 //! in README.md, docs/faults.md, docs/guide/testbed.md and docs/guide/bench.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
 //! change is an error.
 
-use crate::{accuracy, bench, figures, found, kills, tools};
+use crate::{accuracy, bench, figures, findings, kills, tools};
 use anyhow::{Context, bail};
 use clap::Command;
 use clap_complete::Shell;
@@ -102,7 +102,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.extend(figures::files()?);
     files.insert(accuracy::PAGE.into(), accuracy::page()?.into_bytes());
-    files.insert(found::PAGE.into(), found::page()?.into_bytes());
+    files.insert(findings::PAGE.into(), findings::page()?.into_bytes());
     files.insert(kills::PAGE.into(), kills::page()?.into_bytes());
     files.insert("docs/performance.md".into(), bench::page::page()?.into_bytes());
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());

@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use thalweg_lab::wrap::wrap;
 
 /// Options of the count.
 #[derive(clap::Args, Default)]
@@ -174,11 +175,7 @@ fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Costs>; 2]>
         valgrind.args(["--quiet", "--tool=callgrind"]);
         valgrind.arg(format!("--callgrind-out-file={}", outs[side].display()));
         valgrind.args(PATH[side].iter().map(|function| format!("--toggle-collect={function}")));
-        valgrind.arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            valgrind.env(name, value.unwrap_or_default());
-        }
-        valgrind
+        wrap(valgrind, &command)
     };
     let exports = [format!("data={}:ro", file.display())];
     let daemon = Daemon::start(thalweg, &scratch, &exports, |command| under(0, command))?;

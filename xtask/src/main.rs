@@ -40,7 +40,7 @@ mod figures;
 
 mod accuracy;
 
-mod found;
+mod findings;
 
 mod gen_docs;
 

@@ -7,16 +7,17 @@
 use crate::command::{self, Analysis, RunPlace};
 use crate::item::{ItemKind, key_of};
 use crate::journal::Journal;
-use crate::look::{Eye, View};
 use crate::machine::{Action, Arrived, Input, Machine, Outcome, Record, Rules, Trouble};
+use crate::scan::{Scanner, View};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::fars::{self, Fars, How, Whom};
 use thalweg_client::job::Asked;
@@ -25,6 +26,7 @@ use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Stop, Watch as CopyWatch, Wishes};
 use thalweg_sys::{Dir, Watch as Changes};
@@ -54,7 +56,7 @@ pub struct Watch {
     /// Where its items go, under their names.
     pub destination: Named,
     /// Which items.
-    pub eye: Arc<Eye>,
+    pub scanner: Arc<Scanner>,
     /// What is decided by.
     pub rules: Rules,
     /// What is run for each that arrived.
@@ -194,7 +196,7 @@ impl Watch {
             };
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
-        hasher.update(&[u8::from(self.eye.kind == ItemKind::Directory)]);
+        hasher.update(&[u8::from(self.scanner.kind == ItemKind::Directory)]);
         let name = Digest(*hasher.finalize().as_bytes()).to_string();
         // As seen from anywhere: it is told to commands.
         let state = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
@@ -297,7 +299,7 @@ impl Looks {
 #[derive(Clone)]
 struct Looker {
     source: Named,
-    eye: Arc<Eye>,
+    scanner: Arc<Scanner>,
     fars: Arc<Mutex<Fars>>,
     tell: Tell,
     is_over: Arc<AtomicBool>,
@@ -308,7 +310,14 @@ impl Looker {
     fn begin(&self, began: Duration, reach: Option<Reach>, tells: Sender<Heard>) -> Result<()> {
         let looker = self.clone();
         let look = move || {
-            let looked = looker.look(began, reach);
+            let looked = catch_unwind(AssertUnwindSafe(|| looker.look(began, reach)));
+            // It is waited for: no other begins before it is told.
+            let looked = looked.unwrap_or_else(|_| Looked {
+                began,
+                took: Duration::ZERO,
+                view: Err(Failure::new(FailureKind::Internal, "look", "the thread that looks panicked")),
+                reach: None,
+            });
             // Nobody hears it when the watch is over.
             let _ = tells.send(Heard::Looked(looked));
         };
@@ -331,7 +340,7 @@ impl Looker {
                 (self.tell)(Told::Trouble(None, failure));
             }
         };
-        match self.eye.look(&reach, &mut trouble) {
+        match self.scanner.scan(&reach, &mut trouble) {
             Ok(view) => looked(begun.elapsed(), Ok(view), Some(reach)),
             Err(failure) => looked(begun.elapsed(), Err(failure), None),
         }
@@ -398,8 +407,9 @@ impl<'a> Life<'a> {
             if !self.machine.is_idle() || !looks.has_seen {
                 idle_since = now;
             }
-            // Nobody knows what a look that is under way will see.
-            let idle = driver.watch.idle_exit.filter(|_| !looks.is_under_way);
+            // Nobody knows what a look that is under way will see, nor how what is tried once more will end.
+            let may_change = looks.is_under_way || self.machine.is_busy();
+            let idle = driver.watch.idle_exit.filter(|_| !may_change);
             if idle.is_some_and(|idle| now.saturating_sub(idle_since) >= idle) {
                 return Ok(self.ended(false));
             }
@@ -542,7 +552,7 @@ impl Driver<'_> {
     fn looker(&self) -> Looker {
         Looker {
             source: self.watch.source.clone(),
-            eye: self.watch.eye.clone(),
+            scanner: self.watch.scanner.clone(),
             fars: self.fars.clone(),
             tell: self.tell.clone(),
             is_over: self.is_over.clone(),
@@ -609,7 +619,7 @@ impl Driver<'_> {
         let mut wishes = self.watch.wishes.clone();
         // What stands there is compared by content: its digest must be known.
         wishes.check = Check::Digest;
-        if self.watch.eye.kind == ItemKind::File {
+        if self.watch.scanner.kind == ItemKind::File {
             wishes.filter.clear();
         }
         let asked = receipt::Asked {
@@ -626,7 +636,7 @@ impl Driver<'_> {
             self.copy(source, destination, &wishes, Arc::new(move |event| lock(&hears).hear(event)))?;
         receipt.finish(&report.agreed)?;
         let settled = std::mem::take(&mut *lock(&settled));
-        settled.digest(self.watch.eye.kind)
+        settled.digest(self.watch.scanner.kind)
     }
 
     fn send_back(&self, name: &RelativePath) -> Result<()> {
@@ -833,8 +843,4 @@ impl Settled {
         };
         Ok((digest, self.bytes))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

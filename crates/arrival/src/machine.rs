@@ -9,8 +9,8 @@
 //! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its key:
 //! should it come again under its name, it is not analysed again. Keys have a bound of their own ([`crate::past`]).
 
+use crate::done_keys::{DONE_KEYS_MAX, DoneKeys};
 use crate::item::{Complete, Order, Version, by_name, name_text};
-use crate::past::{PAST_MAX, Past};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -231,7 +231,7 @@ pub struct Machine {
     /// Items with something left to do, in order.
     open: BTreeSet<Line>,
     /// What was done before, and of which nothing else is known.
-    past: Past,
+    past: DoneKeys,
     moves: usize,
     runs: usize,
     met: i64,
@@ -248,7 +248,7 @@ impl Machine {
             rules,
             items: HashMap::new(),
             open: BTreeSet::new(),
-            past: Past::new(PAST_MAX),
+            past: DoneKeys::new(DONE_KEYS_MAX),
             moves: 0,
             runs: 0,
             met: 0,
@@ -323,6 +323,11 @@ impl Machine {
     pub fn blocked_by(&self) -> Option<&RelativePath> {
         let first = self.open.first().filter(|_| self.is_ordered())?;
         (self.work_of(&first.name) == Some(Work::GivenUp)).then_some(&first.name)
+    }
+
+    /// Whether something is copied, run or sent back now. What is tried once more may succeed, however often it failed.
+    pub fn is_busy(&self) -> bool {
+        self.moves > 0 || self.runs > 0
     }
 
     /// Whether nothing is left to do but what was given up, or waits for that in order.
@@ -534,16 +539,15 @@ impl Machine {
         let pause = BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX);
         item.work =
             if item.tries >= tries_max { Work::GivenUp } else { Work::Later(now.saturating_add(pause)) };
-        if item.seen.is_none() && item.known.is_none() {
-            item.work = Work::Rest;
+        // It went while it was copied: of that no look tells again.
+        if item.seen.is_none() && item.known.as_ref().is_none_or(|known| known.stage == Stage::Done) {
             self.gone(name);
         }
     }
 
     fn rest(&mut self, name: &RelativePath) {
         if let Some(item) = self.items.get_mut(name) {
-            (item.tries, item.work) = (0, Work::Rest);
-            (item.missing, item.is_missed) = (None, false);
+            item.rest();
         }
     }
 
@@ -558,7 +562,7 @@ impl Machine {
         if item.known.as_ref().is_some_and(|known| known.stage == Stage::Done)
             && matches!(item.work, Work::Later(_) | Work::GivenUp)
         {
-            (item.tries, item.work) = (0, Work::Rest);
+            item.rest();
         }
         if item.known.is_none() && item.work != Work::Busy {
             self.open.remove(&item.line);
@@ -638,6 +642,12 @@ impl Machine {
 impl Item {
     fn new(line: Line) -> Item {
         Item { seen: None, known: None, work: Work::Rest, tries: 0, missing: None, is_missed: false, line }
+    }
+
+    /// Nothing of it failed, or what failed is over.
+    fn rest(&mut self) {
+        (self.tries, self.work) = (0, Work::Rest);
+        (self.missing, self.is_missed) = (None, false);
     }
 
     /// Whether what is to be done with it next is to copy it.

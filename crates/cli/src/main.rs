@@ -10,7 +10,7 @@ mod out;
 
 mod json;
 
-mod tell;
+mod copy_output;
 
 mod reach;
 

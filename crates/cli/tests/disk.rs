@@ -16,6 +16,7 @@ use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, noise, wait_until};
+use thalweg_lab::wrap::wrap;
 
 const STAGING: &str = ".thalweg-staging";
 
@@ -289,11 +290,8 @@ fn d2_a_limit_on_file_sizes_is_a_refusal_not_a_signal() {
     let to = scratch.path("to");
     let plain = copy(&scratch, &from, &to);
     let mut limited = Command::new("prlimit");
-    limited.args(["--fsize=8388608", "--"]).arg(plain.get_program()).args(plain.get_args());
-    for (key, value) in plain.get_envs() {
-        value.map(|value| limited.env(key, value));
-    }
-    let ran = Running::start(limited).end(LIMIT);
+    limited.args(["--fsize=8388608", "--"]);
+    let ran = Running::start(wrap(limited, &plain)).end(LIMIT);
     assert_refused(&ran, &["File too large"], &["large"]);
     assert_only_whole_names(&from, &to);
     Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);

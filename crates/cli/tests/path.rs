@@ -12,6 +12,7 @@ use support::nets::Cable;
 use support::proxy::Proxy;
 use support::testbed::Testbed;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
+use thalweg_lab::wrap::wrap;
 
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -431,12 +432,10 @@ impl LittleOfACore {
 
     /// In the group itself, or (`below`) in the one below it.
     fn around(&self, command: &Command, below: &str) -> Command {
-        let mut wrapped = Command::new("sh");
+        let mut shell = Command::new("sh");
         let group = self.0.join(below);
-        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
-        wrapped.arg(command.get_program()).args(command.get_args());
-        wrapped.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        wrapped
+        shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
+        wrap(shell, command)
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use support::{Scratch, make_tree, noise};
+use thalweg_lab::wrap::wrap;
 
 /// A tree copied with a receipt; returns the receipt and where the copy is.
 fn copied(scratch: &Scratch) -> (PathBuf, PathBuf) {
@@ -346,10 +347,9 @@ fn files_that_a_copy_leaves_beside_its_copies_obey_the_umask() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("from"), "x").unwrap();
     std::fs::set_permissions(scratch.path("from"), Permissions::from_mode(0o646)).unwrap();
-    let copy = scratch.thalweg();
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", "umask 027; exec \"$@\"", "sh"]).arg(copy.get_program());
-    shell.envs(copy.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.args(["-c", "umask 027; exec \"$@\"", "sh"]);
+    let mut shell = wrap(shell, &scratch.thalweg());
     shell.arg("cp").arg("--receipt").arg(scratch.path("receipt")).arg("--report").arg(scratch.path("report"));
     shell.arg(scratch.path("from")).arg(scratch.path("to"));
     assert!(shell.status().unwrap().success());

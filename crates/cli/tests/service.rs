@@ -11,6 +11,7 @@ use std::time::Duration;
 use support::chance::{has, is_root, skipped};
 use support::job::Strace;
 use support::{Scratch, finish, make_tree, noise, wait_until};
+use thalweg_lab::wrap::wrap;
 
 /// Where the unit says that it keeps its state.
 const STATE: &str = "/var/lib/thalweg";
@@ -99,14 +100,7 @@ fn the_unit_forbids_nothing_that_a_daemon_does() {
     let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &scratch.path("srv"))], &[], |command| {
         let mut traced = Command::new("strace");
         traced.args(["-D", "-f", "-q", "-e", "signal=none", "-o"]).arg(&calls).arg("--");
-        traced.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => traced.env(key, value),
-                None => traced.env_remove(key),
-            };
-        }
-        traced
+        wrap(traced, &command)
     });
     let run = |words: &[&str]| {
         let mut command = scratch.thalweg();

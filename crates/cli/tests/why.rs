@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::nets::Cable;
 use support::{Scratch, chance, finish, noise, wait_until};
+use thalweg_lab::wrap::wrap;
 
 fn why(scratch: &Scratch, more: &[&str]) -> Value {
     let words: Vec<&str> = ["why", "--json"].iter().chain(more).copied().collect();
@@ -225,14 +226,7 @@ fn delayed(scratch: &Scratch, way: &Way, calls: &str, micros: u32) -> Value {
         traced.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e"]);
         traced.arg(format!("trace={calls}")).arg("-e");
         traced.arg(format!("inject={calls}:delay_exit={micros}"));
-        traced.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => traced.env(key, value),
-                None => traced.env_remove(key),
-            };
-        }
-        traced
+        wrap(traced, &command)
     };
     copy(scratch, way, "127.0.0.1:0", &around, &|command| command)
 }

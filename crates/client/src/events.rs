@@ -1,7 +1,7 @@
 //! Events as JSON objects: docs/reference/json.md is their schema. `--json` prints them, Python gets them as dictionaries.
 
 use crate::hint;
-use crate::receipt_file::{hex, totals};
+use crate::receipt_file::totals;
 use serde_json::{Map, Value, json};
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
@@ -24,7 +24,7 @@ pub fn about(event: &str, path: &RelativePath) -> Map<String, Value> {
 fn put_path(object: &mut Map<String, Value>, path: &RelativePath) {
     object.insert("path".into(), path.to_string().into());
     if std::str::from_utf8(path.as_bytes()).is_err() {
-        object.insert("path_bytes".into(), hex(path.as_bytes()).into());
+        object.insert("path_bytes".into(), thalweg_wire::hex::hex(path.as_bytes()).into());
     }
 }
 

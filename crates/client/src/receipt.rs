@@ -10,9 +10,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::{LineSink, Told};
 use thalweg_wire::path::Escaped;
@@ -175,10 +176,6 @@ impl ReportFile {
         });
         inner.error.take().map_or(Ok(()), |error| Err(of_io(&self.path, &error)))
     }
-}
-
-fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
-    inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A file of the user's own, begun anew.

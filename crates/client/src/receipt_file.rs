@@ -12,6 +12,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{Fingerprint, public_key_of};
 use thalweg_mover::run::agree::is_signed;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces};
+use thalweg_wire::hex::{hex, unhex};
 use thalweg_wire::message::Totals;
 use thalweg_wire::receipt::{self, Side, Signed, Statement};
 use thalweg_wire::{Digest, RelativePath, limits};
@@ -20,18 +21,6 @@ use thalweg_wire::{Digest, RelativePath, limits};
 pub const VERSION: u64 = 1;
 /// A line with the longest path there can be, escaped twice, or with the digests of all parts of a file.
 const LINE_BYTES_MAX: u64 = 8 << 20;
-
-/// Hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The bytes of hexadecimal digits.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let pairs = digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2))?;
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
-}
 
 /// The numbers of a copy.
 pub fn totals(totals: &Totals) -> Map<String, Value> {

@@ -9,7 +9,7 @@
 //! digest (found unchanged by evidence, never read) are compared by size and counted.
 
 use crate::reach::Reach;
-use crate::receipt_file::{self, Part, Reader, Seal, Signer, hex};
+use crate::receipt_file::{self, Part, Reader, Seal, Signer};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;
@@ -18,8 +18,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found as Listed};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::digest::{PieceHasher, Pieces};
+use thalweg_wire::hex::hex;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::Line;
 use thalweg_wire::{Digest, Kind, RelativePath};
@@ -395,8 +397,4 @@ fn short(path: &[u8]) -> [u8; 16] {
     let mut short = [0; 16];
     short.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
     short
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -23,3 +23,6 @@ pub mod plot;
 
 /// From result files to figures and one HTML report.
 pub mod report;
+
+/// Programs around programs.
+pub mod wrap;

@@ -8,6 +8,8 @@ pub mod failure;
 
 mod numbers;
 
+pub mod mutex;
+
 pub mod endpoint;
 
 pub mod manifest;

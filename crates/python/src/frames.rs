@@ -4,7 +4,7 @@
 //! Python has let it go, so that arrays may look at it by its address.
 
 use crate::failures::raise;
-use crate::work::{Reaching, lock, seconds};
+use crate::work::{Reaching, seconds};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
@@ -20,6 +20,7 @@ use thalweg_client::frames::{
 };
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 
 /// The longest that a wait holds back a Ctrl-C.
 const STEP: Duration = Duration::from_millis(100);

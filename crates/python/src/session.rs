@@ -1,7 +1,7 @@
 //! A place that questions are asked about, and the session with its far mover, kept open between them.
 
 use crate::failures::raise;
-use crate::work::{Reaching, lock};
+use crate::work::Reaching;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use thalweg_client::fars::Fars;
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 
 /// See the module.
 #[pyclass(frozen)]

@@ -28,6 +28,8 @@ pub mod frame;
 
 pub mod digest;
 
+pub mod hex;
+
 pub mod journal;
 
 pub mod spill;

@@ -5,7 +5,7 @@ use crate::bench::data;
 use crate::bench::page;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::yard;
+use crate::bench::workspace;
 use crate::tools;
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ pub fn compete(
     tools: &[&'static Tool],
 ) -> Result<()> {
     let runs = bench.runs();
-    let (servers, missing) = Servers::start(&bench.yard, export, tools)?;
+    let (servers, missing) = Servers::start(&bench.workspace, export, tools)?;
     let mut left_out = HashSet::new();
     for (tool, why) in missing {
         bench.log.skipped(&format!("{} ({})", tool.name, scenario.name), &why)?;
@@ -65,7 +65,7 @@ pub fn compete(
         runners.push(Runner::Bare(tools::build_primitives()?));
     }
     let log = &mut bench.log;
-    yard::rounds(runs, runners, |run, runner| {
+    workspace::rounds(runs, runners, |run, runner| {
         let name = match runner {
             Runner::Tool(tool) => tool.name,
             Runner::Bare(_) => BARE,
@@ -82,12 +82,12 @@ pub fn compete(
         data::warm(&scenario.source)?;
         let copied = match runner {
             Runner::Tool(tool) => tool.command(&servers, &job).and_then(|command| {
-                let times = bench.yard.time(command, Some(&destination))?;
+                let times = bench.workspace.time(command, Some(&destination))?;
                 tool.compare(&job)?;
                 Ok(times)
             }),
             Runner::Bare(primitives) => {
-                let times = bench.yard.time(bare(primitives, scenario, &destination), None)?;
+                let times = bench.workspace.time(bare(primitives, scenario, &destination), None)?;
                 let made = tools::files_below(&destination)?.len();
                 ensure!(made as u64 == scenario.files, "the bare loop made {made} files");
                 Ok(times)

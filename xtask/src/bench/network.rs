@@ -1,13 +1,14 @@
 //! The network name space that a suite has for itself: its loopback, narrow or wide, and emulated paths.
 
 use crate::bench::record::{Sample, Wire};
-use crate::bench::yard::Yard;
+use crate::bench::workspace::Workspace;
 use crate::tools;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::wrap::wrap;
 
 /// Lets no more than this pass over loopback, both directions together.
 ///
@@ -41,7 +42,7 @@ pub fn loopback_bytes() -> Result<u64> {
 
 /// Two hosts joined by an emulated path (`thalweg testbed`), removed with the value.
 pub struct Testbed<'a> {
-    yard: &'a Yard,
+    workspace: &'a Workspace,
     state: PathBuf,
     /// Of the host on the right, where servers are.
     pub address: String,
@@ -51,8 +52,8 @@ const NAME: &str = "bench";
 
 impl<'a> Testbed<'a> {
     /// Whether the program under test can do it; the reason if not.
-    pub fn is_missing(yard: &Yard) -> Option<String> {
-        let asked = tools::says(yard.thalweg().args(["testbed", "--help"]));
+    pub fn is_missing(workspace: &Workspace) -> Option<String> {
+        let asked = tools::says(workspace.thalweg().args(["testbed", "--help"]));
         asked.err().map(|_| "this thalweg has no testbed".to_owned())
     }
 
@@ -60,9 +61,9 @@ impl<'a> Testbed<'a> {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn up(yard: &'a Yard, options: &[&str]) -> Result<Testbed<'a>> {
-        let state = yard.directory("testbed")?;
-        let mut testbed = Testbed { yard, state, address: String::new() };
+    pub fn up(workspace: &'a Workspace, options: &[&str]) -> Result<Testbed<'a>> {
+        let state = workspace.directory("testbed")?;
+        let mut testbed = Testbed { workspace, state, address: String::new() };
         let told = tools::says(testbed.command("up").args(options).arg("--json"))?;
         let told: Value = serde_json::from_str(&told).context("what `testbed up` says")?;
         let hosts = told["hosts"].as_array().context("no hosts")?;
@@ -100,17 +101,12 @@ impl<'a> Testbed<'a> {
     /// The command, in the host `left` or `right`.
     pub fn enter(&self, side: &str, command: &Command) -> Command {
         let mut entered = self.command("run");
-        entered.arg(side).arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            if let Some(value) = value {
-                entered.env(key, value);
-            }
-        }
-        entered
+        entered.arg(side);
+        wrap(entered, command)
     }
 
     fn command(&self, what: &str) -> Command {
-        let mut command = self.yard.thalweg();
+        let mut command = self.workspace.thalweg();
         command.args(["testbed", what, "--name", NAME, "--state"]).arg(&self.state);
         command
     }

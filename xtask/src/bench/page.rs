@@ -237,7 +237,7 @@ pub fn number(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::bench::record::{Load, Sample, Wire};
-    use crate::bench::yard::Times;
+    use crate::bench::workspace::Times;
 
     #[test]
     fn a_goal_that_is_missed_says_by_how_much() {

@@ -4,7 +4,7 @@
 //! in [`TOOLS`] and printed beside the figures; nothing is switched off that a tool does by default, and nobody
 //! compresses.
 
-use crate::bench::yard::Yard;
+use crate::bench::workspace::Workspace;
 use crate::servers::{self, Daemon, Sshd};
 use crate::tools;
 use anyhow::{Context, Result, ensure};
@@ -97,7 +97,7 @@ pub const TOOLS: [Tool; 15] = [
         keeps: Keeps::Everything,
         command: |servers, job| {
             let daemon = servers.thalweg()?;
-            let mut command = servers.yard.thalweg();
+            let mut command = servers.workspace.thalweg();
             command.args(["cp", "-q", "--ticket"]).arg(&daemon.ticket);
             command.args([contents(job.source), format!("tw://{}/bench/{}", daemon.address, name(job)?)]);
             Ok(command)
@@ -111,9 +111,9 @@ pub const TOOLS: [Tool; 15] = [
         verifies: DIGESTS,
         keeps: Keeps::Everything,
         command: |servers, job| {
-            let mut command = servers.yard.thalweg();
+            let mut command = servers.workspace.thalweg();
             command.args(["cp", "-q", "-e", &servers.sshd()?.rsh(), "--far-path"]);
-            command.arg(&servers.yard.thalweg).args([contents(job.source), at_ssh(job)]);
+            command.arg(&servers.workspace.thalweg).args([contents(job.source), at_ssh(job)]);
             Ok(command)
         },
     },
@@ -245,7 +245,7 @@ pub const TOOLS: [Tool; 15] = [
         command: |servers, job| {
             let url =
                 format!(":webdav,url='http://127.0.0.1:{}':{}", servers.port(Server::Webdav)?, name(job)?);
-            Ok(rclone(servers.yard, &["copy", &contents(job.source), &url]))
+            Ok(rclone(servers.workspace, &["copy", &contents(job.source), &url]))
         },
     },
     Tool {
@@ -256,10 +256,10 @@ pub const TOOLS: [Tool; 15] = [
         verifies: "MD5 of each file, both sides read again",
         keeps: Keeps::Content,
         command: |servers, job| {
-            let secret = tools::says(&mut rclone(servers.yard, &["obscure", RCLONE_SECRET]))?;
+            let secret = tools::says(&mut rclone(servers.workspace, &["obscure", RCLONE_SECRET]))?;
             let port = servers.port(Server::Sftp)?;
             let far = format!(":sftp,host=127.0.0.1,port={port},user=bench,pass={secret}:{}", name(job)?);
-            Ok(rclone(servers.yard, &["copy", &contents(job.source), &far]))
+            Ok(rclone(servers.workspace, &["copy", &contents(job.source), &far]))
         },
     },
 ];
@@ -363,15 +363,15 @@ fn xrdcp(servers: &Servers<'_>, job: &Job<'_>, scheme: &str, server: Server) -> 
     Ok(command)
 }
 
-fn rclone(yard: &Yard, words: &[&str]) -> Command {
+fn rclone(workspace: &Workspace, words: &[&str]) -> Command {
     let mut command = Command::new("rclone");
-    command.args(["--quiet", "--config"]).arg(yard.scratch.path("rclone.conf")).args(words);
+    command.args(["--quiet", "--config"]).arg(workspace.scratch.path("rclone.conf")).args(words);
     command
 }
 
 /// The servers that some tools need; they end with the value.
 pub struct Servers<'a> {
-    yard: &'a Yard,
+    workspace: &'a Workspace,
     daemon: Option<Daemon>,
     sshd: Option<Sshd>,
     others: HashMap<Server, (Child, u16)>,
@@ -384,14 +384,14 @@ impl<'a> Servers<'a> {
     /// # Errors
     /// If a server of ours does not start.
     pub fn start<'t>(
-        yard: &'a Yard,
+        workspace: &'a Workspace,
         export: &Path,
         tools: &[&'t Tool],
     ) -> Result<(Servers<'a>, Vec<(&'t Tool, String)>)> {
         // Some servers refuse to be root, and write as somebody else.
         fs::set_permissions(export, fs::Permissions::from_mode(0o777))?;
         let mut servers =
-            Servers { yard, daemon: None, sshd: None, others: HashMap::new(), certificates: None };
+            Servers { workspace, daemon: None, sshd: None, others: HashMap::new(), certificates: None };
         let mut left_out = Vec::new();
         for tool in tools {
             let started = match tool.package {
@@ -423,20 +423,20 @@ impl<'a> Servers<'a> {
     }
 
     fn ensure(&mut self, server: Server, export: &Path) -> Result<()> {
-        let enter = |command| self.yard.group.enter(command);
-        let scratch = &self.yard.scratch;
+        let enter = |command| self.workspace.group.enter(command);
+        let scratch = &self.workspace.scratch;
         match server {
             Server::Own => return Ok(()),
             Server::Thalweg if self.daemon.is_none() => {
                 let exports = [format!("bench={}", export.display())];
-                self.daemon = Some(Daemon::start(&self.yard.thalweg, scratch, &exports, enter)?);
+                self.daemon = Some(Daemon::start(&self.workspace.thalweg, scratch, &exports, enter)?);
             }
             Server::Ssh if self.sshd.is_none() => self.sshd = Some(Sshd::start(scratch, enter)?),
             Server::Thalweg | Server::Ssh => {}
             _ if self.others.contains_key(&server) => {}
             _ => {
                 if self.certificates.is_none() {
-                    self.certificates = Some(Certificates::make(self.yard)?);
+                    self.certificates = Some(Certificates::make(self.workspace)?);
                 }
                 let port = servers::free_port()?;
                 let command = self.command(server, port, export)?;
@@ -450,7 +450,7 @@ impl<'a> Servers<'a> {
 
     fn command(&self, server: Server, port: u16, export: &Path) -> Result<Command> {
         let certificates = self.certificates.as_ref().context("no certificates")?;
-        let (scratch, shown) = (&self.yard.scratch, export.display());
+        let (scratch, shown) = (&self.workspace.scratch, export.display());
         let address = format!("127.0.0.1:{port}");
         Ok(match server {
             Server::Rsync => {
@@ -475,7 +475,7 @@ impl<'a> Servers<'a> {
                 command
             }
             Server::Xrootd | Server::XrootdTls => {
-                let own = self.yard.directory(&format!("{server:?}"))?;
+                let own = self.workspace.directory(&format!("{server:?}"))?;
                 fs::set_permissions(&own, fs::Permissions::from_mode(0o777))?;
                 let mut lines = vec![
                     format!("all.export {shown}"),
@@ -495,11 +495,13 @@ impl<'a> Servers<'a> {
                 command.arg("-c").arg(&config).args(["-p", &port.to_string(), "-l"]).arg(own.join("log"));
                 command
             }
-            Server::Webdav => rclone(self.yard, &["serve", "webdav", &shown.to_string(), "--addr", &address]),
+            Server::Webdav => {
+                rclone(self.workspace, &["serve", "webdav", &shown.to_string(), "--addr", &address])
+            }
             Server::Sftp => {
                 let login = ["--user", "bench", "--pass", RCLONE_SECRET];
                 let mut command =
-                    rclone(self.yard, &["serve", "sftp", &shown.to_string(), "--addr", &address]);
+                    rclone(self.workspace, &["serve", "sftp", &shown.to_string(), "--addr", &address]);
                 command.args(login);
                 command
             }
@@ -526,8 +528,8 @@ fn as_nobody(program: &str) -> Command {
 struct Certificates(PathBuf);
 
 impl Certificates {
-    fn make(yard: &Yard) -> Result<Certificates> {
-        let own = Certificates(yard.directory("certificates")?);
+    fn make(workspace: &Workspace) -> Result<Certificates> {
+        let own = Certificates(workspace.directory("certificates")?);
         let openssl = |words: &str| -> Result<String> {
             let mut command = Command::new("openssl");
             tools::says(command.args(words.split_whitespace()).current_dir(&own.0))

@@ -1,7 +1,7 @@
 //! Results: a file of JSON lines. First what they were measured on, then one object for each run, and one for each tool
 //! that was left out, with the reason. Tables and pages are made from these files only.
 
-use crate::bench::yard::Times;
+use crate::bench::workspace::Times;
 use crate::tools;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};

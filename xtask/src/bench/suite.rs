@@ -55,7 +55,7 @@ pub const SUITES: [Suite; 9] = [
 mod tests {
     use super::*;
     use crate::bench::record::Load;
-    use crate::bench::yard::Times;
+    use crate::bench::workspace::Times;
 
     #[test]
     fn a_page_can_be_made_of_results_in_which_everything_is_missing() {

@@ -118,6 +118,15 @@ const SMALL_WINDOWS: &[&str] =
     &["--rtt", "50ms", "--rate", "1Gbit", "--sysctl", "net.ipv4.tcp_rmem=4096 131072 524288"];
 const SMALL_BUFFER: &[&str] = &["--rtt", "200ms", "--rate", "1Gbit"];
 
+/// Places, as a verdict names them.
+const SOURCE: &str = "source";
+const DESTINATION: &str = "destination";
+const PATH: &str = "path";
+
+/// What would be next, where nothing else is.
+const PACE_48: Throttle = Throttle::Args(&["--bwlimit", "48MB/s"]);
+const PACE_40: Throttle = Throttle::Args(&["--bwlimit", "40MB/s"]);
+
 /// One bottleneck.
 pub struct Scenario {
     /// Its name.
@@ -142,76 +151,79 @@ pub struct Scenario {
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
+    let groups =
+        [disks(), links_and_limits(), processors(), streams(), small_files(), durability(), long_ways()];
+    groups.into_iter().flatten().collect()
+}
+
+/// Reads and writes are slow: the disk has a rate, or each call takes longer.
+fn disks() -> Vec<Scenario> {
     use Side::{Destination, Source};
-    use Throttle::{Args, Calls, Cpu, Disk, Link, Loss, Path, SlowStream, TwoCards};
-    let big = |name, cause, place, narrow: Throttle, beside: Throttle| Scenario {
-        name,
-        cause,
-        place,
-        files: Files::Big(64),
-        is_pull: false,
-        is_there_already: false,
-        args: &[],
-        narrow: vec![narrow],
-        beside: vec![beside],
-    };
-    let pull = |scenario: Scenario| Scenario { is_pull: true, ..scenario };
-    let cached = |scenario: Scenario| Scenario { args: CACHED, ..scenario };
-    let small = |name, cause, place, narrow: Throttle, beside: Throttle| Scenario {
-        files: Files::Small { directories: 40, files: 100 },
-        ..big(name, cause, place, narrow, beside)
-    };
-    let pace_48: Throttle = Args(&["--bwlimit", "48MB/s"]);
-    let pace_40: Throttle = Args(&["--bwlimit", "40MB/s"]);
-    let (source, destination, path) = ("source", "destination", "path");
+    use Throttle::{Calls, Disk};
     vec![
-        big("disk read, push", "source-disk", source, Disk(Source, 16_000_000), pace_48),
-        pull(big("disk read, pull", "source-disk", source, Disk(Source, 16_000_000), pace_40)),
-        big("disk written, push", "destination-disk", destination, Disk(Destination, 16_000_000), pace_48),
+        big("disk read, push", "source-disk", SOURCE, Disk(Source, 16_000_000), PACE_48),
+        pull(big("disk read, pull", "source-disk", SOURCE, Disk(Source, 16_000_000), PACE_40)),
+        big("disk written, push", "destination-disk", DESTINATION, Disk(Destination, 16_000_000), PACE_48),
         pull(big(
             "disk written, pull",
             "destination-disk",
-            destination,
+            DESTINATION,
             Disk(Destination, 16_000_000),
-            pace_40,
+            PACE_40,
         )),
-        big("slow reads", "source-disk", source, Calls(Source, "pread64", 100_000), pace_48),
+        big("slow reads", "source-disk", SOURCE, Calls(Source, "pread64", 100_000), PACE_48),
         cached(big(
             "slow writes",
             "destination-disk",
-            destination,
+            DESTINATION,
             Calls(Destination, "pwrite64", 100_000),
-            pace_48,
+            PACE_48,
         )),
-        big("thin link, push", "link", path, Link("100mbit"), pace_40),
+    ]
+}
+
+/// The link is thin, or a rate was asked for; what is next is known.
+fn links_and_limits() -> Vec<Scenario> {
+    use Side::Destination;
+    use Throttle::{Args, Disk, Link};
+    vec![
+        big("thin link, push", "link", PATH, Link("100mbit"), PACE_40),
         cached(pull(big(
             "thin link, pull, disk next",
             "link",
-            path,
+            PATH,
             Link("100mbit"),
             Disk(Destination, 30_000_000),
         ))),
         cached(big(
             "rate limit, disk next",
             "rate-limit",
-            source,
+            SOURCE,
             Args(&["--bwlimit", "12MB/s"]),
             Disk(Destination, 36_000_000),
         )),
         pull(big(
             "rate limit, pull, link next",
             "rate-limit",
-            source,
+            SOURCE,
             Args(&["--bwlimit", "12MB/s"]),
             Link("300mbit"),
         )),
+    ]
+}
+
+/// A side has a share of a processor.
+fn processors() -> Vec<Scenario> {
+    use Side::{Destination, Source};
+    use Throttle::{Args, Cpu};
+    vec![
         Scenario {
             files: Files::Big(256),
             args: &["--cipher", "chacha20"],
             ..pull(big(
                 "CPU of the source",
                 "cpu-quota",
-                source,
+                SOURCE,
                 Cpu(Source, 60),
                 Args(&["--bwlimit", "150MB/s"]),
             ))
@@ -221,7 +233,7 @@ pub fn all() -> Vec<Scenario> {
             ..big(
                 "CPU of the destination",
                 "cpu-quota",
-                destination,
+                DESTINATION,
                 Cpu(Destination, 30),
                 Args(&["--bwlimit", "150MB/s"]),
             )
@@ -229,9 +241,16 @@ pub fn all() -> Vec<Scenario> {
         Scenario {
             files: Files::Big(256),
             args: &["--cipher", "chacha20"],
-            ..big("CPU of the client", "cpu-quota", source, Cpu(Source, 60), Args(&["--bwlimit", "150MB/s"]))
+            ..big("CPU of the client", "cpu-quota", SOURCE, Cpu(Source, 60), Args(&["--bwlimit", "150MB/s"]))
         },
-        big("lossy link", "loss", path, Loss(300), pace_48),
+    ]
+}
+
+/// Packets are lost, or one of several streams or cards is behind the others.
+fn streams() -> Vec<Scenario> {
+    use Throttle::{Loss, SlowStream, TwoCards};
+    vec![
+        big("lossy link", "loss", PATH, Loss(300), PACE_48),
         Scenario {
             files: Files::Big(24),
             args: &["--streams", "3", "--bwlimit", "12MB/s"],
@@ -239,41 +258,49 @@ pub fn all() -> Vec<Scenario> {
             ..big(
                 "one slow stream",
                 "slow-stream",
-                path,
+                PATH,
                 SlowStream { each: "20mbit", slow: "2mbit" },
-                pace_48,
+                PACE_48,
             )
         },
         Scenario {
             args: &["--streams", "4"],
             beside: vec![TwoCards("160mbit", "160mbit")],
-            ..big("one slow card", "slow-card", path, TwoCards("160mbit", "16mbit"), pace_48)
+            ..big("one slow card", "slow-card", PATH, TwoCards("160mbit", "16mbit"), PACE_48)
         },
+    ]
+}
+
+/// Each file costs a call or two: opened, created, named, listed, looked at.
+fn small_files() -> Vec<Scenario> {
+    use Side::{Destination, Source};
+    use Throttle::Calls;
+    vec![
         small(
             "small files opened",
             "small-files-read",
-            source,
+            SOURCE,
             Calls(Source, "openat", 3_000),
             Calls(Destination, "renameat2", 500),
         ),
         small(
             "small files created",
             "small-files-write",
-            destination,
+            DESTINATION,
             Calls(Destination, "openat", 3_000),
             Calls(Source, "getdents64", 20_000),
         ),
         small(
             "names",
             "names",
-            destination,
+            DESTINATION,
             Calls(Destination, "renameat2", 1_500),
             Calls(Source, "getdents64", 25_000),
         ),
         small(
             "listing",
             "scan",
-            source,
+            SOURCE,
             Calls(Source, "getdents64", 80_000),
             Calls(Destination, "renameat2", 500),
         ),
@@ -282,17 +309,25 @@ pub fn all() -> Vec<Scenario> {
             ..small(
                 "looking at what is there",
                 "look",
-                destination,
+                DESTINATION,
                 Calls(Destination, "statx", 2_000),
                 Calls(Source, "getdents64", 25_000),
             )
         },
+    ]
+}
+
+/// What was written is synced, or read back.
+fn durability() -> Vec<Scenario> {
+    use Side::Destination;
+    use Throttle::{Args, Calls};
+    vec![
         Scenario {
             files: Files::Big(16),
             ..big(
                 "slow sync",
                 "slow-sync",
-                destination,
+                DESTINATION,
                 Calls(Destination, "fsync,fdatasync,syncfs", 700_000),
                 Args(&["--bwlimit", "16MB/s"]),
             )
@@ -302,18 +337,25 @@ pub fn all() -> Vec<Scenario> {
             ..big(
                 "reading back",
                 "destination-disk",
-                destination,
+                DESTINATION,
                 Calls(Destination, "pread64", 60_000),
-                pace_48,
+                PACE_48,
             )
         },
-        // Long ways. A path that comes first is the one that is made.
+    ]
+}
+
+/// Long ways. A path that comes first is the one that is made.
+fn long_ways() -> Vec<Scenario> {
+    use Side::Destination;
+    use Throttle::{Args, Disk, Path};
+    vec![
         Scenario {
             files: Files::Big(256),
             args: CACHED_TWO,
             // No rate is asked for: windows that a plan sets are not bounded by what the kernel may tune them to.
             beside: vec![Path(&["--rtt", "50ms", "--rate", "1Gbit"]), Disk(Destination, 40_000_000)],
-            ..big("long way, small windows", "window", path, Path(SMALL_WINDOWS), pace_48)
+            ..big("long way, small windows", "window", PATH, Path(SMALL_WINDOWS), PACE_48)
         },
         Scenario {
             files: Files::Big(256),
@@ -321,7 +363,7 @@ pub fn all() -> Vec<Scenario> {
             // A buffer that is asked for is bounded by net.core.wmem_max, which no name space has for itself: so many bytes do
             // for a short way and not for a long one.
             beside: vec![Path(&["--rtt", "10ms", "--rate", "1Gbit"]), Disk(Destination, 60_000_000)],
-            ..big("long way, small send buffer", "send-buffer", path, Path(SMALL_BUFFER), pace_48)
+            ..big("long way, small send buffer", "send-buffer", PATH, Path(SMALL_BUFFER), PACE_48)
         },
         Scenario {
             args: &["--streams", "2", "--cca", "cubic"],
@@ -329,9 +371,9 @@ pub fn all() -> Vec<Scenario> {
             ..big(
                 "long way, lossy",
                 "loss",
-                path,
+                PATH,
                 Path(&["--rtt", "10ms", "--rate", "1Gbit", "--loss", "1e-3"]),
-                pace_48,
+                PACE_48,
             )
         },
         Scenario {
@@ -340,10 +382,51 @@ pub fn all() -> Vec<Scenario> {
             ..big(
                 "long way, little depth",
                 "plan",
-                source,
+                SOURCE,
                 Args(&["--depth", "1", "--chunk", "64KiB"]),
-                pace_48,
+                PACE_48,
             )
         },
     ]
+}
+
+/// One large file, pushed, with one thing narrow and one beside it.
+fn big(
+    name: &'static str,
+    cause: &'static str,
+    place: &'static str,
+    narrow: Throttle,
+    beside: Throttle,
+) -> Scenario {
+    Scenario {
+        name,
+        cause,
+        place,
+        files: Files::Big(64),
+        is_pull: false,
+        is_there_already: false,
+        args: &[],
+        narrow: vec![narrow],
+        beside: vec![beside],
+    }
+}
+
+/// The same with many small files.
+fn small(
+    name: &'static str,
+    cause: &'static str,
+    place: &'static str,
+    narrow: Throttle,
+    beside: Throttle,
+) -> Scenario {
+    let files = Files::Small { directories: 40, files: 100 };
+    Scenario { files, ..big(name, cause, place, narrow, beside) }
+}
+
+fn pull(scenario: Scenario) -> Scenario {
+    Scenario { is_pull: true, ..scenario }
+}
+
+fn cached(scenario: Scenario) -> Scenario {
+    Scenario { args: CACHED, ..scenario }
 }

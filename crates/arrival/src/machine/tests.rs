@@ -368,7 +368,9 @@ fn what_fails_because_something_else_is_not_there_is_tried_on_and_counts_when_it
         now += BACKOFF_MAX;
         let _ = machine.take(now, Input::Looked(seen(&files)));
         assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))], "attempt {attempt}");
+        assert!(machine.is_busy(), "this one may succeed");
         let _ = machine.take(now, Input::Moved(path("a"), Err(Trouble::Missing)));
+        assert!(!machine.is_busy());
         assert_eq!(machine.is_idle(), attempt >= 3, "attempt {attempt}");
         assert_eq!(machine.given_up().len(), usize::from(attempt >= 3));
     }
@@ -379,6 +381,30 @@ fn what_fails_because_something_else_is_not_there_is_tried_on_and_counts_when_it
     let _ = machine.take(now, Input::Looked(seen(&files)));
     let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
     assert_eq!(machine.lost().count(), 0);
+}
+
+#[test]
+fn what_goes_while_a_later_version_of_it_is_copied_leaves_nothing_to_do() {
+    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    let at = Duration::from_secs;
+    for (trouble, is_lost) in [(Trouble::Missing, false), (Trouble::Passing, true), (Trouble::Lasting, true)]
+    {
+        let mut machine = Machine::new(Rules { returns_results: false, ..rules(Order::Arrival) });
+        let _ = machine.take(at(0), look(1));
+        let _ = machine.take(at(2), look(1));
+        assert_eq!(machine.decide(at(2)).1.len(), 1);
+        let _ = machine.take(at(2), Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+        assert_eq!(machine.decide(at(2)).1, [Action::Run(path("a"), 1)]);
+        let _ = machine.take(at(2), Input::Ended(path("a"), 1, Outcome::Succeeded));
+        assert_eq!(machine.decide(at(2)).0, [Record::Done(path("a"))]);
+        let _ = machine.take(at(3), look(2));
+        let _ = machine.take(at(5), look(2));
+        assert_eq!(machine.decide(at(5)).1, [Action::Move(path("a"), version(2))]);
+        let _ = machine.take(at(6), Input::Looked(Vec::new()));
+        let _ = machine.take(at(6), Input::Moved(path("a"), Err(trouble)));
+        assert!(machine.is_idle() && machine.given_up().is_empty(), "{trouble:?}");
+        assert_eq!(machine.lost().count(), usize::from(is_lost), "{trouble:?}");
+    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::copy::{CheckBy, CipherArg, Class, CopyArgs};
+use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::running::Running;
-use crate::tell::{Listener, Teller};
 use crate::{show, signals};
 use std::ffi::OsString;
 use std::path::Path;
@@ -46,39 +46,23 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
     run("sync", args, places)
 }
 
+/// 1. The command line is read, and this process stands back as it says.
+/// 2. Places are reached.
+/// 3. All copies run at the same time, and tell on one terminal.
+/// 4. Links end in order; the receipt is put in its place; each copy has its last word.
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
-    let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let read = |typed: &Vec<OsString>| Asked::read(command, typed, only.as_deref(), places);
-    let asked = all.map(read).collect::<Result<Vec<_>>>()?;
-    if asked.len() > limits::TRANSFERS_MAX {
-        return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
-    }
+    let asked = read_places(command, args, only.as_deref(), places)?;
     let state = identity::state_directory(args.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args)?;
     let held_before = priority::held();
     bound_memory(args.memory);
-    let mut fars = Fars::new(How {
-        places: places.clone(),
-        ticket: args.ticket.clone(),
-        ssh: args.ssh.options(),
-        patience: args.patience,
-        stall_timeout: args.stall_timeout,
-        state: Some(state.clone()),
-        events: if args.quiet { event::nobody() } else { show::notes() },
-        via: args.via.clone(),
-        bind: args.bind.clone(),
-    });
+
+    let mut fars = Fars::new(how(args, places, &state));
     let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
-    let not_permitted = match &args.cca {
-        Some(name) if jobs.iter().any(Job::is_push) => check_congestion(name)?,
-        _ => None,
-    };
-    if not_permitted.is_some() {
-        wishes.link.congestion = None;
-    }
+    let not_permitted = permit_congestion(args, &jobs, &mut wishes)?;
     let _running = listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
@@ -91,47 +75,126 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     if let Some(text) = not_permitted {
         teller.hear_link(&Event::Note(text));
     }
-    let listeners: Vec<Arc<Listener>> =
-        (1..=jobs.len()).map(|number| Arc::new(Listener::new(teller.clone(), number))).collect();
-    let exit_of = |failure: &Failure| match failure.kind {
-        FailureKind::Stopped => signal.exit(),
-        kind => Exit::of(kind),
-    };
-    let copy_one = |job: &Job, meter: &Arc<Meter>, listener: &Arc<Listener>| {
-        let (hears, hears_link) = (listener.clone(), teller.clone());
+    let copies =
+        Copies { jobs: &jobs, wishes: &wishes, state: &state, stop: &stop, signal: &signal, teller: &teller };
+    let done = copies.run(&meters);
+
+    // Ends links in order, and what ssh started.
+    drop(fars);
+    teller.tell_held(held_before, priority::held());
+    let exit = teller.stop();
+    if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..]) {
+        receipt.finish(&report.agreed)?;
+    }
+    Ok(done.iter().fold(exit, |exit, copy| exit.worst(copy.finish(args))))
+}
+
+/// What each copy of the command is to do.
+fn read_places(
+    command: &str,
+    args: &CopyArgs,
+    only: Option<&[RelativePath]>,
+    places: &Places,
+) -> Result<Vec<Asked>> {
+    let all = std::iter::once(&args.places).chain(&args.and.copies);
+    let read = |typed: &Vec<OsString>| Asked::read(command, typed, only, places);
+    let asked = all.map(read).collect::<Result<Vec<_>>>()?;
+    match asked.len() > limits::TRANSFERS_MAX {
+        true => Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX))),
+        false => Ok(asked),
+    }
+}
+
+/// How far movers are reached.
+fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
+    How {
+        places: places.clone(),
+        ticket: args.ticket.clone(),
+        ssh: args.ssh.options(),
+        patience: args.patience,
+        stall_timeout: args.stall_timeout,
+        state: Some(state.to_owned()),
+        events: if args.quiet { event::nobody() } else { show::notes() },
+        via: args.via.clone(),
+        bind: args.bind.clone(),
+    }
+}
+
+/// What the copies of one command share.
+struct Copies<'a> {
+    jobs: &'a [Job],
+    wishes: &'a Wishes,
+    state: &'a Path,
+    stop: &'a Stop,
+    signal: &'a signals::Asked,
+    teller: &'a Arc<Teller>,
+}
+
+/// A copy that is over.
+struct Done {
+    listener: Arc<Listener>,
+    result: std::result::Result<Report, Exit>,
+    /// Whether something keeps what was copied.
+    is_kept: bool,
+}
+
+impl Copies<'_> {
+    /// Runs all of them, each in a thread of its own.
+    fn run(&self, meters: &[Arc<Meter>]) -> Vec<Done> {
+        let listeners: Vec<Arc<Listener>> = (1..=self.jobs.len())
+            .map(|number| Arc::new(Listener::new(self.teller.clone(), number)))
+            .collect();
+        std::thread::scope(|scope| {
+            let copies: Vec<_> = self
+                .jobs
+                .iter()
+                .zip(meters)
+                .zip(&listeners)
+                .map(|((job, meter), listener)| scope.spawn(move || self.run_one(job, meter, listener)))
+                .collect();
+            let results = copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing)));
+            let both = results.zip(self.jobs).zip(&listeners);
+            both.map(|((result, job), listener)| Done {
+                listener: listener.clone(),
+                result,
+                is_kept: job.is_kept(),
+            })
+            .collect()
+        })
+    }
+
+    /// Runs one; a failure is told at once.
+    fn run_one(
+        &self,
+        job: &Job,
+        meter: &Arc<Meter>,
+        listener: &Arc<Listener>,
+    ) -> std::result::Result<Report, Exit> {
+        let (hears, hears_link) = (listener.clone(), self.teller.clone());
         let watch = Watch {
             events: Arc::new(move |event| hears.hear(&event)),
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
             meter: meter.clone(),
             evidence: None,
         };
-        let result = job.run(&wishes, &state, &watch, &stop);
-        result.map_err(|failure| listener.failed(&failure, exit_of(&failure)))
-    };
-    let results: Vec<std::result::Result<Report, Exit>> = std::thread::scope(|scope| {
-        let copies: Vec<_> = jobs
-            .iter()
-            .zip(&meters)
-            .zip(&listeners)
-            .map(|((job, meter), listener)| scope.spawn(move || copy_one(job, meter, listener)))
-            .collect();
-        copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing))).collect()
-    });
-    let is_kept: Vec<bool> = jobs.iter().map(Job::is_kept).collect();
-    // Ends links in order, and what ssh started.
-    drop(fars);
-    teller.tell_held(held_before, priority::held());
-    let mut exit = teller.stop();
-    if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
-        receipt.finish(&report.agreed)?;
+        job.run(self.wishes, self.state, &watch, self.stop).map_err(|failure| {
+            let exit = match failure.kind {
+                FailureKind::Stopped => self.signal.exit(),
+                kind => Exit::of(kind),
+            };
+            listener.failed(&failure, exit)
+        })
     }
-    for ((result, listener), is_kept) in results.iter().zip(&listeners).zip(is_kept) {
-        exit = exit.worst(match result {
-            Ok(report) => listener.finish(args, report, is_kept),
+}
+
+impl Done {
+    /// Its last word.
+    fn finish(&self, args: &CopyArgs) -> Exit {
+        match &self.result {
+            Ok(report) => self.listener.finish(args, report, self.is_kept),
             Err(exit) => *exit,
-        });
+        }
     }
-    Ok(exit)
 }
 
 fn header(args: &CopyArgs) -> receipt::Asked {
@@ -143,6 +206,18 @@ fn header(args: &CopyArgs) -> receipt::Asked {
 
 fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the command line", cause)
+}
+
+/// Of a congestion control that was asked for and is not permitted to us nothing is wished; what is told then.
+fn permit_congestion(args: &CopyArgs, jobs: &[Job], wishes: &mut Wishes) -> Result<Option<String>> {
+    let not_permitted = match &args.cca {
+        Some(name) if jobs.iter().any(Job::is_push) => check_congestion(name)?,
+        _ => None,
+    };
+    if not_permitted.is_some() {
+        wishes.link.congestion = None;
+    }
+    Ok(not_permitted)
 }
 
 /// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes

@@ -83,7 +83,7 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         dies_with_us(&mut wire);
         Ok(wire)
     };
-    prove(report, roots, path, &testbed::place(state)?, wire)
+    prove(report, roots, path, &testbed::registry(state)?, wire)
 }
 
 /// Settings of this machine are recorded by themselves.

@@ -1,11 +1,11 @@
 //! `thalweg predict`: how long a transfer would take, before it begins. See [`thalweg_client::predict`].
 
 use crate::args::copy::Verify;
-use crate::args::way::PredictArgs;
-use crate::commands::probe::{self, Stand, how};
+use crate::args::probe::PredictArgs;
+use crate::commands::probe::{self, Measurer, how};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{json, out, tell, units};
+use crate::{copy_output, json, out, units};
 use thalweg_client::fars::Fars;
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
@@ -25,7 +25,7 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let mut fars = Fars::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut fars, &state)?;
     let size = predict::size(&job, &args.source, &mut fars, args.scan)?;
-    let stand = Stand::new(&job, args.streams, args.measure, &state, args.ask.json)?;
+    let measurer = Measurer::new(&job, args.streams, args.measure, &state, args.ask.json)?;
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,
         bits_per_s_max: args.bwlimit,
@@ -35,10 +35,10 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     // Nothing is remembered: a short probe, which is remembered too.
     let mut measure = || match args.no_measure {
         true => Ok(None),
-        false => stand.measure().map(|measured| Some(probe::remembered(&measured, &find(&measured)))),
+        false => measurer.measure().map(|measured| Some(probe::remembered(&measured, &find(&measured)))),
     };
-    let told = predict::predict(&job, size, &state, wanted, &stand.path(), &mut measure)?;
-    drop(stand);
+    let told = predict::predict(&job, size, &state, wanted, &measurer.path(), &mut measure)?;
+    drop(measurer);
     drop(fars);
     match args.ask.json {
         true => json::tell(&told.as_json()),
@@ -100,7 +100,7 @@ impl Said<'_> {
             }
         }
         out::tell("");
-        tell::plan_lines(&self.told.plan).iter().for_each(|line| out::tell(line));
+        copy_output::plan_lines(&self.told.plan).iter().for_each(|line| out::tell(line));
         if let (Some(time), Some(verdict)) = (self.args.deadline, self.told.verdict) {
             let words = match verdict {
                 Deadline::Holds => "holds: 99 of 100 such transfers take less",

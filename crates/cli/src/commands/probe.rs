@@ -1,6 +1,6 @@
 //! `thalweg probe`: which stage of a way is the narrowest, before anything is moved.
 //!
-//! What comes when, and how long it may take, is in `course`; `stand` and `run` do it.
+//! What comes when, and how long it may take, is in `schedule`; `measurer` and `timed_transfer` do it.
 //!
 //! 1. Each part alone, on the side that does it: read, digest, encrypt; decrypt, verify, write and sync.
 //! 2. In company, by real transfers over the real link: noise to nowhere, the source to nowhere, noise to the destination,
@@ -11,7 +11,7 @@
 //! that its mover removes. What could not be measured is told with its reason, and the rest is measured all the same.
 
 use crate::args::places::AskArgs;
-use crate::args::way::ProbeArgs;
+use crate::args::probe::ProbeArgs;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{json, show};
@@ -30,15 +30,15 @@ use thalweg_mover::model::history::{Moved, Observed, Probed};
 use thalweg_mover::run::copy::{From, To};
 use thalweg_wire::path::Escaped;
 
-mod course;
+mod schedule;
 
-mod stand;
+mod measurer;
 
-mod run;
+mod timed_transfer;
 
-mod told;
+mod output;
 
-pub use stand::Stand;
+pub use measurer::Measurer;
 
 /// A link that is silent for so long is lost: nobody waits for more than a probe takes.
 const STALL: Duration = Duration::from_secs(8);
@@ -57,25 +57,25 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
         let cause = "a probe measures real places; `thalweg cp zero:1GiB null:` measures others";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    let stand = Stand::new(&job, args.streams, args.seconds, &state, args.ask.json)?;
-    let measured = stand.measure()?;
+    let measurer = Measurer::new(&job, args.streams, args.seconds, &state, args.ask.json)?;
+    let measured = measurer.measure()?;
     let finding = probe::find(&measured);
-    drop(stand);
+    drop(measurer);
     if !args.no_profile {
         Profiles::probed(&state, &job.from, &job.to, remembered(&measured, &finding));
     }
     drop(fars);
     if let Some(path) = &args.svg {
         let title = format!("{} \u{2192} {}", job.names.0, job.names.1);
-        let drawn = svg::draw(&finding, &title, &told::note(&measured, args.seconds));
+        let drawn = svg::draw(&finding, &title, &output::note(&measured, args.seconds));
         write_whole(path, drawn.as_bytes())?;
     }
     if args.ask.json {
-        json::tell(&told::as_json(&job, &measured, &finding));
+        json::tell(&output::as_json(&job, &measured, &finding));
     } else {
-        told::tell(&job, args, &measured, &finding);
+        output::tell(&job, args, &measured, &finding);
     }
-    Ok(if told::missing(&measured).is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(if output::missing(&measured).is_empty() { Exit::Done } else { Exit::Partial })
 }
 
 /// How the far side is reached, which transfers are measured with.

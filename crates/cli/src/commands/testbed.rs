@@ -9,7 +9,7 @@ use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
 use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};
-use thalweg_lab::testbed::place::{Place, Record, Removed, become_program};
+use thalweg_lab::testbed::registry::{Record, Registry, Removed, become_program};
 use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
 use thalweg_lab::testbed::wire::Path;
 use thalweg_lab::testbed::{check, daemon, presets};
@@ -35,7 +35,7 @@ pub fn testbed(command: &TestbedCommand) -> Result<Exit> {
 }
 
 fn up(args: &UpArgs) -> Result<Exit> {
-    let place = place(args.which.state.as_deref())?;
+    let registry = registry(args.which.state.as_deref())?;
     let base: &[(&str, &str)] = match (args.stock, args.tuned) {
         (true, _) => STOCK,
         (_, true) => TUNED,
@@ -56,7 +56,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
         seed: args.seed,
         sysctls,
     };
-    let record = place.up(&spec, wire_command(&spec.name, args.which.state.as_deref())?)?;
+    let record = registry.up(&spec, wire_command(&spec.name, args.which.state.as_deref())?)?;
     if args.json {
         json::line(&described(&record, None))?;
         return Ok(Exit::Done);
@@ -84,12 +84,12 @@ pub fn wire_command(name: &str, state: Option<&std::path::Path>) -> Result<Comma
 /// Returns only if the program cannot be run.
 fn run(args: &RunArgs) -> Failure {
     let begin = || -> Result<_> {
-        let place = place(args.which.state.as_deref())?;
-        let record = place.running(&args.which.name)?;
+        let registry = registry(args.which.state.as_deref())?;
+        let record = registry.running(&args.which.name)?;
         let host = record.host(&args.host)?.clone();
-        Ok((place, record, host))
+        Ok((registry, record, host))
     };
-    let (place, record, host) = match begin() {
+    let (registry, record, host) = match begin() {
         Ok(begun) => begun,
         Err(failure) => return failure,
     };
@@ -98,17 +98,17 @@ fn run(args: &RunArgs) -> Failure {
     };
     let mut command = Command::new(program);
     command.args(words);
-    become_program(&place, &record, &host, command)
+    become_program(&registry, &record, &host, command)
 }
 
 fn set(args: &SetArgs) -> Result<Exit> {
-    let place = place(args.which.state.as_deref())?;
-    let status = place.ask(&args.which.name, &Request::Status)?;
+    let registry = registry(args.which.state.as_deref())?;
+    let status = registry.ask(&args.which.name, &Request::Status)?;
     let mut paths = status.spec.paths;
     apply(&args.path, args.no_rate, &mut paths);
-    let status = place.ask(&args.which.name, &Request::Set(paths))?;
+    let status = registry.ask(&args.which.name, &Request::Set(paths))?;
     if args.json {
-        json::line(&described(&place.running(&args.which.name)?, Some(&status)))?;
+        json::line(&described(&registry.running(&args.which.name)?, Some(&status)))?;
     } else {
         out::line(&format!("testbed `{}` from now on: {}", args.which.name, shown(&status.spec.paths)))?;
     }
@@ -116,14 +116,14 @@ fn set(args: &SetArgs) -> Result<Exit> {
 }
 
 fn status(args: &ShowArgs) -> Result<Exit> {
-    let place = place(args.which.state.as_deref())?;
-    let cleared = place.clear_dead().unwrap_or_default();
+    let registry = registry(args.which.state.as_deref())?;
+    let cleared = registry.clear_dead().unwrap_or_default();
     if let Some((name, removed)) = cleared.iter().find(|(name, _)| *name == args.which.name) {
         let cause = format!("testbed `{name}` {}", removed_words(*removed));
         return Err(Failure::new(FailureKind::NotFound, "find a testbed", cause));
     }
-    let status = place.ask(&args.which.name, &Request::Status)?;
-    let record = place.running(&args.which.name)?;
+    let status = registry.ask(&args.which.name, &Request::Status)?;
+    let record = registry.running(&args.which.name)?;
     if args.json {
         json::line(&described(&record, Some(&status)))?;
         return Ok(Exit::Done);
@@ -146,8 +146,8 @@ fn status(args: &ShowArgs) -> Result<Exit> {
 }
 
 fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
-    let place = place(args.which.state.as_deref())?;
-    let report = check::measure(&place, &args.which.name)?;
+    let registry = registry(args.which.state.as_deref())?;
+    let report = check::measure(&registry, &args.which.name)?;
     let is_within = report.lines.iter().all(check::Line::is_within);
     if args.json {
         json::line(
@@ -173,9 +173,9 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {
-    let place = place(args.state.as_deref())?;
+    let registry = registry(args.state.as_deref())?;
     // Where that cannot be now, they are shown as they are.
-    for (name, removed) in place.clear_dead().unwrap_or_default() {
+    for (name, removed) in registry.clear_dead().unwrap_or_default() {
         if args.json {
             json::line(&json!({
                 "event": "testbed", "name": name, "state": "dead", "removed": true, "programs_ended": removed.programs,
@@ -184,14 +184,14 @@ fn list(args: &ListArgs) -> Result<Exit> {
         }
         out::line(&format!("dead  {name:<16}  {}", removed_words(removed)))?;
     }
-    for found in place.list()? {
+    for found in registry.list()? {
         let state = if found.is_running() { "up" } else { "dead" };
         if args.json {
             json::line(&json!({"event": "testbed", "name": found.name, "state": state}))?;
             continue;
         }
         // What `set` made of it; of one that does not answer what it was at first.
-        let now = place.ask(&found.name, &Request::Status).ok().map(|status| status.spec.paths);
+        let now = registry.ask(&found.name, &Request::Status).ok().map(|status| status.spec.paths);
         let paths = now.or_else(|| found.record.map(|record| record.spec.paths));
         let path = paths.map(|paths| shown(&paths)).unwrap_or_default();
         out::line(&format!("{:<4}  {:<16}  {path}", state, found.name))?;
@@ -200,13 +200,13 @@ fn list(args: &ListArgs) -> Result<Exit> {
 }
 
 fn down(args: &DownArgs) -> Result<Exit> {
-    let place = place(args.which.state.as_deref())?;
+    let registry = registry(args.which.state.as_deref())?;
     let names = match args.all {
-        true => place.list()?.into_iter().map(|found| found.name).collect(),
+        true => registry.list()?.into_iter().map(|found| found.name).collect(),
         false => vec![args.which.name.clone()],
     };
     for name in names {
-        let Some(removed) = place.down(&name)? else {
+        let Some(removed) = registry.down(&name)? else {
             out::line(&format!("there is no testbed `{name}`"))?;
             continue;
         };
@@ -225,17 +225,17 @@ fn removed_words(removed: Removed) -> String {
 }
 
 fn wire(args: &WhichArgs) -> Result<Exit> {
-    let place = place(args.state.as_deref())?;
+    let registry = registry(args.state.as_deref())?;
     let spec: Spec = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
         Failure::new(FailureKind::Usage, "read a testbed's specification", error.to_string())
     })?;
-    daemon::serve(spec, &place.directory(&args.name))?;
+    daemon::serve(spec, &registry.directory(&args.name))?;
     Ok(Exit::Done)
 }
 
 /// Testbeds have a directory of their own in thalweg's state, where others keep keys.
-pub fn place(state: Option<&std::path::Path>) -> Result<Place> {
-    Place::new(state.map(|state| state.join("testbed")).as_deref())
+pub fn registry(state: Option<&std::path::Path>) -> Result<Registry> {
+    Registry::new(state.map(|state| state.join("testbed")).as_deref())
 }
 
 /// What was typed, upon what was there. What was not typed stays; a queue that was never typed goes with the path.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use thalweg_arrival::command::{self, Analysis};
 use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
-use thalweg_arrival::look::Eye;
 use thalweg_arrival::machine::{Outcome, Rules};
+use thalweg_arrival::scan::Scanner;
 use thalweg_client::fars::How;
 use thalweg_client::identity;
 use thalweg_mover::event::{self, Event};
@@ -90,7 +90,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
     Ok(engine::Watch {
         source: place(&args.source)?,
         destination: place(&args.destination)?,
-        eye: Arc::new(Eye {
+        scanner: Arc::new(Scanner {
             kind: match args.item {
                 ItemArg::File => ItemKind::File,
                 ItemArg::Directory => ItemKind::Directory,

@@ -4,9 +4,9 @@
 //! judges it anew, and answers: a sentence, a drawing, a table on request.
 
 use crate::args::running::WhyArgs;
+use crate::copy_output::stage;
 use crate::drawing::{self, Look};
 use crate::exit::Exit;
-use crate::tell::stage;
 use crate::{identity, json, out, units};
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;

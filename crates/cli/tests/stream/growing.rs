@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
+use thalweg_lab::wrap::wrap;
 
 fn start(scratch: &Scratch, args: &[&str], from: &Path, to: &Path) -> Running {
     let mut command = command(scratch);
@@ -443,10 +444,9 @@ fn a_directory_with_more_files_than_may_be_open_at_once_arrives_whole() {
         append(&from.join(format!("{number}")), &noise(number, 100));
     }
     append(&from.join("DONE"), b"");
-    let plain = command(&scratch);
-    let mut job = std::process::Command::new("sh");
-    job.args(["-c", "ulimit -n 200 && exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
-    job.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 200 && exec \"$0\" \"$@\""]);
+    let mut job = wrap(shell, &command(&scratch));
     job.args(["--until-marker", "DONE"]).arg(scratch.path("from/")).arg(&to);
     Running::start(job).end(LIMIT).expect(0);
     for number in 0..FILES {

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
+use thalweg_lab::wrap::wrap;
 
 #[test]
 fn a_pipe_goes_to_a_daemon_and_comes_back_the_same() {
@@ -185,12 +186,8 @@ fn a_pipe_becomes_a_file_with_the_mode_that_the_users_umask_leaves() {
         let mut stream = command(&scratch);
         stream.args(["-", &place]);
         let mut shell = std::process::Command::new("sh");
-        shell
-            .args(["-c", "umask 027; echo x | \"$@\"", "sh"])
-            .arg(stream.get_program())
-            .args(stream.get_args());
-        shell.envs(stream.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        assert!(shell.stderr(Stdio::null()).status().unwrap().success());
+        shell.args(["-c", "umask 027; echo x | \"$@\"", "sh"]);
+        assert!(wrap(shell, &stream).stderr(Stdio::null()).status().unwrap().success());
         assert_eq!(std::fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o640);
     }
 }

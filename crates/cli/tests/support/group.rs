@@ -4,6 +4,7 @@ use super::chance;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use thalweg_lab::wrap::wrap;
 
 /// It goes with the value; its processes must have ended by then.
 pub struct MemoryGroup(PathBuf);
@@ -32,16 +33,9 @@ impl MemoryGroup {
 
     /// The command, in the group from its beginning.
     pub fn around(&self, command: &Command) -> Command {
-        let mut wrapped = Command::new("sh");
-        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.0.join("cgroup.procs"));
-        wrapped.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => wrapped.env(key, value),
-                None => wrapped.env_remove(key),
-            };
-        }
-        wrapped
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.0.join("cgroup.procs"));
+        wrap(shell, command)
     }
 }
 

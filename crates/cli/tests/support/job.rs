@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_lab::wrap::wrap;
 
 /// A program that runs. It is killed when this goes.
 pub struct Running {
@@ -215,14 +216,8 @@ impl Strace {
     /// The same program with the same arguments and environment, traced.
     pub fn around(&self, command: &Command) -> Command {
         let mut traced = Command::new("strace");
-        traced.args(&self.args).arg("--").arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => traced.env(key, value),
-                None => traced.env_remove(key),
-            };
-        }
-        traced
+        traced.args(&self.args).arg("--");
+        wrap(traced, command)
     }
 }
 

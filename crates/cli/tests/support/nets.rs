@@ -3,6 +3,7 @@
 use super::chance;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use thalweg_lab::wrap::wrap;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -201,18 +202,8 @@ impl Cable {
 
     fn enter(&self, space: &str, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");
-        entered
-            .arg(format!("--net=/run/netns/{space}"))
-            .arg("--")
-            .arg(command.get_program())
-            .args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => entered.env(key, value),
-                None => entered.env_remove(key),
-            };
-        }
-        entered
+        entered.arg(format!("--net=/run/netns/{space}")).arg("--");
+        wrap(entered, command)
     }
 }
 

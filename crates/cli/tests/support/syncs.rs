@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use thalweg_lab::wrap::wrap;
 
 /// What the program finds at its sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,16 +48,9 @@ pub fn can_watch(row: &str) -> bool {
 
 /// The same program, which waits for `start` to exist before it does anything.
 pub fn held_until(start: &Path, command: &Command) -> Command {
-    let mut held = Command::new("sh");
-    held.args(["-c", "until [ -e \"$0\" ]; do sleep 0.01; done; exec \"$@\""]).arg(start);
-    held.arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
-        match value {
-            Some(value) => held.env(key, value),
-            None => held.env_remove(key),
-        };
-    }
-    held
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "until [ -e \"$0\" ]; do sleep 0.01; done; exec \"$@\""]).arg(start);
+    wrap(shell, command)
 }
 
 /// Whether the program has ended and nobody has asked how. To wait for a child that is traced from the same process

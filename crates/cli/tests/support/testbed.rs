@@ -5,6 +5,7 @@ use super::{Scratch, finish};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
+use thalweg_lab::wrap::wrap;
 
 /// Measurements one after another: they would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -67,14 +68,7 @@ impl Testbed {
 
     /// The same command, in a host of it.
     pub fn enter(&self, host: &str, command: &Command) -> Command {
-        let mut outer = self.command("run", &[host]);
-        outer.arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => outer.env(name, value),
-                None => outer.env_remove(name),
-            };
-        }
+        let mut outer = wrap(self.command("run", &[host]), command);
         outer.stdin(Stdio::null());
         outer
     }

@@ -33,6 +33,7 @@ use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
 
@@ -371,10 +372,6 @@ fn lock(file: &File, path: &Path) -> Result<()> {
 /// Size of a regular file, also by a link to it.
 fn regular_bytes(file: &Path) -> Option<u64> {
     std::fs::metadata(file).ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn shown(path: &Path) -> String {

@@ -1,10 +1,11 @@
 //! A testbed of a suite: two hosts, the path between them, what it carried and what it cost.
 
-use super::yard::Yard;
+use super::workspace::Workspace;
 use crate::testbed::daemon::{Request, Status};
-use crate::testbed::place::{Place, Record};
+use crate::testbed::registry::{Record, Registry};
 use crate::testbed::spec::{Paths, Spec};
 use crate::testbed::wire::ETHERNET_FRAMING_BYTES;
+use crate::wrap::wrap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use thalweg_sys::namespace::NetworkNamespace;
 /// See the module; all of it goes with the value.
 pub struct Testbed {
     /// Where it is recorded.
-    pub place: Place,
+    pub registry: Registry,
     record: Record,
     /// Where clients are.
     pub left: Host,
@@ -41,14 +42,8 @@ impl Host {
         let mut entered = Command::new(&self.run.0);
         // It becomes the program, which ends with us like all others.
         dies_with_us(&mut entered);
-        entered.args(&self.run.1).arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => entered.env(key, value),
-                None => entered.env_remove(key),
-            };
-        }
-        entered
+        entered.args(&self.run.1);
+        wrap(entered, command)
     }
 }
 
@@ -114,8 +109,13 @@ impl Testbed {
     ///
     /// # Errors
     /// What it says if it cannot come up.
-    pub fn up(yard: &Yard, name: &str, path: &PathWish, sysctls: &[(&str, &str)]) -> Result<Testbed> {
-        Testbed::up_with(yard, name, path, sysctls, 1)
+    pub fn up(
+        workspace: &Workspace,
+        name: &str,
+        path: &PathWish,
+        sysctls: &[(&str, &str)],
+    ) -> Result<Testbed> {
+        Testbed::up_with(workspace, name, path, sysctls, 1)
     }
 
     /// The same with so many hosts on the right, 1 to 9.
@@ -123,14 +123,14 @@ impl Testbed {
     /// # Errors
     /// As [`Self::up`].
     pub fn up_with(
-        yard: &Yard,
+        workspace: &Workspace,
         name: &str,
         path: &PathWish,
         sysctls: &[(&str, &str)],
         on_the_right: u8,
     ) -> Result<Testbed> {
-        let state = yard.path("testbeds");
-        let place = Place::new(Some(&state.join("testbed")))?;
+        let state = workspace.path("testbeds");
+        let registry = Registry::new(Some(&state.join("testbed")))?;
         let spec = Spec {
             name: name.to_owned(),
             left: 1,
@@ -145,23 +145,23 @@ impl Testbed {
             let words = ["testbed", what, "--name", name, "--state", &state];
             words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
         };
-        let mut wire = yard.command("testbed");
+        let mut wire = workspace.command("testbed");
         wire.args(words("wire"));
-        let record = place.up(&spec, wire)?;
+        let record = registry.up(&spec, wire)?;
         let host = |side: &str| -> Result<Host> {
             let host = record.host(side)?;
             let mut run = words("run");
             run.push(host.name.clone());
-            let program = yard.command("testbed").get_program().into();
+            let program = workspace.command("testbed").get_program().into();
             Ok(Host { name: host.name.clone(), address: host.address, run: (program, run) })
         };
         let (left, right) = (host("left")?, host("right")?);
         let beyond = (2..=on_the_right).map(|number| host(&format!("right-{number}")));
         let beyond = beyond.collect::<Result<Vec<Host>>>()?;
-        Ok(Testbed { place, record, left, right, beyond })
+        Ok(Testbed { registry, record, left, right, beyond })
     }
 
-    /// Its name, for whoever asks its place.
+    /// Its name, for whoever asks the registry.
     pub fn name(&self) -> &str {
         &self.record.spec.name
     }
@@ -179,7 +179,7 @@ impl Testbed {
     /// # Errors
     /// As [`Self::set`].
     pub fn set_paths(&self, paths: Paths) -> Result<()> {
-        self.place.ask(self.name(), &Request::Set(paths)).map(drop)
+        self.registry.ask(self.name(), &Request::Set(paths)).map(drop)
     }
 
     /// What it carried and cost so far.
@@ -187,7 +187,7 @@ impl Testbed {
     /// # Errors
     /// If it does not answer.
     pub fn carried(&self) -> Result<Carried> {
-        Ok(Carried::of(&self.place.ask(self.name(), &Request::Status)?))
+        Ok(Carried::of(&self.registry.ask(self.name(), &Request::Status)?))
     }
 
     /// The network of a host.
@@ -201,7 +201,7 @@ impl Testbed {
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        let _ = self.place.down(self.name());
+        let _ = self.registry.down(self.name());
     }
 }
 

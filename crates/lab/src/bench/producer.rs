@@ -1,13 +1,14 @@
 //! `thalweg stream - PLACE` as a producer's end: what is written to it, and what it says meanwhile.
 
-use super::ears::Ears;
-use super::yard::end;
+use super::child_output::ChildOutput;
+use super::workspace::end;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::mutex::lock;
 
 /// After its pipe was closed, until all is durable.
 const END_WAIT: Duration = Duration::from_secs(120);
@@ -19,7 +20,7 @@ const REFUSED: i32 = 3;
 pub struct Producer {
     child: Mutex<Child>,
     pipe: Mutex<Option<ChildStdin>>,
-    ears: Ears<Told>,
+    output: ChildOutput<Told>,
 }
 
 #[derive(Default)]
@@ -32,8 +33,8 @@ struct Told {
 impl Producer {
     pub(super) fn start(mut child: Child) -> Result<Producer> {
         let pipe = child.stdin.take();
-        let ears = Ears::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
-        Ok(Producer { child: Mutex::new(child), pipe: Mutex::new(pipe), ears })
+        let output = ChildOutput::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
+        Ok(Producer { child: Mutex::new(child), pipe: Mutex::new(pipe), output })
     }
 
     /// Hands it bytes.
@@ -60,7 +61,7 @@ impl Producer {
 
     /// When a window of its slot opens, and the time to the next, once it has one.
     pub fn opening(&self) -> Option<(Instant, Duration)> {
-        self.ears.told().opening
+        self.output.told().opening
     }
 
     /// Waits for its end: its last event, or nothing if it was refused.
@@ -80,12 +81,12 @@ impl Producer {
             }
             std::thread::sleep(POLL);
         };
-        self.ears.hear_out();
+        self.output.hear_out();
         match status.code() {
-            Some(0) => Ok(self.ears.told().finished.clone()),
-            Some(REFUSED) if self.ears.complains_of("take a slot") => Ok(None),
+            Some(0) => Ok(self.output.told().finished.clone()),
+            Some(REFUSED) if self.output.complains_of("take a slot") => Ok(None),
             _ => {
-                let cause = format!("a producer did not end well: {}", self.ears.why());
+                let cause = format!("a producer did not end well: {}", self.output.why());
                 Err(Failure::new(FailureKind::Internal, "measure", cause))
             }
         }
@@ -111,8 +112,4 @@ impl Drop for Producer {
         self.close();
         end(&mut lock(&self.child));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -2,7 +2,7 @@
 
 use super::network::Testbed;
 use super::record::{Distribution, Sample};
-use super::yard::Yard;
+use super::workspace::Workspace;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::Result;
@@ -27,11 +27,15 @@ struct Look {
 ///
 /// # Errors
 /// Those of `measure`.
-pub fn beside(yard: &Yard, testbed: &Testbed, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
+pub fn beside(
+    workspace: &Workspace,
+    testbed: &Testbed,
+    measure: impl FnOnce() -> Result<Sample>,
+) -> Result<Sample> {
     let (is_over, began) = (AtomicBool::new(false), Instant::now());
     let look = || -> Option<Look> {
         let bytes = testbed.carried().ok()?.forward_bytes;
-        Some(Look { at_s: began.elapsed().as_secs_f64(), bytes, cpu_s: yard.cpu_s() })
+        Some(Look { at_s: began.elapsed().as_secs_f64(), bytes, cpu_s: workspace.cpu_s() })
     };
     let (sample, looks) = std::thread::scope(|scope| {
         let looking = scope.spawn(|| {

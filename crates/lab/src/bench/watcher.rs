@@ -1,8 +1,8 @@
 //! `thalweg watch` as it runs, and how many items it has brought.
 
-use super::ears::Ears;
+use super::child_output::ChildOutput;
 use super::stopped;
-use super::yard::{Noted, end};
+use super::workspace::{Noted, end};
 use serde_json::Value;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// It ends with the value.
 pub struct Watcher {
     child: Child,
-    ears: Ears<Told>,
+    output: ChildOutput<Told>,
     _noted: Noted,
 }
 
@@ -29,8 +29,8 @@ struct Told {
 
 impl Watcher {
     pub(super) fn start(mut child: Child, noted: Noted) -> Result<Watcher> {
-        let ears = Ears::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
-        Ok(Watcher { child, ears, _noted: noted })
+        let output = ChildOutput::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
+        Ok(Watcher { child, output, _noted: noted })
     }
 
     /// Waits until so many items are there; when the last of them was.
@@ -40,7 +40,7 @@ impl Watcher {
     pub fn wait(&mut self, items: u64, stop: &AtomicBool) -> Result<Instant> {
         let until = Instant::now() + WAIT;
         loop {
-            if let Some(last) = self.ears.told().last_of(items) {
+            if let Some(last) = self.output.told().last_of(items) {
                 return Ok(last);
             }
             if stop.load(Ordering::Relaxed) || Instant::now() > until {
@@ -48,12 +48,12 @@ impl Watcher {
             }
             let ended = self.child.try_wait().map_err(|error| of_io("wait for a watch", &error))?;
             if let Some(status) = ended {
-                self.ears.hear_out();
-                let told = self.ears.told();
+                self.output.hear_out();
+                let told = self.output.told();
                 if let Some(last) = told.last_of(items) {
                     return Ok(last);
                 }
-                let (arrived, why) = (told.arrived, self.ears.why());
+                let (arrived, why) = (told.arrived, self.output.why());
                 let cause = format!("a watch ended ({status}) with {arrived} of {items} items: {why}");
                 return Err(Failure::new(FailureKind::Internal, "measure", cause));
             }

@@ -11,8 +11,9 @@
 use super::finding::{Finding, Report, Verdict};
 use super::roots::Roots;
 use super::wanted::{Reach, SYSCTLS, Sysctl};
+use crate::bench::statistics::median;
 use crate::testbed::check::{RATE_TIME, rate_of_one_stream};
-use crate::testbed::place::Place;
+use crate::testbed::registry::Registry;
 use crate::testbed::spec::{Paths, Spec};
 use serde::Serialize;
 use std::process::Command;
@@ -80,7 +81,7 @@ impl Trial {
 }
 
 /// Tries what `report` would have `--apply` change, and leaves only what helps. `wire` makes the process of a testbed (see
-/// [`Place::up`]). Takes about half a minute for each group at 50 ms.
+/// [`Registry::up`]). Takes about half a minute for each group at 50 ms.
 ///
 /// # Errors
 /// If no testbed can be had here.
@@ -88,7 +89,7 @@ pub fn prove(
     report: &mut Report,
     roots: &Roots,
     path: TrialPath,
-    place: &Place,
+    registry: &Registry,
     mut wire: impl FnMut() -> Result<Command>,
 ) -> Result<Vec<Trial>> {
     let today: Vec<(String, String)> = SYSCTLS
@@ -110,8 +111,8 @@ pub fn prove(
         }
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            before.push(run(path, &today, place, wire()?)?);
-            after.push(run(path, &changed, place, wire()?)?);
+            before.push(run(path, &today, registry, wire()?)?);
+            after.push(run(path, &changed, registry, wire()?)?);
         }
         let names = proposed.iter().map(|(name, _)| *name).collect();
         trials.push(Trial::new(names, before, after));
@@ -160,7 +161,7 @@ fn judge(report: &mut Report, trials: &[Trial]) {
 }
 
 /// One run in a testbed of its own, which is gone afterwards.
-fn run(path: TrialPath, sysctls: &[(String, String)], place: &Place, wire: Command) -> Result<f64> {
+fn run(path: TrialPath, sysctls: &[(String, String)], registry: &Registry, wire: Command) -> Result<f64> {
     let mut paths = Paths::default();
     for direction in [&mut paths.forward, &mut paths.back] {
         direction.delay_ns = u64::try_from(path.rtt.as_nanos() / 2).unwrap_or(u64::MAX);
@@ -176,18 +177,12 @@ fn run(path: TrialPath, sysctls: &[(String, String)], place: &Place, wire: Comma
         seed: 0,
         sysctls: sysctls.to_vec(),
     };
-    place.up(&spec, wire)?;
-    let rate = rate_of_one_stream(place, NAME, RATE_TIME);
-    let down = place.down(NAME);
+    registry.up(&spec, wire)?;
+    let rate = rate_of_one_stream(registry, NAME, RATE_TIME);
+    let down = registry.down(NAME);
     let rate = rate?;
     down?;
     Ok(rate)
-}
-
-fn median(rates: &[f64]) -> f64 {
-    let mut sorted = rates.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 #[cfg(test)]

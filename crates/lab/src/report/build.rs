@@ -1,6 +1,6 @@
 //! The figures of a result: by the rows of its suite, beside what the papers published.
 
-use super::beside::beside;
+use super::paper_comparison::beside;
 use super::papers;
 use super::reading::{self, Choice, Measure};
 use super::suite::{Hold, Kind, PLANS, Plan};

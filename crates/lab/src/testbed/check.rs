@@ -2,7 +2,7 @@
 //! traffic on the path disturbs it.
 
 use super::daemon::{Request, Status};
-use super::place::{HostRecord, Place, Record};
+use super::registry::{HostRecord, Record, Registry};
 use super::wire::Path;
 use serde::Serialize;
 use std::io::{self, Read, Write};
@@ -129,18 +129,18 @@ pub enum Part {
 ///
 /// # Errors
 /// `NotFound` if no such testbed is up; what the kernel says.
-pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
-    measure_parts(place, name, &[Part::RoundTrip, Part::Packets, Part::Rate])
+pub fn measure(registry: &Registry, name: &str) -> Result<Accuracy> {
+    measure_parts(registry, name, &[Part::RoundTrip, Part::Packets, Part::Rate])
 }
 
 /// The same of some of these.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accuracy> {
-    let record = place.running(name)?;
+pub fn measure_parts(registry: &Registry, name: &str, parts: &[Part]) -> Result<Accuracy> {
+    let record = registry.running(name)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
-    let before = place.ask(name, &Request::Status)?;
+    let before = registry.ask(name, &Request::Status)?;
     let (paths, mtu_bytes) = (&before.spec.paths, before.spec.mtu_bytes);
     let rtt = Duration::from_nanos(paths.rtt_ns());
     let (mut lines, mut not_measured) = (Vec::new(), Vec::new());
@@ -173,7 +173,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
             None => {}
         }
     }
-    let after = place.ask(name, &Request::Status)?;
+    let after = registry.ask(name, &Request::Status)?;
     let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
     let wire_cpu_seconds_per_gb = cpu_seconds / ((carried(&after) - carried(&before)).max(1) as f64 / 1e9);
     lines.push(Line {
@@ -192,8 +192,8 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
 ///
 /// # Errors
 /// As [`measure`].
-pub fn rate_of_one_stream(place: &Place, name: &str, time: Duration) -> Result<f64> {
-    rate_of_streams(place, name, &Streams { count: 1, window_bytes: None }, time)
+pub fn rate_of_one_stream(registry: &Registry, name: &str, time: Duration) -> Result<f64> {
+    rate_of_streams(registry, name, &Streams { count: 1, window_bytes: None }, time)
 }
 
 /// Connections that are measured together.
@@ -209,10 +209,10 @@ pub struct Streams {
 ///
 /// # Errors
 /// As [`measure`].
-pub fn rate_of_streams(place: &Place, name: &str, streams: &Streams, time: Duration) -> Result<f64> {
-    let record = place.running(name)?;
+pub fn rate_of_streams(registry: &Registry, name: &str, streams: &Streams, time: Duration) -> Result<f64> {
+    let record = registry.running(name)?;
     // The record says what it was once; the path may have been changed since.
-    let status = place.ask(name, &Request::Status)?;
+    let status = registry.ask(name, &Request::Status)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
     tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), streams, time)
 }

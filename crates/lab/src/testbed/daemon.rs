@@ -4,7 +4,7 @@
 use super::check::{End, round_trips};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
 use super::lane::{Lane, Numbers, Shared};
-use super::place::{HostRecord, Record, own_start_ticks, socket_of};
+use super::registry::{HostRecord, Record, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ impl Lanes {
             let host = host.ok_or_else(|| {
                 Failure::new(FailureKind::Internal, "calibrate the wire", "there are no hosts")
             })?;
-            Ok(End { namespace: super::place::reopen(&host.namespace)?, address: host.address })
+            Ok(End { namespace: super::registry::reopen(&host.namespace)?, address: host.address })
         };
         for shared in [&self.forward, &self.back] {
             *shared.wire() = Wire::new(Path { delay_ns: round_trip_ns / 2, ..Path::default() }, 0);
@@ -259,7 +259,7 @@ impl Lanes {
 
 /// Starts a lane's thread; returns where that thread's view of the kernel's queues is.
 fn start(lane: Lane, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
-    let router = super::place::reopen(&hosts.router)?;
+    let router = super::registry::reopen(&hosts.router)?;
     let (told, hears) = std::sync::mpsc::channel();
     let carry = move || {
         let entered = router.enter().and_then(|()| {

@@ -7,6 +7,7 @@
 
 use super::{Placed, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::mutex::lock;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -82,10 +83,6 @@ impl Drop for SparingSource {
     fn drop(&mut self) {
         lock(&self.opened).iter().for_each(Opened::forget);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Source for SparingSource {

@@ -25,6 +25,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
 use std::time::{Duration, Instant};
+use thalweg_wire::hex::hex;
 
 /// Time for each way to prove itself.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
@@ -406,7 +407,7 @@ fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> R
     let mut random = [0; TOKEN_BYTES / 2];
     aws_lc_rs::rand::fill(&mut random)
         .map_err(|_| Failure::new(FailureKind::Internal, "connect", "no random numbers"))?;
-    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = hex(&random);
     ask(&DialBack { port, token: token.clone() })?;
     while Instant::now() < until {
         match listener.accept() {

@@ -50,6 +50,15 @@ const FAULTY_STEPS: u64 = 700;
 const STEPS_MAX: u64 = 100_000;
 /// Classes of faults.
 const CLASSES: u64 = 7;
+/// Of consumers; what blocks its producers is drawn twice as often.
+const POLICIES: [FramePolicy; 6] = [
+    FramePolicy::Block,
+    FramePolicy::Block,
+    FramePolicy::Spill,
+    FramePolicy::DropOldest { depth: 0 },
+    FramePolicy::DropOldest { depth: 3 },
+    FramePolicy::LatestOnly,
+];
 /// A hub that has less for a consumer has this part of what it asks for.
 const NARROW: u64 = 5;
 /// Records of a simulated file.
@@ -238,21 +247,12 @@ fn payload_of(producer: &ProducerId, sequence: u64, bytes: u64) -> Payload {
 impl World {
     fn new(seed: u64) -> World {
         let mut random = Random::new(seed ^ 0x00f4_a3e5);
-        let class = seed % CLASSES;
-        let policies = [
-            FramePolicy::Block,
-            FramePolicy::Block,
-            FramePolicy::Spill,
-            FramePolicy::DropOldest { depth: 0 },
-            FramePolicy::DropOldest { depth: 3 },
-            FramePolicy::LatestOnly,
-        ];
         let is_recorded = random.percent(40);
         let spill_max = random.pick(&[12_000u64, 100_000, 10_000_000]);
         let wishes = ChannelWishes { is_recorded, ..ChannelWishes::default() };
         let memory_max = random.pick(&[3_000u64, 10_000, 100_000]);
         let mut world = World {
-            class,
+            class: seed % CLASSES,
             is_narrow: (seed / CLASSES).is_multiple_of(3),
             hub: Channel::new(&wishes, memory_max, 0),
             wishes,
@@ -278,43 +278,59 @@ impl World {
             narrowed: 0,
             random,
         };
-        let consumers = world.random.within(1, 3);
-        let mut spills = is_recorded;
-        let is_group = world.random.percent(20);
-        let group_policy = world.random.pick(&policies);
+        let spills = world.draw_takers();
+        if spills || is_recorded {
+            world.spill = Some(SpillTerms { is_recorded, bytes_max: spill_max });
+            world.hub.set_spill(SpillTerms { is_recorded, bytes_max: spill_max });
+        }
+        world.draw_makers(is_recorded);
+        for index in 0..world.makers.len() {
+            world.attach_maker(index).unwrap_or_default();
+        }
+        for index in 0..world.takers.len() {
+            world.attach_taker(index).unwrap_or_default();
+        }
+        world
+    }
+
+    /// Consumers, each by itself or all in one group. Returns whether one of them wants what memory has no room for.
+    fn draw_takers(&mut self) -> bool {
+        let random = &mut self.random;
+        let consumers = random.within(1, 3);
+        let is_group = random.percent(20);
+        let group_policy = random.pick(&POLICIES);
         for number in 0..consumers {
-            let policy = if is_group { group_policy } else { world.random.pick(&policies) };
-            spills |= policy == FramePolicy::Spill;
+            let policy = if is_group { group_policy } else { random.pick(&POLICIES) };
             let asks = Consume {
                 consumer: [number as u8 + 1; 16],
                 group: is_group.then(|| "all".to_owned()),
                 policy,
-                from: if is_group || world.random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
+                from: if is_group || random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
                 instance: None,
                 has: Vec::new(),
                 producers: 1,
                 keep_ms: 0,
             };
-            world.takers.push(Taker::new(asks, world.random.pick(&[1_000u64, 5_000, 50_000])));
+            self.takers.push(Taker::new(asks, random.pick(&[1_000u64, 5_000, 50_000])));
         }
-        if spills {
-            world.spill = Some(SpillTerms { is_recorded, bytes_max: spill_max });
-            world.hub.set_spill(SpillTerms { is_recorded, bytes_max: spill_max });
-        }
-        for number in 0..world.random.within(1, 3) {
+        self.takers.iter().any(|taker| taker.asks.policy == FramePolicy::Spill)
+    }
+
+    /// Producers, with what each has to push. Where it is recorded some wait until it is on disk.
+    fn draw_makers(&mut self, is_recorded: bool) {
+        let random = &mut self.random;
+        for number in 0..random.within(1, 3) {
             let name = format!("p{number}");
             let Ok(id) = ProducerId::new(&name) else { continue };
-            let window = Window {
-                bytes: world.random.pick(&[1_000u64, 5_000, 50_000]),
-                items: world.random.pick(&[1, 4, 64]),
-            };
-            let level = match is_recorded && world.random.percent(50) {
+            let window =
+                Window { bytes: random.pick(&[1_000u64, 5_000, 50_000]), items: random.pick(&[1, 4, 64]) };
+            let level = match is_recorded && random.percent(50) {
                 true => HeldLevel::Durable,
                 false => HeldLevel::Memory,
             };
-            let frames = world.random.pick(&[0u64, 1, 7, 60]);
-            let sets = world.random.percent(50).then(|| world.random.pick(&[1u32, 5, 20]));
-            world.makers.push(Made {
+            let frames = random.pick(&[0u64, 1, 7, 60]);
+            let sets = random.percent(50).then(|| random.pick(&[1u32, 5, 20]));
+            self.makers.push(Made {
                 machine: Producer::new(id.clone(), window),
                 id,
                 level,
@@ -326,13 +342,6 @@ impl World {
                 finished: false,
             });
         }
-        for index in 0..world.makers.len() {
-            world.attach_maker(index).unwrap_or_default();
-        }
-        for index in 0..world.takers.len() {
-            world.attach_taker(index).unwrap_or_default();
-        }
-        world
     }
 
     fn told(&self) -> Told {

@@ -498,13 +498,18 @@ class _Written(io.BufferedIOBase):
         if self.closed:
             return
         (handled, self._handled), now = (self._handled, None), sys.exc_info()[1]
-        self._is_broken |= now is not None and now is not handled
-        self._file.close()
+        is_broken = self._is_broken or (now is not None and now is not handled)
+        # Until all is on this disk: what could not be written there is not whole, whoever closes it once more.
+        self._is_broken = True
         try:
-            if self.autocommit:
-                self.commit()
+            self._file.close()
+            self._is_broken = is_broken
         finally:
-            super().close()
+            try:
+                if self.autocommit:
+                    self.commit()
+            finally:
+                super().close()
 
     def commit(self) -> None:
         """Copies it, unless it is not whole."""

@@ -1,12 +1,12 @@
 //! The settings that thalweg chooses by itself, beside all others.
 
 use super::Suite;
-use crate::bench::group::{SlowDisk, Way};
+use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network::{self, Testbed};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, SEARCH, Sample};
-use crate::bench::yard::{Times, Volume};
-use crate::bench::{Bench, data, yard};
+use crate::bench::workspace::{Times, Volume};
+use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
 use crate::tools;
 use anyhow::{Context, Result};
@@ -89,7 +89,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             continue;
         }
         if shape.narrow == Narrow::LongLink
-            && let Some(why) = Testbed::is_missing(&bench.yard)
+            && let Some(why) = Testbed::is_missing(&bench.workspace)
         {
             bench.log.skipped(shape.name, &why)?;
             continue;
@@ -107,18 +107,18 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
         _ => shape.bytes,
     };
     let (bytes, files) = (each * shape.files, shape.files);
-    let source = bench.yard.directory(&format!("source of {}", shape.name).replace(' ', "-"))?;
+    let source = bench.workspace.directory(&format!("source of {}", shape.name).replace(' ', "-"))?;
     data::make_files(&tools::rust_toolchain()?, &source, files, each)?;
     let copies = (all_settings().len() + (runs + 1) * (FINALISTS + 1)) as u64;
     let volume = match files > 1 {
-        true => Some(Volume::new(&bench.yard.scratch, "volume", copies * files)?),
+        true => Some(Volume::new(&bench.workspace.scratch, "volume", copies * files)?),
         false => None,
     };
     let export = match &volume {
         Some(volume) => volume.path.clone(),
-        None => bench.yard.directory("export")?,
+        None => bench.workspace.directory("export")?,
     };
-    let site = Site::new(&bench.yard, shape, source, export)?;
+    let site = Site::new(&bench.workspace, shape, source, export)?;
     let search = format!("{}{SEARCH}", shape.name);
     let mut found = Vec::new();
     for settings in all_settings() {
@@ -134,7 +134,7 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
         found.into_iter().take(FINALISTS).map(|(_, settings)| settings).collect();
     finalists.insert(0, Settings { name: AUTOMATIC.to_owned(), words: Vec::new() });
     let log = &mut bench.log;
-    yard::rounds(runs, finalists, |run, settings| {
+    workspace::rounds(runs, finalists, |run, settings| {
         let load = Load { scenario: shape.name, tool: &settings.name, run, bytes, files };
         let sample = site.measure(settings, searched + run, &load)?;
         eprintln!("{}: {} {run}: {:.2} s", shape.name, settings.name, sample.wall_s);
@@ -144,7 +144,7 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
 
 /// Both sides, and what is narrow between or at them; all of it goes with the value.
 struct Site<'a> {
-    yard: &'a yard::Yard,
+    workspace: &'a workspace::Workspace,
     daemon: Daemon,
     narrow: Narrow,
     disk: Option<SlowDisk>,
@@ -154,14 +154,19 @@ struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    fn new(yard: &'a yard::Yard, shape: &Shape, source: PathBuf, export: PathBuf) -> Result<Site<'a>> {
+    fn new(
+        workspace: &'a workspace::Workspace,
+        shape: &Shape,
+        source: PathBuf,
+        export: PathBuf,
+    ) -> Result<Site<'a>> {
         let disk = match shape.narrow {
             Narrow::SourceDisk => Some(SlowDisk::new(&source, Way::Read, DISK_BYTES_PER_S)?),
             Narrow::DestinationDisk => Some(SlowDisk::new(&export, Way::Write, DISK_BYTES_PER_S)?),
             _ => None,
         };
         let testbed = match shape.narrow {
-            Narrow::LongLink => Some(Testbed::up(yard, &LONG_LINK)?),
+            Narrow::LongLink => Some(Testbed::up(workspace, &LONG_LINK)?),
             _ => None,
         };
         if shape.narrow == Narrow::ThinLink {
@@ -173,7 +178,7 @@ impl<'a> Site<'a> {
                 Some(testbed) => testbed.enter("right", &command),
                 None => command,
             };
-            let command = yard.group.enter(command);
+            let command = workspace.group.enter(command);
             match &disk {
                 Some(disk) if shape.narrow == Narrow::DestinationDisk => disk.enter(command),
                 _ => command,
@@ -182,11 +187,11 @@ impl<'a> Site<'a> {
         let daemon = match &testbed {
             Some(testbed) => {
                 let address = format!("{}:8487", testbed.address);
-                Daemon::start_at(&address, &yard.thalweg, &yard.scratch, &exports, enter)?
+                Daemon::start_at(&address, &workspace.thalweg, &workspace.scratch, &exports, enter)?
             }
-            None => Daemon::start(&yard.thalweg, &yard.scratch, &exports, enter)?,
+            None => Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, enter)?,
         };
-        Ok(Site { yard, daemon, narrow: shape.narrow, disk, testbed, source, export })
+        Ok(Site { workspace, daemon, narrow: shape.narrow, disk, testbed, source, export })
     }
 
     /// One copy, with what the emulated path cost where there is one.
@@ -206,7 +211,7 @@ impl<'a> Site<'a> {
             Narrow::SourceDisk => data::cool(&self.source)?,
             _ => data::warm(&self.source)?,
         }
-        let mut command = self.yard.thalweg();
+        let mut command = self.workspace.thalweg();
         command.args(["cp", "-q", "--ticket"]).arg(&self.daemon.ticket).args(&settings.words);
         command.arg(format!("{}/", self.source.display()));
         command.arg(format!("tw://{}/bench/{name}", self.daemon.address));
@@ -216,7 +221,7 @@ impl<'a> Site<'a> {
         if let (Narrow::SourceDisk, Some(disk)) = (self.narrow, &self.disk) {
             command = disk.enter(command);
         }
-        let times = self.yard.time(command, Some(destination)).with_context(|| settings.name.clone())?;
+        let times = self.workspace.time(command, Some(destination)).with_context(|| settings.name.clone())?;
         tools::same_content(&self.source, destination)?;
         data::free(destination)?;
         Ok(times)

@@ -5,7 +5,7 @@ use crate::bench::copies;
 use crate::bench::peers::{Job, Servers};
 use crate::bench::record::{Load, Sample};
 use crate::bench::table::{self, TOOLS};
-use crate::bench::yard;
+use crate::bench::workspace;
 use crate::bench::{Bench, data};
 use crate::tools;
 use anyhow::{Context, Result, ensure};
@@ -35,18 +35,18 @@ struct Scenario {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let scenarios = make_scenarios(bench)?;
-    let export = bench.yard.directory("export")?;
+    let export = bench.workspace.directory("export")?;
     let tools = copies::chosen(bench, &TOOLS)?;
     let runs = bench.runs();
     let caches: &[&str] = if bench.args.warm_only { &["warm"] } else { &["warm", "cold"] };
-    let (servers, missing) = Servers::start(&bench.yard, &export, &tools)?;
+    let (servers, missing) = Servers::start(&bench.workspace, &export, &tools)?;
     if let Some((tool, why)) = missing.first() {
         anyhow::bail!("{}: {why}", tool.name);
     }
-    let (yard, log) = (&bench.yard, &mut bench.log);
+    let (workspace, log) = (&bench.workspace, &mut bench.log);
     for scenario in &scenarios {
         for cache in caches {
-            yard::rounds(runs, tools.clone(), |run, tool| {
+            workspace::rounds(runs, tools.clone(), |run, tool| {
                 let destination = export.join(format!("{run}-{}", tool.name.replace(' ', "-")));
                 data::warm(&scenario.source)?;
                 if *cache == "cold" {
@@ -58,7 +58,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                     destination: &destination,
                     has_many_files: scenario.files > 1,
                 };
-                let times = yard.time(tool.command(&servers, &job)?, Some(&destination))?;
+                let times = workspace.time(tool.command(&servers, &job)?, Some(&destination))?;
                 tool.compare(&job)?;
                 data::free(&destination)?;
                 eprintln!("{} {cache} {} {run}: {:.2} s", scenario.name, tool.name, times.wall_s);
@@ -82,12 +82,12 @@ fn make_scenarios(bench: &Bench<'_>) -> Result<Vec<Scenario>> {
     let toolchain = tools::rust_toolchain()?;
     let mut scenarios = Vec::new();
     if bench.wants("large") {
-        let (source, bytes) = (bench.yard.directory("large")?, bench.large_bytes(2048));
+        let (source, bytes) = (bench.workspace.directory("large")?, bench.large_bytes(2048));
         crate::demo::make_large_file(&toolchain, &source.join("file"), bytes)?;
         scenarios.push(Scenario { name: "large", source, bytes, files: 1 });
     }
     if bench.wants("small") {
-        let source = bench.yard.directory("small")?;
+        let source = bench.workspace.directory("small")?;
         let (files, bytes) = SMALL;
         data::make_small_files(&source, files, bytes)?;
         scenarios.push(Scenario {

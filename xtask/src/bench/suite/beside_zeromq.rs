@@ -3,8 +3,8 @@
 use super::Suite;
 use crate::bench::page;
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::yard::{self, Times};
-use crate::bench::{Bench, group::Group};
+use crate::bench::workspace::{self, Times};
+use crate::bench::{Bench, control_group::Group};
 use crate::{python, servers, tools};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -73,11 +73,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     }
     cases.retain(|(tool, told, ..)| *tool == "thalweg" || told.contains(&bench.args.tool));
     let runs = bench.runs();
-    let (yard, log) = (&bench.yard, &mut bench.log);
-    yard::rounds(runs, cases, |run, (tool, told, bytes, frames)| {
-        let directory = yard.directory(&format!("frames-{tool}-{bytes}-{run}"))?;
+    let (workspace, log) = (&bench.workspace, &mut bench.log);
+    workspace::rounds(runs, cases, |run, (tool, told, bytes, frames)| {
+        let directory = workspace.directory(&format!("frames-{tool}-{bytes}-{run}"))?;
         let words = [tool.to_string(), frames.to_string(), bytes.to_string()];
-        let times = once(&yard.group, &python, &words, &directory)?;
+        let times = once(&workspace.group, &python, &words, &directory)?;
         eprintln!("{told}, {} {run}: {:.2} s", name(*bytes), times.wall_s);
         if run == 0 {
             return Ok(());

@@ -4,8 +4,8 @@ use super::Suite;
 use crate::bench::network::Testbed;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::yard::{Times, Volume};
-use crate::bench::{Bench, data, yard};
+use crate::bench::workspace::{Times, Volume};
+use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -95,21 +95,21 @@ enum What {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    if let Some(why) = Testbed::is_missing(&bench.yard) {
+    if let Some(why) = Testbed::is_missing(&bench.workspace) {
         bail!("{why}; --thalweg names another");
     }
     let toolchain = tools::rust_toolchain()?;
     let bytes = bench.large_bytes(LARGE_MIB);
     let runs = bench.runs();
     let copied = SMALL_FILES.iter().map(|files| u64::from(*files)).sum::<u64>() * 2;
-    let volume = Volume::new(&bench.yard.scratch, "volume", copied * (runs as u64 + 1))?;
+    let volume = Volume::new(&bench.workspace.scratch, "volume", copied * (runs as u64 + 1))?;
     let export = volume.path.join("export");
     for (name, bytes) in [("long", bytes), ("short", bytes / 4), ("lossy", LOSS_MIB << 20)] {
-        let source = bench.yard.directory(&format!("exported/{name}"))?;
+        let source = bench.workspace.directory(&format!("exported/{name}"))?;
         crate::demo::make_large_file(&toolchain, &source.join("file"), bytes)?;
     }
     for files in SMALL_FILES {
-        data::make_small_files(&bench.yard.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;
+        data::make_small_files(&bench.workspace.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;
     }
     std::fs::create_dir(&export)?;
     let mut cases = cases();
@@ -118,20 +118,21 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         bench.log.skipped(congestion, "not among the machine's permitted congestion controls")?;
         cases.retain(|case| !case.uses(congestion));
     }
-    let yard = &bench.yard;
-    let testbed = Testbed::up(yard, &["--rtt", NEAR, "--rate", "1Gbit/s"])?;
+    let workspace = &bench.workspace;
+    let testbed = Testbed::up(workspace, &["--rtt", NEAR, "--rate", "1Gbit/s"])?;
     let exports = [
-        format!("large={}:ro", yard.scratch.path("exported").display()),
+        format!("large={}:ro", workspace.scratch.path("exported").display()),
         format!("small={}", export.display()),
     ];
-    let enter = |command| yard.group.enter(testbed.enter("right", &command));
+    let enter = |command| workspace.group.enter(testbed.enter("right", &command));
     let address = format!("{}:8487", testbed.address);
-    let daemon = Daemon::start_at(&address, &yard.thalweg, &yard.scratch, &exports, enter)?;
+    let daemon = Daemon::start_at(&address, &workspace.thalweg, &workspace.scratch, &exports, enter)?;
     let mut iperf = Command::new("iperf3");
     let iperf = testbed.enter("right", iperf.arg("--server"));
-    let far = Far { yard, testbed: &testbed, daemon: &daemon, export, bytes, _iperf: Iperf::start(iperf)? };
+    let far =
+        Far { workspace, testbed: &testbed, daemon: &daemon, export, bytes, _iperf: Iperf::start(iperf)? };
     let log = &mut bench.log;
-    yard::rounds(runs, cases, |run, case| {
+    workspace::rounds(runs, cases, |run, case| {
         far.testbed.set(&case.path)?;
         let sample = far.testbed.over(|| far.measure(case, run))?;
         eprintln!("{} {} {run}: {:.2} s {}", case.scenario, case.tool, sample.wall_s, sample.more);
@@ -177,7 +178,7 @@ fn cases() -> Vec<Case> {
 
 /// Both sides of the path.
 struct Far<'a> {
-    yard: &'a yard::Yard,
+    workspace: &'a workspace::Workspace,
     testbed: &'a Testbed<'a>,
     daemon: &'a Daemon,
     /// Where small files go.
@@ -223,13 +224,13 @@ impl Far<'_> {
     }
 
     fn pull(&self, name: &str, options: &[&str]) -> Result<Times> {
-        data::warm(&self.yard.scratch.path(&format!("exported/{name}")))?;
+        data::warm(&self.workspace.scratch.path(&format!("exported/{name}")))?;
         let from = format!("tw://{}/large/{name}/file", self.daemon.address);
         self.copy(options, [from, "null:".to_owned()])
     }
 
     fn push(&self, files: u32, turn: &str) -> Result<Times> {
-        let source: PathBuf = self.yard.scratch.path(&format!("small-{files}"));
+        let source: PathBuf = self.workspace.scratch.path(&format!("small-{files}"));
         data::warm(&source)?;
         let name = format!("{files}-{turn}");
         let to = format!("tw://{}/small/{name}", self.daemon.address);
@@ -241,9 +242,9 @@ impl Far<'_> {
     }
 
     fn copy(&self, options: &[&str], places: [String; 2]) -> Result<Times> {
-        let mut command = self.yard.thalweg();
+        let mut command = self.workspace.thalweg();
         command.args(["cp", "-q", "--ticket"]).arg(&self.daemon.ticket).args(options).args(places);
-        self.yard.time(self.testbed.enter("left", &command), None)
+        self.workspace.time(self.testbed.enter("left", &command), None)
     }
 
     /// Payload that arrives, in bit/s; sent by the server, as in a pull.

@@ -54,9 +54,9 @@ const GOALS: [(&str, f64, &[&str]); 3] = [
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(4096);
-    let source = bench.yard.directory("large")?;
+    let source = bench.workspace.directory("large")?;
     crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
-    let export = bench.yard.directory("export")?;
+    let export = bench.workspace.directory("export")?;
     let scenario = Scenario { name: SCENARIO.to_owned(), source, bytes, files: 1, small_bytes: None };
     let tools = copies::chosen(bench, &NAMES)?;
     copies::compete(bench, &export, &scenario, &tools)

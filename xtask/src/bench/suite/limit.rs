@@ -3,7 +3,7 @@
 use super::Suite;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::yard::{self, Times};
+use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, data};
 use crate::servers::Daemon;
 use crate::tools;
@@ -38,16 +38,18 @@ const NULL_PARTS: [&str; 6] = ["read", "digest", "seal", "tcp", "open", "digest"
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(4096);
     let runs = bench.runs();
-    let export = bench.yard.directory("export")?;
-    let source = bench.yard.directory("export/source")?;
+    let export = bench.workspace.directory("export")?;
+    let source = bench.workspace.directory("export/source")?;
     let file = source.join("file");
     crate::demo::make_large_file(&tools::rust_toolchain()?, &file, bytes)?;
     let primitives = tools::build_primitives()?;
     let exports = [format!("bench={}", export.display())];
-    let yard = &bench.yard;
-    let daemon = Daemon::start(&yard.thalweg, &yard.scratch, &exports, |command| yard.group.enter(command))?;
+    let workspace = &bench.workspace;
+    let daemon = Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, |command| {
+        workspace.group.enter(command)
+    })?;
     let log = &mut bench.log;
-    yard::rounds(runs, vec![PARTS, INTO_NULL, DURABLE, READBACK], |run, tool| {
+    workspace::rounds(runs, vec![PARTS, INTO_NULL, DURABLE, READBACK], |run, tool| {
         data::warm(&source)?;
         let (into, destination) = (format!("tw://{}/bench/", daemon.address), export.join("copy"));
         let load = Load { scenario: SCENARIO, tool, run, bytes, files: 1 };
@@ -56,7 +58,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let told = tools::says(command.arg(&file).arg(&export).arg("1"))?;
             Sample { more: serde_json::from_str(&told)?, ..load.took(&Times::default()) }
         } else {
-            let mut command = yard.thalweg();
+            let mut command = workspace.thalweg();
             command.args(["cp", "-q", "--cipher", "aes128", "--ticket"]).arg(&daemon.ticket);
             match *tool {
                 INTO_NULL => command.args([format!("{into}source/file"), "null:".to_owned()]),
@@ -66,7 +68,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                     command.args(["--verify", "readback"]).args(places)
                 }
             };
-            let times = yard.time(command, None)?;
+            let times = workspace.time(command, None)?;
             if *tool != INTO_NULL {
                 tools::same_tree(&source, &destination)?;
                 fs::remove_dir_all(&destination)?;

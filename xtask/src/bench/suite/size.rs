@@ -6,8 +6,8 @@ use crate::bench::data;
 use crate::bench::page::{self, Goal};
 use crate::bench::peers::{self, Job, Servers};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::yard::Volume;
-use crate::bench::{Bench, yard};
+use crate::bench::workspace::Volume;
+use crate::bench::{Bench, workspace};
 use crate::tools;
 use anyhow::Result;
 use std::fmt::Write;
@@ -47,14 +47,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let runs = bench.runs();
     // A file system that nothing was deleted from: creating on ext4 is slow for minutes after that.
     let made = SIZES.iter().map(|(_, files)| files).sum::<u64>() * (runs as u64 + 1);
-    let volume = Volume::new(&bench.yard.scratch, "volume", made)?;
+    let volume = Volume::new(&bench.workspace.scratch, "volume", made)?;
     let export = volume.path.join("export");
     std::fs::create_dir(&export)?;
     let mut scenarios = Vec::new();
     for (bytes, files) in SIZES.into_iter().filter(|(bytes, _)| bench.wants(&name(*bytes))) {
         // For small tries.
         let files = bench.args.large_mib.map_or(files, |mib| ((mib << 20) / bytes).clamp(1, files));
-        let source = bench.yard.directory(&format!("source-{bytes}"))?;
+        let source = bench.workspace.directory(&format!("source-{bytes}"))?;
         data::make_files(&toolchain, &source, files, bytes)?;
         scenarios.push(Scenario {
             name: name(bytes),
@@ -65,13 +65,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         });
     }
     let tool = peers::tool(TOOL)?;
-    let (servers, _) = Servers::start(&bench.yard, &export, &[tool])?;
-    let (yard, log) = (&bench.yard, &mut bench.log);
-    yard::rounds(runs, scenarios, |run, scenario| {
+    let (servers, _) = Servers::start(&bench.workspace, &export, &[tool])?;
+    let (workspace, log) = (&bench.workspace, &mut bench.log);
+    workspace::rounds(runs, scenarios, |run, scenario| {
         let destination = export.join(format!("{run}-{}", scenario.name.replace(' ', "-")));
         let job = Job { source: &scenario.source, destination: &destination, has_many_files: false };
         data::warm(&scenario.source)?;
-        let times = yard.time(tool.command(&servers, &job)?, Some(&destination))?;
+        let times = workspace.time(tool.command(&servers, &job)?, Some(&destination))?;
         tool.compare(&job)?;
         data::free(&destination)?;
         eprintln!("{} {run}: {:.2} s", scenario.name, times.wall_s);

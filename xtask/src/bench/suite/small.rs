@@ -4,7 +4,7 @@ use super::Suite;
 use crate::bench::copies::{self, BARE, Scenario};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::Results;
-use crate::bench::yard::Volume;
+use crate::bench::workspace::Volume;
 use crate::bench::{Bench, data};
 use anyhow::Result;
 use std::fmt::Write;
@@ -37,9 +37,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
         let tools = copies::chosen(bench, &NAMES)?;
         let copies = (bench.runs() as u64 + 1) * (tools.len() as u64 + 1);
-        let source = bench.yard.directory(&format!("source-{bytes}"))?;
+        let source = bench.workspace.directory(&format!("source-{bytes}"))?;
         data::make_small_files(&source, files, bytes)?;
-        let volume = Volume::new(&bench.yard.scratch, &format!("volume-{bytes}"), copies * u64::from(files))?;
+        let volume =
+            Volume::new(&bench.workspace.scratch, &format!("volume-{bytes}"), copies * u64::from(files))?;
         let total = u64::from(files) * bytes as u64;
         let scenario = Scenario {
             name: name.to_owned(),

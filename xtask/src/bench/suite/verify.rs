@@ -1,11 +1,11 @@
 //! What verification costs where something else is the narrowest, and what damage costs.
 
 use super::Suite;
-use crate::bench::group::{SlowDisk, Way};
+use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::{Bench, data, peers, yard};
+use crate::bench::{Bench, data, peers, workspace};
 use crate::servers::Daemon;
 use crate::tools;
 use anyhow::{Result, bail};
@@ -46,9 +46,9 @@ const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(1024);
-    let source = bench.yard.directory("source")?;
+    let source = bench.workspace.directory("source")?;
     crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
-    let export = bench.yard.directory("export")?;
+    let export = bench.workspace.directory("export")?;
     if bench.wants(THIN_LINK) {
         network::thin_loopback(LINK_BITS_PER_S)?;
         modes(bench, THIN_LINK, &source, &export, bytes, None)?;
@@ -76,10 +76,10 @@ fn modes(
     slow: Option<&SlowDisk>,
 ) -> Result<()> {
     let runs = bench.runs();
-    let (yard, log) = (&bench.yard, &mut bench.log);
+    let (workspace, log) = (&bench.workspace, &mut bench.log);
     let exports = [format!("bench={}", export.display())];
-    let daemon = Daemon::start(&yard.thalweg, &yard.scratch, &exports, |command| {
-        let command = yard.group.enter(command);
+    let daemon = Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, |command| {
+        let command = workspace.group.enter(command);
         match slow {
             Some(slow) => slow.enter(command),
             None => command,
@@ -87,7 +87,7 @@ fn modes(
     })?;
     let control = if slow.is_some() { DD } else { TAR };
     let tools = [MODES.as_slice(), &[control]].concat();
-    yard::rounds(runs, tools, |run, tool| {
+    workspace::rounds(runs, tools, |run, tool| {
         data::warm(source)?;
         let destination = export.join(tool.replace([' ', ','], "-"));
         let job = peers::Job { source, destination: &destination, has_many_files: false };
@@ -102,14 +102,14 @@ fn modes(
             }
             (TAR, _) => peers::tar_socket(&job)?,
             _ => {
-                let mut command = yard.thalweg();
+                let mut command = workspace.thalweg();
                 command.args(["cp", "-q", "--verify", tool, "--ticket"]).arg(&daemon.ticket);
                 let to = format!("tw://{}/bench/{tool}", daemon.address);
                 command.args([format!("{}/", source.display()), to]);
                 command
             }
         };
-        let times = yard.time(command, Some(&destination))?;
+        let times = workspace.time(command, Some(&destination))?;
         tools::same_content(source, &destination)?;
         fs::remove_dir_all(&destination)?;
         eprintln!("{scenario} {tool} {run}: {:.2} s", times.wall_s);
@@ -123,24 +123,26 @@ fn modes(
 /// A copy of which some chunks were damaged afterwards is copied again; what counts is the traffic.
 fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Result<()> {
     let runs = bench.runs();
-    let (yard, log) = (&bench.yard, &mut bench.log);
+    let (workspace, log) = (&bench.workspace, &mut bench.log);
     let exports = [format!("bench={}", export.display())];
-    let daemon = Daemon::start(&yard.thalweg, &yard.scratch, &exports, |command| yard.group.enter(command))?;
+    let daemon = Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, |command| {
+        workspace.group.enter(command)
+    })?;
     let chunks = bytes / CHUNK_BYTES;
     let damaged: Vec<u64> = DAMAGED.iter().map(|count| (*count).min(chunks)).collect();
     let destination = export.join("damaged");
-    yard::rounds(runs, damaged, |run, count| {
+    workspace::rounds(runs, damaged, |run, count| {
         // Made anew each time: the one before it was repaired, and is remembered.
         let _ = fs::remove_dir_all(&destination);
         tools::run(Command::new("cp").args(["-a"]).args([source, &destination]))?;
         damage(&destination.join("file"), chunks, *count)?;
         data::warm(source)?;
         let before = network::loopback_bytes()?;
-        let mut command = yard.thalweg();
+        let mut command = workspace.thalweg();
         command.args(["cp", "-q", "--check", "digest", "--chunk", "4MiB", "--ticket"]).arg(&daemon.ticket);
         let to = format!("tw://{}/bench/damaged", daemon.address);
         command.args([format!("{}/", source.display()), to]);
-        let times = yard.time(command, Some(&destination))?;
+        let times = workspace.time(command, Some(&destination))?;
         let traffic = network::loopback_bytes()? - before;
         tools::same_content(source, &destination)?;
         eprintln!("{REPAIR} {count} of {chunks} {run}: {:.2} s, {traffic} bytes", times.wall_s);

@@ -468,7 +468,7 @@ impl To {
         }
     }
 
-    /// Frames that were put there, or stood there.
+    /// Frames that were put there: not those that came again and stood there.
     fn frames(&self) -> u64 {
         match self {
             To::Files(files, count) => count - files.stood(),

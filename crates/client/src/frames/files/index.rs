@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_wire::hex::unhex;
 use thalweg_wire::limits;
 
 /// The longest line of an index: what the longest head can be, written as JSON.
@@ -132,10 +133,4 @@ impl Row {
             },
         })
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    if digits.len().is_multiple_of(2) { pairs.collect() } else { None }
 }

@@ -94,9 +94,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let sets = sets(bench.budget_bytes(), bench.wishes.files_max);
     // One copy of one set at a time.
     let all: u64 = sets.iter().map(|set| set.file_bytes * set.files).sum();
-    bench.yard.needs(all + bench.budget_bytes())?;
+    bench.workspace.needs(all + bench.budget_bytes())?;
     for set in &sets {
-        dataset::make(&bench.yard.path(&set.name()), &set.spec(bench.wishes.seed))?;
+        dataset::make(&bench.workspace.path(&set.name()), &set.spec(bench.wishes.seed))?;
     }
     if let Some(left) =
         (1u64 << 40).checked_div(sets.last().map_or(1, |set| set.file_bytes)).filter(|left| *left > 1)
@@ -107,9 +107,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let wish = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(bench.wishes, *rtt, RATE_BITS_PER_S) };
     let mut paths: Vec<Option<PathWish>> = bench.wishes.rtts.iter().map(|rtt| Some(wish(rtt))).collect();
     let first = paths.first().copied().flatten();
-    let testbed = first.map(|path| Testbed::up(&bench.yard, "sweep", &path, TUNED)).transpose()?;
+    let testbed = first.map(|path| Testbed::up(&bench.workspace, "sweep", &path, TUNED)).transpose()?;
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
-    let daemon = bench.yard.daemon(server)?;
+    let daemon = bench.workspace.daemon(server)?;
     if paths.is_empty() {
         paths.push(None);
     }
@@ -120,11 +120,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if let (Some(testbed), Some(path)) = (&testbed, &case.path) {
             testbed.set(path)?;
         }
-        bench.yard.settle()?;
-        let (source, to) = (bench.yard.path(&set.name()), "copy");
+        bench.workspace.settle()?;
+        let (source, to) = (bench.workspace.path(&set.name()), "copy");
         let words = ["cp".to_owned(), format!("{}/", source.display()), daemon.url(to)];
         let measure = || -> Result<Sample> {
-            let copied = bench.yard.copy(client, Some(&daemon), &words)?;
+            let copied = bench.workspace.copy(client, Some(&daemon), &words)?;
             let (bytes_, files) = (set.file_bytes * set.files, set.files);
             Ok(of_copy("files to files", &copied, bytes_, files).with("file_size", bytes(set.file_bytes)))
         };
@@ -137,7 +137,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 {
             super::sound(&daemon.path(to), &set.spec(bench.wishes.seed))?;
         }
-        bench.yard.remove(&daemon.path(to))?;
+        bench.workspace.remove(&daemon.path(to))?;
         Ok(Some(sample))
     })
 }

@@ -123,7 +123,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let losses = if bench.wishes.losses.is_empty() { LOSSES.to_vec() } else { bench.wishes.losses.clone() };
     let path = PathWish { loss: 0.0, ..path(bench.wishes) };
-    let testbed = Testbed::up(&bench.yard, "cca", &path, TUNED)?;
+    let testbed = Testbed::up(&bench.workspace, "cca", &path, TUNED)?;
     let there = socket::available_congestion().unwrap_or_default();
     let mut controls = Vec::new();
     for (control, (name, _)) in CONTROLS.iter().enumerate() {
@@ -141,7 +141,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             &format!("this kernel has none: {why}; records are sealed in user space"),
         )?;
     }
-    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    let daemon = bench.workspace.daemon(Some(&testbed.right))?;
     let budget_bytes = bench.budget_bytes();
     bench.take_turns(cases, |bench, run, case| {
         // The round that does not count need not lose anything.
@@ -149,7 +149,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let (name, control) = CONTROLS[case.control];
         let path = PathWish { loss: case.loss, ..path };
         testbed.set(&path)?;
-        bench.yard.settle()?;
+        bench.workspace.settle()?;
         let source = format!("data:size={data_bytes},seed={}", bench.wishes.seed);
         let mut words = super::words(&["cp", "--no-tune", "--streams", "1", "--cca", name]);
         words.extend(super::words(case.form.words()));
@@ -159,10 +159,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             form => format!("{name}, {}", form.name()),
         };
         let sample = super::over(&testbed, || {
-            let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &words)?;
+            let copied = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &words)?;
             Ok(of_copy(&series, &copied, data_bytes, 1))
         })?;
-        bench.yard.remove(&daemon.path("copy"))?;
+        bench.workspace.remove(&daemon.path("copy"))?;
         let rate = sample.rate_bits_per_s();
         let mut sample = sample.measured("rate", rate, "bit/s");
         // Without loss, and of bbr, no law says anything but that the line is the most.

@@ -79,26 +79,26 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let set = set(bench.wishes);
-    bench.yard.needs(3 * set.bytes())?;
-    let source = bench.yard.path("source");
+    bench.workspace.needs(3 * set.bytes())?;
+    let source = bench.workspace.path("source");
     dataset::make(&source, &set)?;
-    let testbed = Testbed::up(&bench.yard, "concurrency", &path(bench.wishes), TUNED)?;
-    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    let testbed = Testbed::up(&bench.workspace, "concurrency", &path(bench.wishes), TUNED)?;
+    let daemon = bench.workspace.daemon(Some(&testbed.right))?;
     bench.take_turns(cases(), |bench, _, case| {
-        bench.yard.settle()?;
+        bench.workspace.settle()?;
         let mut line = words(&["cp", "--no-tune", "--concurrency"]);
         line.extend([case.concurrency.to_string(), "--streams".into(), case.streams.to_string()]);
         line.extend(["--depth".into(), case.depth.to_string()]);
         line.extend([format!("{}/", source.display()), daemon.url("copy")]);
         let sample = super::over(&testbed, || {
-            let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &line)?;
+            let copied = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &line)?;
             let series = match case.depth {
                 1 => format!("{} streams", case.streams),
                 _ => format!("depth, {} streams", case.streams),
             };
             Ok(of_copy(&series, &copied, set.bytes(), set.files))
         })?;
-        bench.yard.remove(&daemon.path("copy"))?;
+        bench.workspace.remove(&daemon.path("copy"))?;
         let sample = sample.with("concurrency", count(case.concurrency));
         Ok(Some(sample.with("streams", count(case.streams)).with("depth", count(case.depth))))
     })

@@ -116,7 +116,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     for (what, why) in NOT_HERE {
         bench.leave_out(what, why)?;
     }
-    let testbed = Testbed::up(&bench.yard, "congest", &path, TUNED)?;
+    let testbed = Testbed::up(&bench.workspace, "congest", &path, TUNED)?;
     let mut cases = Vec::new();
     for streams in STREAMS {
         for clients_per_s in CLIENTS_PER_S {

@@ -121,12 +121,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         seed,
         ..DatasetSpec::default()
     };
-    bench.yard.needs(3 * set.bytes())?;
-    let source = bench.yard.path("source");
+    bench.workspace.needs(3 * set.bytes())?;
+    let source = bench.workspace.path("source");
     dataset::make(&source, &set)?;
     let path = path(bench.wishes);
-    let testbed = Testbed::up(&bench.yard, "faults", &path, TUNED)?;
-    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    let testbed = Testbed::up(&bench.workspace, "faults", &path, TUNED)?;
+    let daemon = bench.workspace.daemon(Some(&testbed.right))?;
     let copy = daemon.path("copy");
     let of = |check: &str, at_once: Option<u64>| {
         let chunk = shape.chunk_bytes.to_string();
@@ -140,12 +140,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     bench.take_turns(cases(), |bench, run, case| {
         let damaged = shape.damaged(case.share, seed.wrapping_add(u64::from(run)));
         let files: BTreeSet<u64> = damaged.iter().map(|number| number / shape.chunks).collect();
-        bench.yard.settle()?;
+        bench.workspace.settle()?;
         let mut first_bytes = 0.0;
-        let (yard, testbed) = (&bench.yard, &testbed);
+        let (workspace, testbed) = (&bench.workspace, &testbed);
         let measure = || {
             let before = testbed.carried()?;
-            let first = yard.copy(Some(&testbed.left), Some(&daemon), &of("evidence", case.at_once))?;
+            let first = workspace.copy(Some(&testbed.left), Some(&daemon), &of("evidence", case.at_once))?;
             first_bytes = testbed.carried()?.since(&before).forward_bytes as f64;
             let by = if case.by_chunk { "chunks again" } else { "whole files again" };
             let by_at_once = if case.at_once.is_some() { ", by files at once" } else { "" };
@@ -156,17 +156,17 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             }
             damage(&copy, &set, &shape, &damaged)?;
             if !case.by_chunk {
-                files.iter().try_for_each(|&number| yard.remove(&copy.join(set.file(number).path)))?;
+                files.iter().try_for_each(|&number| workspace.remove(&copy.join(set.file(number).path)))?;
             }
             let check = if case.by_chunk { "digest" } else { "evidence" };
-            let again = yard.copy(Some(&testbed.left), Some(&daemon), &of(check, case.at_once))?;
+            let again = workspace.copy(Some(&testbed.left), Some(&daemon), &of(check, case.at_once))?;
             sample.wall_s += again.wall_s;
             sample.cpu_s = sample.cpu_s.zip(again.cpu_s).map(|(first, again)| first + again);
             Ok(sample.measured("payload_sent_again", again.number("bytes_received"), "B"))
         };
-        let sample = timeline::beside(yard, testbed, || super::over(testbed, measure))?;
+        let sample = timeline::beside(workspace, testbed, || super::over(testbed, measure))?;
         super::sound(&copy, &set)?;
-        bench.yard.remove(&copy)?;
+        bench.workspace.remove(&copy)?;
         Ok(Some(with_laws(sample, case, &shape, (damaged.len(), files.len()), first_bytes, &path)?))
     })
 }

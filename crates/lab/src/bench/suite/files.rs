@@ -54,7 +54,7 @@ impl Set {
         DatasetSpec { files: self.files, sizes, seed, ..DatasetSpec::default() }
     }
 
-    /// As it is called in the yard.
+    /// As it is called in the workspace.
     fn name(self) -> String {
         format!("set-{}-{}", self.files, self.bytes)
     }
@@ -94,24 +94,24 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed);
     let sets = sets(bench.wishes.files_max, budget_bytes);
-    bench.yard.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
+    bench.workspace.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
     for set in &sets {
-        dataset::make(&bench.yard.path(&set.name()), &set.spec(seed))?;
+        dataset::make(&bench.workspace.path(&set.name()), &set.spec(seed))?;
     }
-    let testbed = Testbed::up(&bench.yard, "files", &path(bench.wishes), TUNED)?;
-    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    let testbed = Testbed::up(&bench.workspace, "files", &path(bench.wishes), TUNED)?;
+    let daemon = bench.workspace.daemon(Some(&testbed.right))?;
     bench.take_turns(sets, |bench, _, set| {
-        bench.yard.settle()?;
+        bench.workspace.settle()?;
         let at_once = CONCURRENCY.to_string();
         let mut line = words(&["cp", "--no-tune", "--concurrency", &at_once, "--streams", &at_once]);
-        line.extend([format!("{}/", bench.yard.path(&set.name()).display()), daemon.url("copy")]);
+        line.extend([format!("{}/", bench.workspace.path(&set.name()).display()), daemon.url("copy")]);
         let of_it = if set.bytes < budget_bytes { ", two thirds of the data" } else { "" };
         let series = format!("{CONCURRENCY} at once{of_it}");
         let sample = super::over(&testbed, || {
-            let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &line)?;
+            let copied = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &line)?;
             Ok(of_copy(&series, &copied, set.spec(seed).bytes(), set.files))
         })?;
-        bench.yard.remove(&daemon.path("copy"))?;
+        bench.workspace.remove(&daemon.path("copy"))?;
         let files = count(set.files as f64);
         Ok(Some(sample.with("files", files).with("concurrency", count(CONCURRENCY as f64))))
     })

@@ -11,7 +11,7 @@ use super::{MIB, Suite, VERIFIED, encrypted, of_copy, path_wish, scaled, seconds
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::statistics::median;
-use crate::bench::yard::{Copied, Daemon, Yard};
+use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
 use std::fs::{self, File};
@@ -185,11 +185,11 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let shape = Shape::of(bench.wishes);
-    bench.yard.needs(2 * shape.bytes())?;
+    bench.workspace.needs(2 * shape.bytes())?;
     let testbed =
-        path(bench.wishes).map(|path| Testbed::up(&bench.yard, "frames", &path, TUNED)).transpose()?;
+        path(bench.wishes).map(|path| Testbed::up(&bench.workspace, "frames", &path, TUNED)).transpose()?;
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
-    let daemon = bench.yard.daemon(server)?;
+    let daemon = bench.workspace.daemon(server)?;
     let spec = DatasetSpec {
         files: 1,
         sizes: vec![(shape.bytes(), 1)],
@@ -204,7 +204,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 && !shape.warms_up(case.period) {
             return Ok(None);
         }
-        let source = bench.yard.path("source");
+        let source = bench.workspace.path("source");
         fs::create_dir_all(&source).map_err(|error| of_io("make a directory", &error))?;
         let measure = || stand.measure(bench, case, &source, &law);
         let sample = match &testbed {
@@ -215,8 +215,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             None => measure()?,
         };
         stand.compare(case.way)?;
-        bench.yard.remove(&source)?;
-        bench.yard.remove(&stand.daemon.path("copy"))?;
+        bench.workspace.remove(&source)?;
+        bench.workspace.remove(&stand.daemon.path("copy"))?;
         Ok(Some(sample))
     })
 }
@@ -241,24 +241,24 @@ struct Stand<'a> {
 }
 
 impl Stand<'_> {
-    fn cp(&self, yard: &Yard, from: &Path, to: &str) -> Result<Copied> {
+    fn cp(&self, workspace: &Workspace, from: &Path, to: &str) -> Result<Copied> {
         let words =
             ["cp".to_owned(), from.display().to_string(), self.daemon.url(to), "--no-tune".to_owned()];
-        yard.copy(self.client, Some(&self.daemon), &words)
+        workspace.copy(self.client, Some(&self.daemon), &words)
     }
 
     /// Copies one frame, and the whole scan, alone.
     fn trials(&self, bench: &Bench<'_>) -> Result<Law> {
         let failed = |error: io::Error| of_io("make a file", &error);
-        let file = bench.yard.path("trial");
+        let file = bench.workspace.path("trial");
         let took = |frames: u64| -> Result<f64> {
             self.write(&file, 0..frames).map_err(failed)?;
             let mut times = Vec::new();
             for _ in 0..TRIALS {
-                times.push(self.cp(&bench.yard, &file, "trial")?.wall_s);
-                bench.yard.remove(&self.daemon.path("trial"))?;
+                times.push(self.cp(&bench.workspace, &file, "trial")?.wall_s);
+                bench.workspace.remove(&self.daemon.path("trial"))?;
             }
-            bench.yard.remove(&file)?;
+            bench.workspace.remove(&file)?;
             Ok(median(&times))
         };
         let (whole_s, file_start_s) = (took(self.shape.frames)?, took(1)?);
@@ -271,21 +271,21 @@ impl Stand<'_> {
         let clock = Clock { began, period: case.period };
         let mut there: Option<Instant> = None;
         let (cpu_s, late_s) = match case.way {
-            Way::Files(files) => self.in_files(&bench.yard, (files, 1), source, &clock)?,
-            Way::AtOnce => self.in_files(&bench.yard, (self.shape.frames, AT_ONCE), source, &clock)?,
+            Way::Files(files) => self.in_files(&bench.workspace, (files, 1), source, &clock)?,
+            Way::AtOnce => self.in_files(&bench.workspace, (self.shape.frames, AT_ONCE), source, &clock)?,
             Way::Watched => {
-                let (watched, last) = self.watched(&bench.yard, source, &clock)?;
+                let (watched, last) = self.watched(&bench.workspace, source, &clock)?;
                 there = Some(last);
                 watched
             }
             Way::Tree => self.as_tree(bench, source, &clock)?,
-            Way::Frames => self.as_frames(&bench.yard, &clock)?,
+            Way::Frames => self.as_frames(&bench.workspace, &clock)?,
             Way::Stream => {
                 let words = ["stream".to_owned(), "-".to_owned(), self.daemon.url("copy")];
                 let feed = |mut pipe: ChildStdin| {
                     self.make(0..self.shape.frames, &clock, |_, frame| pipe.write_all(frame))
                 };
-                let (copied, late_s) = bench.yard.fed(self.client, Some(&self.daemon), &words, feed)?;
+                let (copied, late_s) = bench.workspace.fed(self.client, Some(&self.daemon), &words, feed)?;
                 (copied.cpu_s, late_s)
             }
         };
@@ -322,13 +322,13 @@ impl Stand<'_> {
     /// One `thalweg cp` for each file that is finished, so many at the same time.
     fn in_files(
         &self,
-        yard: &Yard,
+        workspace: &Workspace,
         (files, at_once): (u64, usize),
         source: &Path,
         clock: &Clock,
     ) -> Result<(Option<f64>, f64)> {
         fs::create_dir_all(self.daemon.path("copy")).map_err(|error| of_io("make a directory", &error))?;
-        let before_s = yard.cpu_s();
+        let before_s = workspace.cpu_s();
         let (finished, hears) = mpsc::channel::<PathBuf>();
         let hears = Arc::new(Mutex::new(hears));
         let failed = &AtomicBool::new(false);
@@ -350,7 +350,7 @@ impl Stand<'_> {
                 let next = || hears.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
                 while let Some(path) = next().filter(|_| !failed.load(Ordering::Relaxed)) {
                     let to = format!("copy/{}", path.file_name().unwrap_or_default().display());
-                    self.cp(yard, &path, &to).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                    self.cp(workspace, &path, &to).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
                 }
                 Ok(())
             };
@@ -363,12 +363,17 @@ impl Stand<'_> {
                 copied.map_err(lost)??;
             }
             let late_s = made(detector.join())?;
-            Ok((Some(yard.cpu_s() - before_s), late_s))
+            Ok((Some(workspace.cpu_s() - before_s), late_s))
         })
     }
 
     /// A file for each frame, which one `thalweg watch` copies when its marker is there; and when the last was.
-    fn watched(&self, yard: &Yard, source: &Path, clock: &Clock) -> Result<((Option<f64>, f64), Instant)> {
+    fn watched(
+        &self,
+        workspace: &Workspace,
+        source: &Path,
+        clock: &Clock,
+    ) -> Result<((Option<f64>, f64), Instant)> {
         fs::create_dir_all(self.daemon.path("copy")).map_err(|error| of_io("make a directory", &error))?;
         let words = [
             "watch".to_owned(),
@@ -379,9 +384,9 @@ impl Stand<'_> {
         ];
         // What an earlier watch knows is none of this one's business.
         let who = format!("watch-{}", self.channels.fetch_add(1, Ordering::Relaxed));
-        let before_s = yard.cpu_s();
+        let before_s = workspace.cpu_s();
         let is_over = AtomicBool::new(false);
-        let mut watcher = yard.watcher(&who, self.client, &self.daemon, &words)?;
+        let mut watcher = workspace.watcher(&who, self.client, &self.daemon, &words)?;
         let (last, late_s) = std::thread::scope(|scope| {
             let detector = scope.spawn(|| -> io::Result<f64> {
                 self.make(0..self.shape.frames, clock, |number, frame| {
@@ -400,7 +405,7 @@ impl Stand<'_> {
             Ok::<_, Failure>((last?, late_s?))
         })?;
         drop(watcher);
-        Ok(((Some(yard.cpu_s() - before_s), late_s), last))
+        Ok(((Some(workspace.cpu_s() - before_s), late_s), last))
     }
 
     /// A file for each frame, in a directory that one `thalweg stream` watches.
@@ -420,25 +425,25 @@ impl Stand<'_> {
                 File::create(source.join(MARKER))?;
                 Ok(late_s)
             });
-            let copied = bench.yard.copy(self.client, Some(&self.daemon), &words);
+            let copied = bench.workspace.copy(self.client, Some(&self.daemon), &words);
             let late_s = made(detector.join())?;
             Ok((copied?.cpu_s, late_s))
         })
     }
 
     /// Pushed to a channel, and pulled out of it beside the daemon.
-    fn as_frames(&self, yard: &Yard, clock: &Clock) -> Result<(Option<f64>, f64)> {
+    fn as_frames(&self, workspace: &Workspace, clock: &Clock) -> Result<(Option<f64>, f64)> {
         let number = self.channels.fetch_add(1, Ordering::Relaxed);
         let place = self.daemon.url(&format!("scan-{number}"));
         let pull = ["frames", "pull", &place, "null:"].map(str::to_owned);
         let bytes = self.shape.frame_bytes.to_string();
         let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes].map(str::to_owned);
         std::thread::scope(|scope| {
-            let pulling = scope.spawn(|| yard.copy(self.server, Some(&self.daemon), &pull));
+            let pulling = scope.spawn(|| workspace.copy(self.server, Some(&self.daemon), &pull));
             let feed = |mut pipe: ChildStdin| {
                 self.make(0..self.shape.frames, clock, |_, frame| pipe.write_all(frame))
             };
-            let fed = yard.fed(self.client, Some(&self.daemon), &push, feed);
+            let fed = workspace.fed(self.client, Some(&self.daemon), &push, feed);
             let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
             let pulled = pulling.join().map_err(lost)?;
             let ((_, late_s), pulled) = (fed?, pulled?);

@@ -6,7 +6,7 @@
 
 use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, scaled, size, testbed_kind, words};
 use crate::bench::network::{Host, PathWish, Testbed};
-use crate::bench::yard::{Copied, Daemon, Yard};
+use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
@@ -75,29 +75,34 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let set = set(bench.wishes);
-    bench.yard.needs(4 * set.bytes())?;
-    let testbed = Testbed::up_with(&bench.yard, "hop", &path(bench.wishes), TUNED, 2)?;
+    bench.workspace.needs(4 * set.bytes())?;
+    let testbed = Testbed::up_with(&bench.workspace, "hop", &path(bench.wishes), TUNED, 2)?;
     let Some(far) = testbed.beyond.first() else {
         return Err(Failure::new(FailureKind::Internal, "measure", "there is no second host"));
     };
-    let storage = bench.yard.daemon(Some(&testbed.left))?;
-    let node = bench.yard.daemon(Some(&testbed.right))?;
-    let destination = bench.yard.daemon(Some(far))?;
+    let storage = bench.workspace.daemon(Some(&testbed.left))?;
+    let node = bench.workspace.daemon(Some(&testbed.right))?;
+    let destination = bench.workspace.daemon(Some(far))?;
     dataset::make(&storage.path("made"), &set)?;
     let name = set.file(0).path;
     let (made, copied) = (format!("made/{name}"), format!("copy/{name}"));
     let parent = destination.path(&copied).parent().map(Path::to_owned).unwrap_or_default();
     bench.take_turns(Way::ALL.to_vec(), |bench, _, way| {
-        let yard = &bench.yard;
-        yard.settle()?;
+        let workspace = &bench.workspace;
+        workspace.settle()?;
         fs::create_dir_all(&parent).map_err(|error| of_io("make a directory", &error))?;
         let sample = super::over(&testbed, || {
             let taken = match way {
-                Way::Straight => copy(yard, &testbed.left, &storage.path(&made), (&destination, &copied))?,
-                Way::PassedOn => yard.relay(&testbed.right, (&storage, &made), (&destination, &copied))?,
+                Way::Straight => {
+                    copy(workspace, &testbed.left, &storage.path(&made), (&destination, &copied))?
+                }
+                Way::PassedOn => {
+                    workspace.relay(&testbed.right, (&storage, &made), (&destination, &copied))?
+                }
                 Way::Stored => {
-                    let first = copy(yard, &testbed.left, &storage.path(&made), (&node, "stored"))?;
-                    let second = copy(yard, &testbed.right, &node.path("stored"), (&destination, &copied))?;
+                    let first = copy(workspace, &testbed.left, &storage.path(&made), (&node, "stored"))?;
+                    let second =
+                        copy(workspace, &testbed.right, &node.path("stored"), (&destination, &copied))?;
                     let cpu_s = first.cpu_s.zip(second.cpu_s).map(|(first, second)| first + second);
                     Copied { wall_s: first.wall_s + second.wall_s, cpu_s, ..second }
                 }
@@ -106,14 +111,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         })?;
         super::sound(&destination.path("copy"), &set)?;
         for done in [destination.path("copy"), node.path("stored")] {
-            yard.remove(&done)?;
+            workspace.remove(&done)?;
         }
         Ok(Some(sample))
     })
 }
 
 /// A file of this host to a server.
-fn copy(yard: &Yard, host: &Host, from: &Path, (daemon, to): (&Daemon, &str)) -> Result<Copied> {
+fn copy(workspace: &Workspace, host: &Host, from: &Path, (daemon, to): (&Daemon, &str)) -> Result<Copied> {
     let line = words(&["cp", "--no-tune", &from.display().to_string(), &daemon.url(to)]);
-    yard.copy(Some(host), Some(daemon), &line)
+    workspace.copy(Some(host), Some(daemon), &line)
 }

@@ -17,7 +17,7 @@ use super::slow::{self, Slow};
 use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
-use crate::bench::yard::{Copied, Daemon, Yard};
+use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
 use std::fs::File;
@@ -123,14 +123,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let mut stands = vec![Stand {
         testbed: None,
         rtt: Duration::ZERO,
-        daemon: bench.yard.daemon(None)?,
+        daemon: bench.workspace.daemon(None)?,
         channels: AtomicU32::new(0),
     }];
     match Testbed::check() {
         Ok(()) => {
             let path = far_path(bench.wishes);
-            let testbed = Testbed::up(&bench.yard, "lag", &path, TUNED)?;
-            let daemon = bench.yard.daemon(Some(&testbed.right))?;
+            let testbed = Testbed::up(&bench.workspace, "lag", &path, TUNED)?;
+            let daemon = bench.workspace.daemon(Some(&testbed.right))?;
             stands.push(Stand { testbed: Some(testbed), rtt: path.rtt, daemon, channels: AtomicU32::new(0) });
         }
         Err(failure) => bench.leave_out("over a distance", &failure.cause)?,
@@ -142,7 +142,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         .chain(["drop-oldest", "latest-only"].map(|policy| What::Slow(Slow::Drops(policy))));
     let (stall, frames) = stalled(bench.wishes);
     // The log, and what is not written yet.
-    let whats: Vec<What> = match bench.yard.needs(frames * FRAME_BYTES + slow::MEMORY_BYTES) {
+    let whats: Vec<What> = match bench.workspace.needs(frames * FRAME_BYTES + slow::MEMORY_BYTES) {
         Ok(()) => whats.chain([What::Slow(Slow::Stalls { stall, frames })]).collect(),
         Err(failure) => {
             bench.leave_out("a consumer that stands still, spill", &failure.cause)?;
@@ -153,14 +153,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     bench.take_turns(cases, |bench, _, (stand, what)| {
         let measure = || match what {
             What::Messages(messages) => stand.measure(bench, *messages),
-            What::Frames(hub) => stand.frames(&bench.yard, *hub, bench.wishes.time.unwrap_or(TIME)),
+            What::Frames(hub) => stand.frames(&bench.workspace, *hub, bench.wishes.time.unwrap_or(TIME)),
             What::Slow(slow) => stand.slow(bench, *slow),
         };
         let sample = match &stand.testbed {
             Some(testbed) => super::over(testbed, measure)?,
             None => measure()?,
         };
-        bench.yard.remove(&stand.daemon.path("flow"))?;
+        bench.workspace.remove(&stand.daemon.path("flow"))?;
         Ok(Some(sample))
     })
 }
@@ -213,7 +213,7 @@ impl Stand {
         let (fed, seen) = std::thread::scope(|scope| {
             let reading = scope.spawn(|| read(&file, messages.bytes, count + 1, &is_over));
             let feed = |pipe: ChildStdin| write(pipe, &file, messages, count);
-            let fed = bench.yard.fed(host, Some(&self.daemon), &words, feed);
+            let fed = bench.workspace.fed(host, Some(&self.daemon), &words, feed);
             is_over.store(true, Ordering::Relaxed);
             (fed, reading.join())
         });
@@ -252,27 +252,27 @@ impl Stand {
     }
 
     /// Frames through a channel: pushed from here, pulled at the other end.
-    fn frames(&self, yard: &Yard, hub: Place, time: Duration) -> Result<Sample> {
+    fn frames(&self, workspace: &Workspace, hub: Place, time: Duration) -> Result<Sample> {
         let number = self.channels.fetch_add(1, Ordering::Relaxed);
         let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
         // Of both commands, of the daemon too if it has a part in it.
-        let before_s = yard.cpu_s();
+        let before_s = workspace.cpu_s();
         let (pushed, pulled) = match hub {
             Place::Daemon => {
                 let place = self.daemon.url(&format!("frames-{number}"));
-                self.push_and_pull(yard, &place, &[], count, || Ok((place.clone(), None)))?
+                self.push_and_pull(workspace, &place, &[], count, || Ok((place.clone(), None)))?
             }
             Place::Consumer => {
-                let directory = yard.path(&format!("hub-{}-{number}", self.name()));
+                let directory = workspace.path(&format!("hub-{}-{number}", self.name()));
                 let listen = self.testbed.as_ref().map_or("127.0.0.1:0".to_owned(), |testbed| {
                     format!("{}:{}", testbed.right.address, HUB_PORT)
                 });
                 let more =
                     ["--hub".to_owned(), directory.display().to_string(), "--listen".to_owned(), listen];
-                self.push_and_pull(yard, "frames", &more, count, || hub_at(&directory))?
+                self.push_and_pull(workspace, "frames", &more, count, || hub_at(&directory))?
             }
         };
-        let cpu_s = Some(yard.cpu_s() - before_s);
+        let cpu_s = Some(workspace.cpu_s() - before_s);
         if pulled.number("frames") != count as f64 {
             let cause = format!("{} of {count} frames arrived", pulled.number("frames"));
             return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
@@ -290,7 +290,7 @@ impl Stand {
 
     /// Frames through a channel of the daemon to a consumer that is slower than they are made.
     fn slow(&self, bench: &Bench<'_>, slow: Slow) -> Result<Sample> {
-        let yard = &bench.yard;
+        let workspace = &bench.workspace;
         let (count, per_s) = match slow {
             Slow::Drops(_) => {
                 let time = bench.wishes.time.unwrap_or(TIME);
@@ -311,16 +311,16 @@ impl Stand {
         let pull = [pull, words(&["--memory", &memory])].concat();
         let (near, far) = (self.testbed.as_ref()).map(|testbed| (&testbed.left, &testbed.right)).unzip();
         let (frame_bytes, daemon, stop) = (FRAME_BYTES as usize, Some(&self.daemon), &bench.wishes.stop);
-        let before_s = yard.cpu_s();
+        let before_s = workspace.cpu_s();
         let (pushed, pulled) = std::thread::scope(|scope| {
             let take = |pipe: ChildStdout| slow::take(pipe, frame_bytes, slow, &log, stop);
-            let pulling = scope.spawn(move || yard.taken(far, daemon, &pull, take));
+            let pulling = scope.spawn(move || workspace.taken(far, daemon, &pull, take));
             let give = |pipe: ChildStdin| slow::give(pipe, count, frame_bytes);
-            (yard.fed(near, daemon, &push, give), pulling.join())
+            (workspace.fed(near, daemon, &push, give), pulling.join())
         });
         let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
         let ((said, taken), (pushed, ())) = (pulled.map_err(lost)??, pushed?);
-        let both = Copied { cpu_s: Some(yard.cpu_s() - before_s), ..said.copied.clone() };
+        let both = Copied { cpu_s: Some(workspace.cpu_s() - before_s), ..said.copied.clone() };
         let came = said.copied.number("frames") as u64;
         let sample = of_copy(&slow.series(), &both, came * FRAME_BYTES, 0)
             .with("rtt", seconds(self.rtt.as_secs_f64()))
@@ -349,7 +349,7 @@ impl Stand {
     /// daemon's.
     fn push_and_pull(
         &self,
-        yard: &Yard,
+        workspace: &Workspace,
         channel: &str,
         more: &[String],
         count: u64,
@@ -366,14 +366,14 @@ impl Stand {
         let (near, far) = (self.testbed.as_ref()).map(|testbed| (&testbed.left, &testbed.right)).unzip();
         let (pushed, pulled) = std::thread::scope(|scope| {
             let daemon = more.is_empty().then_some(&self.daemon);
-            let pulling = scope.spawn(move || yard.copy(far, daemon, &pull));
+            let pulling = scope.spawn(move || workspace.copy(far, daemon, &pull));
             let pushed = place().and_then(|(place, ticket)| {
                 let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes];
                 let push = push.into_iter().chain(["--frames-per-s", &per_s, "--window", &window]);
                 let mut push: Vec<String> = push.map(str::to_owned).collect();
                 let ticket = ticket.map(|ticket| ["--ticket".to_owned(), ticket.display().to_string()]);
                 push.extend(ticket.into_iter().flatten());
-                yard.fed(near, daemon, &push, feed)
+                workspace.fed(near, daemon, &push, feed)
             });
             (pushed, pulling.join())
         });

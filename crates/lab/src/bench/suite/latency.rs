@@ -118,11 +118,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let rate_bits_per_s = rate(bench.wishes);
     let first = PathWish { rtt: rtts[0], rate_bits_per_s, loss: 0.0, mtu_bytes: network::MTU_BYTES };
     let file_bytes = bench.budget_bytes();
-    bench.yard.needs(2 * file_bytes)?;
+    bench.workspace.needs(2 * file_bytes)?;
     let mut beds = Vec::new();
     for (number, buffers) in BUFFERS.iter().enumerate() {
-        let testbed = Testbed::up(&bench.yard, &format!("latency-{number}"), &first, buffers.sysctls)?;
-        let daemon = bench.yard.daemon(Some(&testbed.right))?;
+        let testbed = Testbed::up(&bench.workspace, &format!("latency-{number}"), &first, buffers.sysctls)?;
+        let daemon = bench.workspace.daemon(Some(&testbed.right))?;
         beds.push((testbed, daemon));
     }
     let programs = [Program::Stream, Program::Thalweg];
@@ -142,7 +142,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             // A round that does not count would only cost time: each run warms up by itself.
             Program::Stream if run == 0 => return Ok(None),
             Program::Stream => super::over(testbed, || {
-                let rate = check::rate_of_one_stream(&testbed.place, testbed.name(), time)?;
+                let rate = check::rate_of_one_stream(&testbed.registry, testbed.name(), time)?;
                 let wall_s = time.as_secs_f64();
                 let series = format!("one TCP stream, {}", buffers.name);
                 let bytes = (rate * wall_s / 8.0) as u64;
@@ -150,13 +150,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 Ok(sample.measured("rate", rate, "bit/s").predicted("rate", law(buffers, &path)?, "bit/s"))
             })?,
             Program::Thalweg => {
-                bench.yard.settle()?;
+                bench.workspace.settle()?;
                 let seed = bench.wishes.seed;
                 let copy = |bytes: u64| {
                     let source = format!("data:size={bytes},seed={seed}");
                     let words = ["cp".to_owned(), source, daemon.url("copy"), "--no-tune".to_owned()];
-                    let copied = bench.yard.copy(Some(&testbed.left), Some(daemon), &words)?;
-                    bench.yard.remove(&daemon.path("copy"))?;
+                    let copied = bench.workspace.copy(Some(&testbed.left), Some(daemon), &words)?;
+                    bench.workspace.remove(&daemon.path("copy"))?;
                     Ok::<_, Failure>(copied)
                 };
                 let short_bytes = file_bytes / SHORTER;

@@ -64,10 +64,10 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let data_bytes = (bench.budget_bytes() / STRIPE_BYTES).max(1) * STRIPE_BYTES;
-    bench.yard.needs(3 * data_bytes)?;
-    let file = bench.yard.path("pieces");
-    make_in_pieces(&file, &bench.yard.path("between"), data_bytes)?;
-    bench.yard.settle()?;
+    bench.workspace.needs(3 * data_bytes)?;
+    let file = bench.workspace.path("pieces");
+    make_in_pieces(&file, &bench.workspace.path("between"), data_bytes)?;
+    bench.workspace.settle()?;
     let pieces = count_extents(&file);
     if let Err(why) = &pieces {
         bench.leave_out("the disk of --dir", &format!("it does not tell where files lie: {why}"))?;
@@ -101,7 +101,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             }
         };
         line.extend([from, "null:".to_owned()]);
-        let copied = bench.yard.copy(None, None, &line)?;
+        let copied = bench.workspace.copy(None, None, &line)?;
         let disk = if case.disk == Disk::Real { "the disk of --dir" } else { "simulated devices" };
         let mut sample: Sample = of_copy(disk, &copied, data_bytes, 1);
         if let (Disk::Real, Ok(pieces)) = (case.disk, &pieces) {

@@ -80,10 +80,10 @@ fn requests_each(data_bytes: u64) -> String {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let data_bytes = bench.budget_bytes();
-    bench.yard.needs(3 * data_bytes)?;
-    let source = bench.yard.path("source");
+    bench.workspace.needs(3 * data_bytes)?;
+    let source = bench.workspace.path("source");
     let make = words(&["cp", &format!("data:size={data_bytes}"), &source.display().to_string()]);
-    bench.yard.copy(None, None, &make)?;
+    bench.workspace.copy(None, None, &make)?;
     let file = source.join("d000000/f0000000").display().to_string();
     let mut cases = Vec::new();
     for disk in [Disk::Simulated, Disk::Real] {
@@ -103,7 +103,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 && case.disk == Disk::Simulated {
             return Ok(None);
         }
-        let target = bench.yard.path("copy");
+        let target = bench.workspace.path("copy");
         let array = format!("{ARRAY},size={data_bytes}");
         let (from, to) = match (case.disk, case.writes) {
             (Disk::Simulated, false) => (array, "null:".to_owned()),
@@ -120,9 +120,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             line.extend(["--direct".into(), format!("{side}=on")]);
         }
         line.extend([from, to]);
-        bench.yard.settle()?;
-        let copied = bench.yard.copy(None, None, &line)?;
-        bench.yard.remove(&target)?;
+        bench.workspace.settle()?;
+        let copied = bench.workspace.copy(None, None, &line)?;
+        bench.workspace.remove(&target)?;
         let disk = if case.disk == Disk::Real { "the disk of --dir" } else { "simulated array" };
         let verb = if case.writes { "writing" } else { "reading" };
         let sample = of_copy(&format!("{verb}, {disk}, {}", case.order), &copied, data_bytes, 1);

@@ -164,7 +164,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let wishes = bench.wishes;
     let cases = cases(&wishes.rtts, wishes.rate_bits_per_s, &wishes.losses);
     let first = cases[0].path;
-    let testbed = Testbed::up(&bench.yard, "path", &first, STOCK)?;
+    let testbed = Testbed::up(&bench.workspace, "path", &first, STOCK)?;
     bench.take_turns(cases, |_, run, case| {
         // Nothing here warms up: each part does so by itself.
         if run == 0 {
@@ -173,7 +173,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         testbed.set_paths(case.paths())?;
         let sample = super::over(&testbed, || {
             let (before, began) = (testbed.carried()?, Instant::now());
-            let told = measure_parts(&testbed.place, testbed.name(), &[case.part()])?;
+            let told = measure_parts(&testbed.registry, testbed.name(), &[case.part()])?;
             let carried = testbed.carried()?.since(&before);
             let sample = Sample { bytes: carried.forward_bytes + carried.back_bytes, ..Sample::default() };
             let sample = Sample { wall_s: began.elapsed().as_secs_f64(), ..sample };

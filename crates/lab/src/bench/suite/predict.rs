@@ -7,7 +7,7 @@
 use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, size, words};
 use crate::bench::network::{MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
-use crate::bench::yard::{Copied, Daemon, Yard};
+use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
@@ -170,10 +170,10 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let all: u64 = SHAPES.iter().map(|shape| shape.set(bench.wishes).bytes()).sum();
-    bench.yard.needs(2 * all + bench.budget_bytes())?;
+    bench.workspace.needs(2 * all + bench.budget_bytes())?;
     let first = SHAPES.iter().find_map(Shape::path);
     let testbed = match (Testbed::check(), first) {
-        (Ok(()), Some(path)) => Some(Testbed::up(&bench.yard, "predict", &path, TUNED)?),
+        (Ok(()), Some(path)) => Some(Testbed::up(&bench.workspace, "predict", &path, TUNED)?),
         (Ok(()), None) => None,
         (Err(why), _) => {
             bench.leave_out("ways over an emulated path", &why.cause)?;
@@ -181,8 +181,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
     };
     let site = Site {
-        near: bench.yard.daemon(None)?,
-        far: testbed.as_ref().map(|testbed| bench.yard.daemon(Some(&testbed.right))).transpose()?,
+        near: bench.workspace.daemon(None)?,
+        far: testbed.as_ref().map(|testbed| bench.workspace.daemon(Some(&testbed.right))).transpose()?,
         testbed,
     };
     let mut cases = Vec::new();
@@ -194,7 +194,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 dataset::make(&site.daemon(shape).path(&shape.directory()), &set)?;
             }
             _ => {
-                dataset::make(&bench.yard.path(&shape.directory()), &set)?;
+                dataset::make(&bench.workspace.path(&shape.directory()), &set)?;
             }
         };
         cases.extend(shape.known().iter().map(|&known| Case { shape, known }));
@@ -204,14 +204,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 && case.known == Known::Probe {
             return Ok(None);
         }
-        bench.yard.settle()?;
+        bench.workspace.settle()?;
         let set = case.shape.set(bench.wishes);
         match (&site.testbed, case.shape.path()) {
             (Some(testbed), Some(path)) => {
                 testbed.set(&path)?;
-                super::over(testbed, || site.measure(&bench.yard, case, &set))
+                super::over(testbed, || site.measure(&bench.workspace, case, &set))
             }
-            _ => site.measure(&bench.yard, case, &set),
+            _ => site.measure(&bench.workspace, case, &set),
         }
         .map(Some)
     })
@@ -230,15 +230,15 @@ impl Site {
     }
 
     /// Source, destination, the server among them, and where the destination is on the disk.
-    fn places(&self, yard: &Yard, shape: &Shape, set: &DatasetSpec) -> Places<'_> {
-        let here = |name: &str| yard.path(name).display().to_string();
+    fn places(&self, workspace: &Workspace, shape: &Shape, set: &DatasetSpec) -> Places<'_> {
+        let here = |name: &str| workspace.path(name).display().to_string();
         let daemon = self.daemon(shape);
         let made = shape.directory();
         match shape.way {
             Way::Far { is_pull: true, .. } => Places {
                 words: [format!("{}/", daemon.url(&made)), here("copy")],
                 daemon: Some(daemon),
-                copy: Some(yard.path("copy")),
+                copy: Some(workspace.path("copy")),
             },
             Way::Loopback | Way::Far { .. } => Places {
                 words: [format!("{}/", here(&made)), daemon.url("copy")],
@@ -259,11 +259,11 @@ impl Site {
     }
 
     /// Predicts, copies, and holds one against the other.
-    fn measure(&self, yard: &Yard, case: &Case, set: &DatasetSpec) -> Result<Sample> {
-        let places = self.places(yard, case.shape, set);
-        let state = yard.path(&format!("{:?}-{}", case.known, case.shape.directory()));
+    fn measure(&self, workspace: &Workspace, case: &Case, set: &DatasetSpec) -> Result<Sample> {
+        let places = self.places(workspace, case.shape, set);
+        let state = workspace.path(&format!("{:?}-{}", case.known, case.shape.directory()));
         if case.known == Known::Probe {
-            yard.remove(&state)?;
+            workspace.remove(&state)?;
         }
         let state = state.display().to_string();
         let host = self.testbed.as_ref().filter(|_| case.shape.path().is_some()).map(|testbed| &testbed.left);
@@ -273,12 +273,12 @@ impl Site {
             Known::Earlier => words(&["--no-measure"]),
         });
         asked.extend(places.words.clone());
-        let told = yard.told(host, places.daemon, &asked, "predicted")?;
+        let told = workspace.told(host, places.daemon, &asked, "predicted")?;
         let mut line = words(&["cp", "--state", &state]);
         line.extend(places.words.clone());
-        let copied = yard.copy(host, places.daemon, &line)?;
+        let copied = workspace.copy(host, places.daemon, &line)?;
         if let Some(copy) = &places.copy {
-            yard.remove(copy)?;
+            workspace.remove(copy)?;
         }
         let sample = of_copy(case.known.name(), &copied, set.bytes(), set.files);
         held(sample.with("shape", case.shape.name.into()), &told, &copied)

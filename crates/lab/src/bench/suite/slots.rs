@@ -10,7 +10,7 @@ use super::{GBIT, Suite, count, encrypted, scaled, testbed_kind};
 use crate::bench::network::{PathWish, Testbed, payload_share};
 use crate::bench::producer::Producer;
 use crate::bench::record::{Distribution, Sample};
-use crate::bench::yard::Daemon;
+use crate::bench::workspace::Daemon;
 use crate::bench::{Bench, Prepared, Wishes, stopped};
 use crate::testbed::spec::TUNED;
 use std::fs;
@@ -121,11 +121,11 @@ fn ready_at(case: &Case, producer: u32) -> Duration {
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (burst_bytes, path) = load(bench.wishes);
     let bursts = bench.wishes.time.unwrap_or(TIME).as_secs().max(2);
-    bench.yard.needs(burst_bytes * bursts * u64::from(PRODUCERS[PRODUCERS.len() - 1]))?;
+    bench.workspace.needs(burst_bytes * bursts * u64::from(PRODUCERS[PRODUCERS.len() - 1]))?;
     let settings = [TUNED, &[("net.ipv4.tcp_slow_start_after_idle", "0")]].concat();
-    let testbed = Testbed::up(&bench.yard, "slots", &path, &settings)?;
+    let testbed = Testbed::up(&bench.workspace, "slots", &path, &settings)?;
     let rate = (path.payload_bits_per_s() * SHARE) as u64;
-    let daemon = bench.yard.daemon_with(Some(&testbed.right), &["--slots", &format!("{rate}bit/s")])?;
+    let daemon = bench.workspace.daemon_with(Some(&testbed.right), &["--slots", &format!("{rate}bit/s")])?;
     let stop = bench.wishes.stop.clone();
     let mut cases = Vec::new();
     for producers in PRODUCERS {
@@ -146,7 +146,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let wall_s = began.elapsed().as_secs_f64();
             of_bursts(case, burst_bytes, &seen, &ends, Sample { wall_s, ..Sample::default() })
         });
-        (0..case.producers).try_for_each(|producer| bench.yard.remove(&file_of(&daemon, producer)))?;
+        (0..case.producers).try_for_each(|producer| bench.workspace.remove(&file_of(&daemon, producer)))?;
         sample.map(Some)
     })
 }
@@ -170,7 +170,7 @@ fn start(
         if case.starts == Starts::Slots {
             words.extend(["--slot".to_owned(), format!("1s:{burst_bytes}B:{DEADLINE}")]);
         }
-        let producer = bench.yard.producer(&testbed.left, daemon, &words)?;
+        let producer = bench.workspace.producer(&testbed.left, daemon, &words)?;
         let running_one = Running { number, file: file_of(daemon, number), length: 0, arrived: Vec::new() };
         running.push((running_one, producer));
     }

@@ -7,7 +7,7 @@
 //!    with the bytes that were given. What is not so is counted in the sample (`not_accounted`), which fails by it.
 
 use crate::bench::record::{NOT_ACCOUNTED, Sample};
-use crate::bench::yard::Said;
+use crate::bench::workspace::Said;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -245,7 +245,7 @@ pub(super) fn accounted(sample: Sample, slow: Slow, given: u64, said: &Said, tak
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::yard::Copied;
+    use crate::bench::workspace::Copied;
     use serde_json::json;
 
     #[test]

@@ -73,8 +73,8 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let data_bytes = bench.budget_bytes().max(REQUESTS[0]);
-    bench.yard.needs(3 * data_bytes)?;
-    let (read, written) = (bench.yard.path("read"), bench.yard.path("written"));
+    bench.workspace.needs(3 * data_bytes)?;
+    let (read, written) = (bench.workspace.path("read"), bench.workspace.path("written"));
     let failed = |error: std::io::Error| of_io("ask the disk", &error);
     let fill = Load {
         writes: true,
@@ -95,7 +95,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 {
             return Ok(None);
         }
-        bench.yard.settle()?;
+        bench.workspace.settle()?;
         let cpu = process_cpu();
         let timed = match load.run(if load.writes { &written } else { &read }) {
             Ok(timed) => timed,

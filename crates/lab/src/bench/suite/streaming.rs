@@ -9,7 +9,7 @@
 use super::{MIB, Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
-use crate::bench::yard::{Copied, Daemon};
+use crate::bench::workspace::{Copied, Daemon};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
@@ -152,15 +152,15 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let sets = sets(bench.budget_bytes(), bench.wishes.files_max);
-    bench.yard.needs(2 * FILES * bench.budget_bytes())?;
+    bench.workspace.needs(2 * FILES * bench.budget_bytes())?;
     let mut paths: Vec<Option<PathWish>> = paths(bench.wishes).into_iter().map(Some).collect();
     let first = paths.first().copied().flatten();
-    let testbed = first.map(|path| Testbed::up(&bench.yard, "streaming", &path, TUNED)).transpose()?;
+    let testbed = first.map(|path| Testbed::up(&bench.workspace, "streaming", &path, TUNED)).transpose()?;
     if paths.is_empty() {
         paths.push(None);
     }
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
-    let daemon = bench.yard.daemon(server)?;
+    let daemon = bench.workspace.daemon(server)?;
     let seed = bench.wishes.seed;
     let mut cases = Vec::new();
     for set in 0..sets.len() {
@@ -179,11 +179,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             seed,
             ..DatasetSpec::default()
         };
-        let source = bench.yard.path("source");
+        let source = bench.workspace.path("source");
         fs::create_dir_all(&source).map_err(|error| of_io("make a directory", &error))?;
         if case.way == Way::AtRest {
             dataset::make(&source, &spec)?;
-            bench.yard.settle()?;
+            bench.workspace.settle()?;
         }
         let places = [format!("{}/", source.display()), daemon.url("copy")];
         let rate = match case.way {
@@ -193,7 +193,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let measure = || -> Result<Sample> {
             let carry = |what: &str, end: &[&str]| {
                 let words = [&[what.to_owned()], &places[..], &super::words(end)].concat();
-                bench.yard.copy(client, Some(&daemon), &words)
+                bench.workspace.copy(client, Some(&daemon), &words)
             };
             let sample = |copied: &Copied| {
                 let sample = of_copy(case.way.name(), copied, spec.bytes(), spec.files);
@@ -218,8 +218,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             _ => measure()?,
         };
         super::sound(&daemon.path("copy"), &spec)?;
-        bench.yard.remove(&source)?;
-        bench.yard.remove(&daemon.path("copy"))?;
+        bench.workspace.remove(&source)?;
+        bench.workspace.remove(&daemon.path("copy"))?;
         Ok(Some(sample))
     })
 }

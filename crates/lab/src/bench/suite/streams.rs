@@ -103,7 +103,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let first = PathWish { rtt: rtts[0], rate_bits_per_s, loss: 0.0, mtu_bytes: network::MTU_BYTES };
     let settings = sysctls(window_bytes(rate_bits_per_s));
     let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    let testbed = Testbed::up(&bench.yard, "streams", &first, &settings)?;
+    let testbed = Testbed::up(&bench.workspace, "streams", &first, &settings)?;
     let cases = rtts.iter().flat_map(|&rtt| STREAMS.map(|streams| Case { rtt, streams })).collect();
     let time = bench.wishes.time.unwrap_or(TIME);
     bench.take_turns(cases, |_, run, case| {
@@ -116,7 +116,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let sample = super::over(&testbed, || {
             let window_bytes = u32::try_from(window_bytes(rate_bits_per_s)).ok();
             let streams = check::Streams { count: case.streams, window_bytes };
-            let rate = check::rate_of_streams(&testbed.place, testbed.name(), &streams, time)?;
+            let rate = check::rate_of_streams(&testbed.registry, testbed.name(), &streams, time)?;
             let wall_s = time.as_secs_f64();
             let bytes = (rate * wall_s / 8.0) as u64;
             let sample = Sample { series: "TCP".to_owned(), bytes, wall_s, ..Sample::default() };

@@ -14,6 +14,7 @@
 //! link sets that are still open stays below [`scan::LINK_BYTES_MAX`].
 
 use crate::failure::{self, Failure, FailureKind};
+use crate::mutex::lock;
 use std::io;
 use thalweg_sys::{Stat, Time};
 use thalweg_wire::path::Escaped;
@@ -147,9 +148,4 @@ fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {
 /// A path of the user's, for people.
 fn shown(words: &std::path::Path) -> String {
     format!("`{}`", Escaped(words.as_os_str().as_encoded_bytes()))
-}
-
-/// Takes a lock whose holders leave sound data behind even if they panic.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

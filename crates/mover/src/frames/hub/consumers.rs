@@ -11,6 +11,7 @@ use crate::frames::spill::Location;
 use crate::frames::{JOIN, TAKE_NAME, protocol};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
     Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange, ProducerId,
@@ -95,7 +96,7 @@ impl Channel {
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
             Some(group) => group.clone(),
-            None => consume.consumer[..6].iter().map(|byte| format!("{byte:02x}")).collect(),
+            None => hex(&consume.consumer[..6]),
         };
         let one = self.subscriptions.entry(key.clone()).or_insert_with(|| {
             let is_group = consume.group.is_some();

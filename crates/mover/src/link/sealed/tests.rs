@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::fmt::Write;
 use thalweg_wire::frame::encode_outer;
+use thalweg_wire::hex::hex;
 
 const CIPHERS: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
 const SECRET: [u8; SECRET_BYTES] = [0x5e; SECRET_BYTES];
@@ -175,13 +176,6 @@ fn debug_shows_no_key() {
     let (sealer, opener) = pair(Cipher::Aes128Gcm, 100);
     assert_eq!(format!("{sealer:?}"), "Sealer { cipher: Aes128Gcm, frames: 0, .. }");
     assert_eq!(format!("{opener:?}"), "Opener { cipher: Aes128Gcm, frames: 0, .. }");
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Three frames of each cipher: two under the first key, one under the next.

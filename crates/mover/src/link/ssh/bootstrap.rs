@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use thalweg_wire::hex::hex;
 
 /// Names a static program of ours.
 pub const STATIC_ENV: &str = "THALWEG_STATIC";
@@ -138,7 +139,7 @@ fn open(path: &Path) -> Result<Option<Program>> {
         }
     }
     file.rewind().map_err(of_io)?;
-    let sha256 = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = hex(context.finish().as_ref());
     Ok(Some(Program { file, sha256, machine }))
 }
 

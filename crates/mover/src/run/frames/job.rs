@@ -19,6 +19,7 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
     Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Terms, TransferNumber,
@@ -222,10 +223,6 @@ fn random() -> Result<[u8; 16]> {
     aws_lc_rs::rand::fill(&mut id)
         .map_err(|_| Failure::new(FailureKind::Internal, "open a channel", "no random numbers"))?;
     Ok(id)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The end that we are.

@@ -9,8 +9,8 @@ use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_wire::{Entry, Kind, RelativePath};
 
-/// What counts as an item.
-pub struct Eye {
+/// Lists items: what counts as one.
+pub struct Scanner {
     /// Files or directories.
     pub kind: ItemKind,
     /// When one is complete.
@@ -28,12 +28,12 @@ pub struct View {
     pub directories: Vec<RelativePath>,
 }
 
-impl Eye {
+impl Scanner {
     /// Looks. What could not be looked at is told, and is as if it were not there.
     ///
     /// # Errors
     /// If the directory itself cannot be listed.
-    pub fn look(&self, reach: &Reach, trouble: &mut dyn FnMut(&Failure)) -> Result<View> {
+    pub fn scan(&self, reach: &Reach, trouble: &mut dyn FnMut(&Failure)) -> Result<View> {
         let mut items: BTreeMap<RelativePath, (Version, bool)> = BTreeMap::new();
         let mut directories = vec![RelativePath::root()];
         let mut markers: HashSet<RelativePath> = HashSet::new();
@@ -131,9 +131,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn look(eye: &Eye, directory: &std::path::Path) -> Vec<(String, bool)> {
+    fn look(scanner: &Scanner, directory: &std::path::Path) -> Vec<(String, bool)> {
         let reach = Reach::Local(directory.to_owned());
-        let view = eye.look(&reach, &mut |failure| panic!("{failure}")).unwrap();
+        let view = scanner.scan(&reach, &mut |failure| panic!("{failure}")).unwrap();
         view.items.into_iter().map(|seen| (seen.name.to_string(), seen.is_marked)).collect()
     }
 
@@ -149,24 +149,24 @@ mod tests {
             let rule = thalweg_wire::message::FilterRule { include: false, pattern: "skip/".into() };
             Filter::new(vec![rule]).unwrap()
         };
-        let mut eye =
-            Eye { kind: ItemKind::File, complete: Complete::Marker(b".done".to_vec()), filter: rules() };
+        let mut scanner =
+            Scanner { kind: ItemKind::File, complete: Complete::Marker(b".done".to_vec()), filter: rules() };
         let named = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
             all.iter().map(|(name, marked)| ((*name).to_owned(), *marked)).collect()
         };
         let files = [("c", true), ("run1/READY", false), ("run1/a", false), ("run2/b", false)];
-        assert_eq!(look(&eye, root), named(&files));
-        eye.kind = ItemKind::Directory;
-        eye.complete = Complete::Marker(b"READY".to_vec());
-        assert_eq!(look(&eye, root), named(&[("run1", true), ("run2", false)]));
-        eye.complete = Complete::Stable(Duration::from_secs(1));
-        let version = |eye: &Eye| {
+        assert_eq!(look(&scanner, root), named(&files));
+        scanner.kind = ItemKind::Directory;
+        scanner.complete = Complete::Marker(b"READY".to_vec());
+        assert_eq!(look(&scanner, root), named(&[("run1", true), ("run2", false)]));
+        scanner.complete = Complete::Stable(Duration::from_secs(1));
+        let version = |scanner: &Scanner| {
             let reach = Reach::Local(root.to_owned());
-            eye.look(&reach, &mut |_| {}).unwrap().items[0].version
+            scanner.scan(&reach, &mut |_| {}).unwrap().items[0].version
         };
-        let before = version(&eye);
-        assert_eq!(before, version(&eye));
+        let before = version(&scanner);
+        assert_eq!(before, version(&scanner));
         std::fs::write(root.join("run1/new"), "").unwrap();
-        assert_ne!(before, version(&eye));
+        assert_ne!(before, version(&scanner));
     }
 }

@@ -1,8 +1,8 @@
 //! One transfer of so much time.
 
 use super::STALL;
-use super::course::WAY;
-use super::stand::Stand;
+use super::measurer::Measurer;
+use super::schedule::WAY;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ pub(super) type Way = Result<(Rate, Evidence, Option<Passage>)>;
 
 /// One transfer of so much time.
 pub(super) struct Run<'a> {
-    stand: &'a Stand<'a>,
+    measurer: &'a Measurer<'a>,
     from: From,
     to: To,
     wishes: Wishes,
@@ -46,8 +46,8 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// From and to as they are meant; the far one becomes a trial of itself.
-    pub(super) fn new(stand: &'a Stand<'a>, from: From, to: To, bytes_max: u64) -> Run<'a> {
-        let job = stand.job;
+    pub(super) fn new(measurer: &'a Measurer<'a>, from: From, to: To, bytes_max: u64) -> Run<'a> {
+        let job = measurer.job;
         // A way always has the far mover in it, if there is one.
         let (from, to, trial) = match (&job.from, &job.to) {
             (From::Far(..), _) => {
@@ -68,19 +68,19 @@ impl<'a> Run<'a> {
             to => to,
         };
         let wishes = Wishes {
-            asked: plan::Asked { streams: stand.asked, ..plan::Asked::default() },
+            asked: plan::Asked { streams: measurer.asked, ..plan::Asked::default() },
             // What lies in the scratch directory is to be removable, and nobody's business.
             preserve: Preserve { mode: false, owner: false, xattrs: false, ..Preserve::default() },
             check: Check::Nothing,
             holds_still: true,
             link: LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() },
-            state: Some(stand.state.clone()),
+            state: Some(measurer.state.clone()),
             trial,
             trial_bytes_max: Some(bytes_max),
             ..Wishes::default()
         };
-        let time = Duration::from_secs_f64(stand.seconds * WAY);
-        Run { stand, from, to, wishes, time, at_most: None }
+        let time = Duration::from_secs_f64(measurer.seconds * WAY);
+        Run { measurer, from, to, wishes, time, at_most: None }
     }
 
     /// The same with other settings, and for another time.
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
             evidence: Some(sink),
         };
         let stop = Stop::default();
-        let job = self.stand.job;
+        let job = self.measurer.job;
         let mut series = Series::default();
         let result = std::thread::scope(|scope| {
             let copy =
@@ -149,7 +149,7 @@ impl<'a> Run<'a> {
                 let is_stuck =
                     began.is_none() && series.began.is_some_and(|at| at.elapsed() > STALL + patience);
                 let is_over = self.at_most.is_some_and(|most| started.elapsed() > most);
-                if is_late || is_stuck || is_over || self.stand.stop.load(Ordering::Acquire) {
+                if is_late || is_stuck || is_over || self.measurer.stop.load(Ordering::Acquire) {
                     stop.stop();
                 }
             }

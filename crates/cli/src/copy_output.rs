@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::{json, out, show, units};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_client::receipt::ReportFile;
@@ -17,6 +17,7 @@ use thalweg_mover::basin::{Narrow, Place};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{Plan, RATE_BITS_PER_S};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_sys::priority::Held;
@@ -436,8 +437,4 @@ pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
         out::tell(&filter.explain(&path, is_dir));
     }
     Ok(Exit::Done)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -24,10 +24,10 @@ pub mod import;
 pub mod suite;
 
 /// Where a suite works: a directory, servers and clients.
-mod yard;
+mod workspace;
 
 /// What a child says while it runs.
-mod ears;
+mod child_output;
 
 /// A stream whose source we are.
 mod producer;
@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
-use yard::Yard;
+use workspace::Workspace;
 
 /// What a user can say about a run.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +116,7 @@ pub struct Prepared {
 pub struct Bench<'a> {
     wishes: &'a Wishes,
     suite: &'a Suite,
-    yard: Yard,
+    workspace: Workspace,
     log: Log,
     hear: &'a mut dyn FnMut(&str),
     left_out: BTreeSet<String>,
@@ -150,8 +150,8 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
         },
     };
     let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
-    let yard = Yard::new(wishes, hear)?;
-    let mut bench = Bench { wishes, suite, yard, log, hear, left_out: BTreeSet::new() };
+    let workspace = Workspace::new(wishes, hear)?;
+    let mut bench = Bench { wishes, suite, workspace, log, hear, left_out: BTreeSet::new() };
     (suite.run)(&mut bench)?;
     bench.log.end().map_err(|error| of_out(out, &error))
 }

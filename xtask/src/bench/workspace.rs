@@ -1,7 +1,7 @@
 //! Where a benchmark runs: a scratch directory, a control group that counts CPU time, the program under test, and the
 //! stopwatch.
 
-use crate::bench::group::Group;
+use crate::bench::control_group::Group;
 use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -12,7 +12,7 @@ use std::time::Instant;
 pub use thalweg_lab::bench::rounds;
 
 /// See the module.
-pub struct Yard {
+pub struct Workspace {
     pub thalweg: PathBuf,
     pub group: Group,
     pub scratch: Scratch,
@@ -26,13 +26,13 @@ pub struct Times {
     pub cpu_s: f64,
 }
 
-impl Yard {
+impl Workspace {
     /// Makes it.
     ///
     /// # Errors
     /// Without the right to make a control group.
-    pub fn new(thalweg: PathBuf, scratch: Scratch) -> Result<Yard> {
-        Ok(Yard { thalweg, group: Group::new()?, scratch })
+    pub fn new(thalweg: PathBuf, scratch: Scratch) -> Result<Workspace> {
+        Ok(Workspace { thalweg, group: Group::new()?, scratch })
     }
 
     /// An empty directory below the scratch directory.

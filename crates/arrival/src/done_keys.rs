@@ -3,20 +3,20 @@
 use std::collections::{HashSet, VecDeque};
 
 /// Keys that are remembered: some megabytes, here and in the journal.
-pub const PAST_MAX: usize = 256 << 10;
+pub const DONE_KEYS_MAX: usize = 256 << 10;
 
 /// The last so many keys, each once, oldest first.
 #[derive(Debug, Clone)]
-pub struct Past {
+pub struct DoneKeys {
     max: usize,
     order: VecDeque<u128>,
     known: HashSet<u128>,
 }
 
-impl Past {
+impl DoneKeys {
     /// Of at most so many.
-    pub fn new(max: usize) -> Past {
-        Past { max, order: VecDeque::new(), known: HashSet::new() }
+    pub fn new(max: usize) -> DoneKeys {
+        DoneKeys { max, order: VecDeque::new(), known: HashSet::new() }
     }
 
     /// Remembers a key of [`crate::item::key_of`]; what is none is left out.
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_last_are_remembered_each_once_and_written_as_they_were_read() {
         let key = |number: u32| format!("{number:032x}");
-        let mut past = Past::new(3);
+        let mut past = DoneKeys::new(3);
         for number in [1, 2, 2, 3, 4] {
             past.insert(&key(number));
         }
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|number| past.contains(&key(number))), [false, true, true, true]);
         assert!(!past.contains("no key"));
         assert_eq!(past.parts(2), [vec![key(2), key(3)], vec![key(4)]]);
-        let mut again = Past::new(3);
+        let mut again = DoneKeys::new(3);
         past.parts(2).iter().flatten().for_each(|key| again.insert(key));
         assert_eq!(again.parts(9), past.parts(9));
     }

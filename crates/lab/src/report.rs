@@ -12,7 +12,7 @@ mod suite;
 
 mod build;
 
-mod beside;
+mod paper_comparison;
 
 mod page;
 pub use page::html;

@@ -34,7 +34,7 @@ const CPU: &str = "/sys/fs/cgroup/cpu";
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
 /// See the module.
-pub struct Stand {
+pub struct Rig {
     // Unmounted before the directory that they are in goes.
     disks: [Disk; 2],
     scratch: Scratch,
@@ -60,12 +60,12 @@ pub struct Answer {
     pub why: Value,
 }
 
-impl Stand {
+impl Rig {
     /// Builds it; `None`, with the reason told, where that cannot be done.
     ///
     /// # Errors
     /// If something fails that should not.
-    pub fn new(thalweg: &Path, testbed: &Path) -> Result<Option<Stand>> {
+    pub fn new(thalweg: &Path, testbed: &Path) -> Result<Option<Rig>> {
         let needed = [CPU, BLKIO, "/dev/loop-control"];
         if let Some(missing) = needed.iter().find(|path| !Path::new(path).exists()) {
             println!(
@@ -82,8 +82,8 @@ impl Stand {
         let name = format!("why{}", std::process::id());
         let disks = [Disk::new(&scratch, "source")?, Disk::new(&scratch, "destination")?];
         let (thalweg, testbed) = (thalweg.to_owned(), testbed.to_owned());
-        let stand = Stand { disks, scratch, thalweg, testbed, name };
-        let (a, b) = (stand.space("a"), stand.space("b"));
+        let rig = Rig { disks, scratch, thalweg, testbed, name };
+        let (a, b) = (rig.space("a"), rig.space("b"));
         for space in [&a, &b] {
             quiet("ip", &["netns", "add", space])?;
         }
@@ -100,9 +100,9 @@ impl Stand {
             }
         }
         for side in [Side::Source, Side::Destination] {
-            fs::create_dir(stand.group(side)).context("a control group for CPU")?;
+            fs::create_dir(rig.group(side)).context("a control group for CPU")?;
         }
-        Ok(Some(stand))
+        Ok(Some(rig))
     }
 
     /// Whether there is a testbed to be had.
@@ -436,7 +436,7 @@ fn address(throttles: &[Throttle]) -> &'static str {
     if path_of(throttles).is_some() { ADDRESS_FAR } else { ADDRESS }
 }
 
-impl Drop for Stand {
+impl Drop for Rig {
     fn drop(&mut self) {
         self.testbed_down();
         let _ = self.loosen();

@@ -1,10 +1,10 @@
 //! The course of a probe: what is measured, in which order, for how long, and when it has to be over. Decides; [`Hands`] do.
 //!
 //! What is measured has a time that it takes where all is well, and one that it must not exceed: a part alone little more and at
-//! most half of what is left until [`Course::deadline`], a transfer an equal share of that. So nothing that is slow takes all of
+//! most half of what is left until [`Schedule::deadline`], a transfer an equal share of that. So nothing that is slow takes all of
 //! the time of what comes after it, and however slow a way or a disk is, all of it is over in [`at_most`].
 
-use super::run::{ENDLESS, Way};
+use super::timed_transfer::{ENDLESS, Way};
 use std::time::Duration;
 use thalweg_lab::probe::{Measurements, Parts, Rate, Reading, Ways};
 use thalweg_mover::basin::Evidence;
@@ -96,7 +96,7 @@ pub(super) trait Hands {
 }
 
 /// What a probe is asked.
-pub(super) struct Course<'a> {
+pub(super) struct Schedule<'a> {
     pub from: &'a From,
     pub to: &'a To,
     /// Whether there is a link between both.
@@ -104,7 +104,7 @@ pub(super) struct Course<'a> {
     pub seconds: f64,
 }
 
-impl Course<'_> {
+impl Schedule<'_> {
     /// Nothing is begun or goes on after this.
     fn deadline(&self) -> Duration {
         at_most(self.seconds) - ENDING
@@ -392,7 +392,7 @@ mod tests {
     fn probed(seconds: f64, hands: &Simulated) -> Measurements {
         let from = From::Local(vec![PathBuf::from("run7")]);
         let to = To::Local(PathBuf::from("there"));
-        Course { from: &from, to: &to, is_linked: true, seconds }.run(hands).unwrap()
+        Schedule { from: &from, to: &to, is_linked: true, seconds }.run(hands).unwrap()
     }
 
     /// Whatever takes as long as it is let, or a second or two longer than that to be stopped, on whatever rate.

@@ -48,7 +48,7 @@ mod dataset;
 
 mod bench;
 
-use crate::tell;
+use crate::copy_output;
 use thalweg_cli::args::Command;
 use thalweg_cli::exit::Exit;
 use thalweg_client::place::Places;
@@ -74,7 +74,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Predict(args) => predict::predict(&args, places),
         Command::Probe(args) => probe::probe(&args, places),
         Command::Tune(args) => tune::tune(&args, places),
-        Command::ExplainFilter(args) => tell::explain_filter(&args),
+        Command::ExplainFilter(args) => copy_output::explain_filter(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Testbed(command) => testbed::testbed(&command),
         Command::Advise(args) => advise::advise(&args),

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use thalweg_lab::wrap::wrap;
 
 /// A control group whose CPU time is counted, children and grandchildren included.
 pub struct Group {
@@ -107,15 +108,9 @@ impl Drop for SlowDisk {
 
 /// Through a shell that enters the group and becomes the program: no child escapes.
 fn enter(directory: &Path, command: &Command) -> Command {
-    let mut wrapped = Command::new("sh");
-    wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(directory.join("cgroup.procs"));
-    wrapped.arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
-        if let Some(value) = value {
-            wrapped.env(key, value);
-        }
-    }
-    wrapped
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(directory.join("cgroup.procs"));
+    wrap(shell, command)
 }
 
 /// One of this name is left by what went before in this process, or by a maker of the same number that was killed.

@@ -6,36 +6,37 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use thalweg_mover::failure::{Result, of_io};
+use thalweg_mover::mutex::lock;
 
 /// What of a child's errors is kept; the rest is read and forgotten, so that it never waits for us.
 const ERRORS_BYTES_MAX: u64 = 1 << 20;
 
 /// Two threads, which hear a child until it closes its ends of the pipes. `T` is what is known of its events.
-pub struct Ears<T> {
+pub struct ChildOutput<T> {
     told: Arc<Mutex<T>>,
     errors: Arc<Mutex<String>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl<T: Default + Send + 'static> Ears<T> {
+impl<T: Default + Send + 'static> ChildOutput<T> {
     /// Of a child whose output is piped, taken from it; `hear` gets each event in turn. A line that is no JSON is an event
     /// that says nothing.
     ///
     /// # Errors
     /// If a thread cannot be started; the child runs on.
-    pub fn of(child: &mut Child, hear: impl Fn(&mut T, &Value) + Send + 'static) -> Result<Ears<T>> {
+    pub fn of(child: &mut Child, hear: impl Fn(&mut T, &Value) + Send + 'static) -> Result<ChildOutput<T>> {
         let (out, errors) = (child.stdout.take(), child.stderr.take());
-        let mut ears = Ears { told: Arc::default(), errors: Arc::default(), threads: Vec::new() };
-        let told = ears.told.clone();
-        ears.start(move || {
+        let mut output = ChildOutput { told: Arc::default(), errors: Arc::default(), threads: Vec::new() };
+        let told = output.told.clone();
+        output.start(move || {
             for line in
                 out.map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(io::Result::ok))
             {
                 hear(&mut lock(&told), &serde_json::from_str(&line).unwrap_or_default());
             }
         })?;
-        let kept = ears.errors.clone();
-        ears.start(move || {
+        let kept = output.errors.clone();
+        output.start(move || {
             let Some(mut errors) = errors else { return };
             let mut words = Vec::new();
             // What cannot be read is missed by who asks, as words that did not come.
@@ -43,7 +44,7 @@ impl<T: Default + Send + 'static> Ears<T> {
             *lock(&kept) = String::from_utf8_lossy(&words).into_owned();
             let _ = io::copy(&mut errors, &mut io::sink());
         })?;
-        Ok(ears)
+        Ok(output)
     }
 
     fn start(&mut self, work: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -62,7 +63,7 @@ impl<T: Default + Send + 'static> Ears<T> {
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 
-    /// The first of its errors; all of them are known after [`Ears::hear_out`].
+    /// The first of its errors; all of them are known after [`ChildOutput::hear_out`].
     pub fn why(&self) -> String {
         let errors = lock(&self.errors);
         errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
@@ -74,21 +75,18 @@ impl<T: Default + Send + 'static> Ears<T> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
-    fn heard(script: &str) -> Ears<Vec<Value>> {
+    fn heard(script: &str) -> ChildOutput<Vec<Value>> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut ears = Ears::of(&mut child, |told: &mut Vec<Value>, event| told.push(event.clone())).unwrap();
+        let mut output =
+            ChildOutput::of(&mut child, |told: &mut Vec<Value>, event| told.push(event.clone())).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() {
             if Instant::now() > until {
@@ -97,25 +95,26 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        ears.hear_out();
-        ears
+        output.hear_out();
+        output
     }
 
     #[test]
     fn events_and_errors_of_a_child_are_heard_apart_and_to_the_end() {
-        let ears = heard("echo '{\"n\": 1}'; echo rubbish; echo >&2; echo 'no room' >&2; echo '{\"n\": 2}'");
-        let told: Vec<Value> = ears.told().iter().map(|event| event["n"].clone()).collect();
+        let output =
+            heard("echo '{\"n\": 1}'; echo rubbish; echo >&2; echo 'no room' >&2; echo '{\"n\": 2}'");
+        let told: Vec<Value> = output.told().iter().map(|event| event["n"].clone()).collect();
         assert_eq!(told, [1.into(), Value::Null, 2.into()]);
-        assert_eq!(ears.why(), "no room");
-        assert!(ears.complains_of("room") && !ears.complains_of("rubbish"));
+        assert_eq!(output.why(), "no room");
+        assert!(output.complains_of("room") && !output.complains_of("rubbish"));
         assert_eq!(heard("true").why(), "it said nothing");
     }
 
     /// Who does not read on what it does not keep has the child wait for ever.
     #[test]
     fn a_child_with_more_errors_than_are_kept_comes_to_its_end() {
-        let ears = heard("head -c 3000000 /dev/zero >&2; echo '{\"n\": 3}'");
-        assert_eq!(ears.told()[0]["n"], 3);
-        assert_eq!(lock(&ears.errors).len() as u64, ERRORS_BYTES_MAX);
+        let output = heard("head -c 3000000 /dev/zero >&2; echo '{\"n\": 3}'");
+        assert_eq!(output.told()[0]["n"], 3);
+        assert_eq!(lock(&output.errors).len() as u64, ERRORS_BYTES_MAX);
     }
 }

@@ -20,7 +20,7 @@ pub mod places;
 
 pub mod running;
 
-pub mod way;
+pub mod probe;
 
 pub mod tune;
 
@@ -51,6 +51,7 @@ use doctor::DoctorArgs;
 use frames::FramesCommand;
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
+use probe::{PredictArgs, ProbeArgs};
 use report::{PlotArgs, ReportArgs};
 use running::{LimitArgs, WhyArgs};
 use serve::{MoverArgs, ServeArgs};
@@ -61,7 +62,6 @@ use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
 use tune::TuneArgs;
 use watch::{KeepRunArgs, WatchArgs};
-use way::{PredictArgs, ProbeArgs};
 
 /// What help and answers mean by such numbers.
 const PAPERS: &str = "Papers: 000 to 004, as in `003 Eq 11`, are those of docs/papers.md.";

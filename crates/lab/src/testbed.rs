@@ -24,7 +24,7 @@ pub mod presets;
 pub mod spec;
 
 /// Where testbeds are recorded, and how they are found, asked and removed.
-pub mod place;
+pub mod registry;
 
 /// The testbed's own process.
 pub mod daemon;

@@ -1,8 +1,8 @@
 //! What measures a way: parts by who has them, transfers by the link.
 
 use super::STALL;
-use super::course::{Alone, Course, Hands, Side, Transfer};
-use super::run::{Run, Way};
+use super::schedule::{Alone, Hands, Schedule, Side, Transfer};
+use super::timed_transfer::{Run, Way};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use thalweg_wire::limits;
 use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
 
 /// Everything that measuring needs.
-pub struct Stand<'a> {
+pub struct Measurer<'a> {
     pub(super) job: &'a Job,
     client: Option<Client>,
     streams: u16,
@@ -34,7 +34,7 @@ pub struct Stand<'a> {
     pub(super) stop: Arc<AtomicBool>,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> Measurer<'a> {
     /// `streams` as asked for.
     pub fn new(
         job: &'a Job,
@@ -42,7 +42,7 @@ impl<'a> Stand<'a> {
         time: Duration,
         state: &Path,
         is_quiet: bool,
-    ) -> Result<Stand<'a>> {
+    ) -> Result<Measurer<'a>> {
         let far = match (&job.from, &job.to) {
             (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
             _ => None,
@@ -53,7 +53,7 @@ impl<'a> Stand<'a> {
         let planned = plan::plan(&asked, &path(job, client.as_ref())).streams.value;
         let stop = Arc::new(AtomicBool::new(false));
         stop_on_signals(&stop)?;
-        Ok(Stand {
+        Ok(Measurer {
             job,
             client,
             streams: planned,
@@ -70,14 +70,14 @@ impl<'a> Stand<'a> {
         path(self.job, self.client.as_ref())
     }
 
-    /// Measures all of it, in [`super::course::at_most`] however slow the way is.
+    /// Measures all of it, in [`super::schedule::at_most`] however slow the way is.
     ///
     /// # Errors
     /// `Stopped`; what could not be measured is in the result.
     pub fn measure(&self) -> Result<Measurements> {
-        let hands = Real { stand: self, began: Instant::now() };
+        let hands = Real { measurer: self, began: Instant::now() };
         let (from, to) = (&self.job.from, &self.job.to);
-        Course { from, to, is_linked: self.client.is_some(), seconds: self.seconds }.run(&hands)
+        Schedule { from, to, is_linked: self.client.is_some(), seconds: self.seconds }.run(&hands)
     }
 
     /// The source to the destination as a transfer with these settings, at most so many bytes; stopped after twice the
@@ -159,7 +159,7 @@ impl<'a> Stand<'a> {
 
 /// Measures what it is asked to.
 struct Real<'a> {
-    stand: &'a Stand<'a>,
+    measurer: &'a Measurer<'a>,
     began: Instant,
 }
 
@@ -169,15 +169,15 @@ impl Hands for Real<'_> {
     }
 
     fn alone(&self, asked: Alone) -> Result<Result<Measured>> {
-        self.stand.alone(asked)
+        self.measurer.alone(asked)
     }
 
     fn transfer(&self, asked: Transfer) -> Result<Way> {
         let Transfer { what, from, to, bytes_max, chunk_bytes, time, at_most } = asked;
-        let run = Run::new(self.stand, from, to, bytes_max).with(time, |wishes| {
+        let run = Run::new(self.measurer, from, to, bytes_max).with(time, |wishes| {
             wishes.asked.chunk_bytes = chunk_bytes;
         });
-        self.stand.settled(what, &run.at_most(at_most))
+        self.measurer.settled(what, &run.at_most(at_most))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a probe tells: to people, to programs, in a drawing.
 
 use super::since_1970;
-use crate::args::way::ProbeArgs;
+use crate::args::probe::ProbeArgs;
 use crate::drawing::{self, Bar, Look};
 use crate::{out, units};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::network::{MTU_BYTES, PathWish, Testbed};
 use super::record::{LOST_BY_A_SLOW_MACHINE, PathKind, Quantity, Sample, Scaled};
-use super::yard::Copied;
+use super::workspace::Copied;
 use super::{Bench, Prepared, Wishes};
 use crate::dataset;
 use std::path::Path;

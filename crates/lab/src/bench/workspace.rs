@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_millis(2);
 const WORDS_BYTES_MAX: u64 = 64 << 20;
 
 /// See the module.
-pub struct Yard {
+pub struct Workspace {
     program: PathBuf,
     directory: PathBuf,
     /// Held while the directory is in use.
@@ -91,12 +91,12 @@ pub struct Daemon {
 /// What scratch directories are called, before the number of the process.
 const NAME: &str = "thalweg-bench-";
 
-impl Yard {
+impl Workspace {
     /// Makes its directory, after it has removed those of runs that were killed; `hear` is told of them.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn new(wishes: &Wishes, hear: &mut dyn FnMut(&str)) -> Result<Yard> {
+    pub fn new(wishes: &Wishes, hear: &mut dyn FnMut(&str)) -> Result<Workspace> {
         let failed = |error: std::io::Error| of_io("make a scratch directory", &error);
         let parent = fs::canonicalize(&wishes.directory).map_err(failed)?;
         remove_deserted(&parent, hear);
@@ -106,10 +106,11 @@ impl Yard {
         let program = wishes.program.clone();
         let running = Running::default();
         let daemons = AtomicUsize::new(0);
-        let yard = Yard { program, directory, _lock: lock, stop: wishes.stop.clone(), running, daemons };
+        let workspace =
+            Workspace { program, directory, _lock: lock, stop: wishes.stop.clone(), running, daemons };
         // Nobody's configuration but ours.
-        fs::write(yard.path("config.toml"), "").map_err(failed)?;
-        Ok(yard)
+        fs::write(workspace.path("config.toml"), "").map_err(failed)?;
+        Ok(workspace)
     }
 
     /// A path in it.
@@ -285,7 +286,7 @@ impl Yard {
         self.run(host, daemon, words, (true, false), feed).map(|(said, fed)| (said.copied, fed))
     }
 
-    /// The same as [`Yard::copy`] of one that writes data to its standard output, which goes to `take`, and tells its events on
+    /// The same as [`Workspace::copy`] of one that writes data to its standard output, which goes to `take`, and tells its events on
     /// the other; gives what `take` says.
     ///
     /// # Errors
@@ -471,7 +472,7 @@ struct Ended {
     errors: String,
 }
 
-impl Drop for Yard {
+impl Drop for Workspace {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }

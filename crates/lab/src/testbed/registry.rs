@@ -148,24 +148,24 @@ pub struct Removed {
 
 /// All testbeds recorded in one place.
 #[derive(Debug)]
-pub struct Place(PathBuf);
+pub struct Registry(PathBuf);
 
-impl Place {
+impl Registry {
     /// `directory`, or the default: `/run/thalweg/testbed` for root, else below `$XDG_RUNTIME_DIR`.
     ///
     /// # Errors
     /// `NotFound` without a default.
-    pub fn new(directory: Option<&Path>) -> Result<Place> {
+    pub fn new(directory: Option<&Path>) -> Result<Registry> {
         if let Some(directory) = directory {
             let absolute = std::path::absolute(directory)
                 .map_err(|error| of_io("find the directory of testbeds", &error))?;
-            return Ok(Place(absolute));
+            return Ok(Registry(absolute));
         }
         if thalweg_sys::usage::effective_uid() == 0 {
-            return Ok(Place("/run/thalweg/testbed".into()));
+            return Ok(Registry("/run/thalweg/testbed".into()));
         }
         match std::env::var_os("XDG_RUNTIME_DIR") {
-            Some(base) => Ok(Place(PathBuf::from(base).join("thalweg/testbed"))),
+            Some(base) => Ok(Registry(PathBuf::from(base).join("thalweg/testbed"))),
             None => {
                 let cause = "XDG_RUNTIME_DIR is not set: name a directory with --state";
                 Err(Failure::new(FailureKind::NotFound, "find the directory of testbeds", cause))
@@ -385,13 +385,18 @@ pub(super) fn socket_of(directory: &File) -> PathBuf {
 ///
 /// The program keeps the caller's process number, terminal, directory and files, so its exit code and signals are its
 /// own. `/etc/hosts` shows the testbed's names.
-pub fn become_program(place: &Place, record: &Record, host: &HostRecord, mut program: Command) -> Failure {
+pub fn become_program(
+    registry: &Registry,
+    record: &Record,
+    host: &HostRecord,
+    mut program: Command,
+) -> Failure {
     use std::os::unix::process::CommandExt;
     let entered = record.namespace(host.fd).and_then(|space| {
         space.enter().map_err(|error| of_io("enter a host's network namespace", &error))?;
         // A program without names of hosts still runs.
         let _ = namespace::private_mounts().and_then(|()| {
-            let names = place.directory(&record.spec.name).join("hosts");
+            let names = registry.directory(&record.spec.name).join("hosts");
             namespace::show_in_place(&names, Path::new("/etc/hosts"))
         });
         Ok(())
@@ -530,49 +535,49 @@ mod tests {
     fn a_directory_that_others_may_write_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let scratch = tempfile::tempdir().unwrap();
-        let place = Place::new(Some(scratch.path())).unwrap();
-        assert_eq!(place.down("x").unwrap(), None);
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        assert_eq!(registry.down("x").unwrap(), None);
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(place.down("x").unwrap_err().kind, FailureKind::Permission);
+        assert_eq!(registry.down("x").unwrap_err().kind, FailureKind::Permission);
     }
 
     #[test]
     fn who_holds_the_lock_for_ever_is_not_waited_for() {
         let scratch = tempfile::tempdir().unwrap();
-        let place = Place::new(Some(scratch.path())).unwrap();
-        let held = place.lock(Duration::ZERO).unwrap();
-        assert_eq!(place.lock(POLL).unwrap_err().kind, FailureKind::Busy);
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        let held = registry.lock(Duration::ZERO).unwrap();
+        assert_eq!(registry.lock(POLL).unwrap_err().kind, FailureKind::Busy);
         drop(held);
-        place.lock(Duration::ZERO).unwrap();
+        registry.lock(Duration::ZERO).unwrap();
     }
 
     #[test]
     fn all_that_died_are_cleared_but_not_while_another_comes_up() {
         let scratch = tempfile::tempdir().unwrap();
-        let place = Place::new(Some(&scratch.path().join("not there"))).unwrap();
-        assert!(place.clear_dead().unwrap().is_empty() && !place.0.exists(), "nothing is made");
-        let place = Place::new(Some(scratch.path())).unwrap();
+        let registry = Registry::new(Some(&scratch.path().join("not there"))).unwrap();
+        assert!(registry.clear_dead().unwrap().is_empty() && !registry.0.exists(), "nothing is made");
+        let registry = Registry::new(Some(scratch.path())).unwrap();
         for name in ["x", "y"] {
-            fs::create_dir(place.directory(name)).unwrap();
+            fs::create_dir(registry.directory(name)).unwrap();
         }
         // Somebody who brings one up, which has nothing recorded yet.
-        let held = place.lock(Duration::ZERO).unwrap();
-        assert_eq!(place.clear_dead().unwrap_err().kind, FailureKind::Busy);
-        assert_eq!(place.list().unwrap().len(), 2);
+        let held = registry.lock(Duration::ZERO).unwrap();
+        assert_eq!(registry.clear_dead().unwrap_err().kind, FailureKind::Busy);
+        assert_eq!(registry.list().unwrap().len(), 2);
         drop(held);
         let removed = Removed { was_dead: true, programs: 0 };
-        assert_eq!(place.clear_dead().unwrap(), [("x".to_owned(), removed), ("y".to_owned(), removed)]);
-        assert!(place.list().unwrap().is_empty());
+        assert_eq!(registry.clear_dead().unwrap(), [("x".to_owned(), removed), ("y".to_owned(), removed)]);
+        assert!(registry.list().unwrap().is_empty());
     }
 
     #[test]
     fn what_died_before_it_recorded_anything_is_cleared() {
         let scratch = tempfile::tempdir().unwrap();
-        let place = Place::new(Some(scratch.path())).unwrap();
-        fs::create_dir(place.directory("x")).unwrap();
-        assert!(!place.list().unwrap()[0].is_running());
-        assert_eq!(place.running("x").unwrap_err().kind, FailureKind::NotFound);
-        assert_eq!(place.down("x").unwrap(), Some(Removed { was_dead: true, programs: 0 }));
-        assert!(place.list().unwrap().is_empty());
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        fs::create_dir(registry.directory("x")).unwrap();
+        assert!(!registry.list().unwrap()[0].is_running());
+        assert_eq!(registry.running("x").unwrap_err().kind, FailureKind::NotFound);
+        assert_eq!(registry.down("x").unwrap(), Some(Removed { was_dead: true, programs: 0 }));
+        assert!(registry.list().unwrap().is_empty());
     }
 }
