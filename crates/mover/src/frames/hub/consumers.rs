@@ -359,10 +359,12 @@ impl Channel {
         }
         // What the others of a group have may yet come back.
         let is_last = one.members.values().all(|other| other.owed() == 0);
+        let mut is_more = false;
         if is_over && is_last && is_through(one, &member, log.end()) {
             end(one, &mut member, sources, retired);
+            // Nothing is before it: what has no room yet is waited for with all that follows.
+            is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
         }
-        let is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
         one.members.insert(*who, member);
         let is_reported = one.report_sets();
         if is_reported {
