@@ -292,8 +292,9 @@ impl FramesLink for ProduceLink {
             return Ok(Did::Over);
         };
         let sink = (buffer, outlet, self.terms().segment_bytes as usize);
-        let next = || {
-            let made = self.run.end.current(self.id).and_then(|mut state| state.machine.next(stream));
+        let next = |outlet: &dyn Outlet| {
+            let state = self.run.end.current(self.id).filter(|_| !outlet.is_over());
+            let made = state.and_then(|mut state| state.machine.next(stream));
             let Some((epoch, made)) = made else { return Ok(None) };
             Going::frame(epoch, made.head.sequence, &made.head, made.payload.clone()).map(Some)
         };

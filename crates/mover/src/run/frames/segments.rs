@@ -85,7 +85,8 @@ impl Going {
 }
 
 impl Outlets {
-    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has.
+    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
+    /// once more, under its own lock, whether the stream is over, before it takes an item for it.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -96,17 +97,20 @@ impl Outlets {
         epoch: Option<u16>,
         sink: (&mut FrameBuffer, &mut dyn Outlet, usize),
         accounts: &Accounts,
-        next: impl FnOnce() -> Result<Option<Going>>,
+        next: impl FnOnce(&dyn Outlet) -> Result<Option<Going>>,
     ) -> io::Result<Did> {
         let (buffer, outlet, segment_bytes) = sink;
         let (serial, begun) = {
             let mut ways = self.lock();
+            if outlet.is_over() {
+                return Ok(Did::Nothing(None));
+            }
             let way = ways.entry(stream).or_default();
             (way.serial, way.going.take())
         };
         let going = match begun.filter(|going| Some(going.epoch) == epoch) {
             Some(going) => Some(going),
-            None => next().map_err(io::Error::other)?,
+            None => next(&*outlet).map_err(io::Error::other)?,
         };
         let Some(mut going) = going else { return Ok(Did::Nothing(None)) };
         let mut watch = Stopwatch::start(accounts);
