@@ -277,7 +277,9 @@ impl Session {
             }
         })?;
         spawn("receive", move || {
-            if let Err(failure) = guarded(|| receiving.receive_loop(stream, serial, reader)) {
+            let received = guarded(|| receiving.receive_loop(stream, serial, reader));
+            receiving.frames().iter().for_each(|run| run.connection_over(serial));
+            if let Err(failure) = received {
                 receiving.end_stream(stream, serial, failure);
             }
         })?;

@@ -140,7 +140,7 @@ impl FramesLink for Deliver {
         self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
     }
 
-    fn take(&self, _: u16, _: &Inner, _: &[u8]) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a consumer sends no frames"))
     }
 

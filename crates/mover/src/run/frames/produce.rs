@@ -301,7 +301,7 @@ impl FramesLink for ProduceLink {
         self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
     }
 
-    fn take(&self, _: u16, _: &Inner, _: &[u8]) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a hub sends no frames to a producer"))
     }
 

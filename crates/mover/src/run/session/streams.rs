@@ -91,7 +91,7 @@ impl Session {
                 }
                 Some(Transfer::Frames(run)) => {
                     book_receive(run.accounts(), since, cpu_since, &inner);
-                    run.take(stream, &inner, buffer.payload())?;
+                    run.take(serial, &inner, buffer.payload())?;
                     continue;
                 }
                 Some(Transfer::Receive(run)) if !intakes.by_transfer.contains_key(&inner.transfer) => {
