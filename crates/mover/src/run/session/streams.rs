@@ -125,7 +125,7 @@ impl Outlet for Out<'_> {
 
     fn is_over(&self) -> bool {
         let (stream, serial) = self.stream;
-        self.session.is_closed() || self.session.is_gone(stream, serial)
+        self.session.is_over(stream, serial)
     }
 
     fn unsent_bytes(&self) -> u64 {
@@ -171,7 +171,7 @@ impl Meanwhile for Intakes<'_> {
 
     fn before_portion(&mut self) {
         let (session, (stream, serial)) = (self.session, self.stream);
-        let is_over = || session.is_closed() || session.is_gone(stream, serial);
+        let is_over = || session.is_over(stream, serial);
         session.owner.before_taking(session, std::mem::take(&mut self.took) as u64, &is_over);
     }
 
