@@ -323,12 +323,6 @@ impl Channel {
         member.lane.put_back(number);
     }
 
-    /// Whether a consumer has something to be sent, without handing out more.
-    pub fn has_work(&self, key: &ConsumerKey, who: &[u8; 16]) -> bool {
-        let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
-        member.is_some_and(|member| member.lane.has_work())
-    }
-
     /// Fills the lane of a consumer, as far as its window goes.
     fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let is_over = self.is_over(key);
