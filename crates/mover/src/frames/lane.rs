@@ -251,11 +251,6 @@ impl<T> Outgoing<T> {
         self.items.drain(..).map(|entry| entry.item).collect()
     }
 
-    /// Whether there is something to send, and somebody to send it to.
-    pub fn has_work(&self) -> bool {
-        self.epoch.is_some() && !self.unsent.is_empty()
-    }
-
     /// The epoch that the other end stands in.
     pub fn epoch(&self) -> Option<u16> {
         self.epoch

@@ -378,7 +378,14 @@ impl Places {
         let above = at.ancestors().skip(1).take_while(|parent| parent.starts_with(&top));
         let above = above.filter_map(|parent| {
             let name = file.strip_prefix(parent).ok()?.as_os_str().as_bytes().to_vec();
-            Some((Dir::open(parent).ok()?, name))
+            // From the directory that is held: whoever moves others meanwhile leads nobody out of it.
+            let dir = match below {
+                Some(below) => {
+                    below.open_beneath(parent.strip_prefix(&top).ok()?.as_os_str().as_bytes(), Links::Refuse)
+                }
+                None => Dir::open(parent),
+            };
+            Some((dir.ok()?, name))
         });
         Places(own.into_iter().chain(above).collect())
     }

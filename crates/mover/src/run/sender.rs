@@ -252,6 +252,9 @@ impl SendRun {
             if state.end.is_closed {
                 return Ok(Did::Over);
             }
+            if outlet.is_over() {
+                return Ok(Did::Nothing(None));
+            }
             let next = state.machine.next_work(lane.stream, self.clock.now());
             // In the order in which chunks are handed out.
             let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
@@ -343,6 +346,7 @@ impl Party for SendRun {
 mod tests {
     use super::*;
     use crate::endpoint::synthetic::NoiseSource;
+    use std::cell::Cell;
     use thalweg_wire::EntryId;
     use thalweg_wire::frame::Inner;
     use thalweg_wire::message::{Outcome, Want};
@@ -362,8 +366,8 @@ mod tests {
         }
     }
 
-    /// A stream that was lost.
-    struct Cut;
+    /// A stream that is lost when it was asked for that so many times.
+    struct Cut(Cell<u32>);
 
     impl Outlet for Cut {
         fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
@@ -371,7 +375,9 @@ mod tests {
         }
 
         fn is_over(&self) -> bool {
-            true
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            left == 0
         }
     }
 
@@ -414,9 +420,20 @@ mod tests {
         run.steer(&Steer { rate_bytes_per_s: Some(1), ..Steer::default() });
         assert_eq!(frames_paced(&run, &mut lane, 0), 1);
         run.hear(TransferMessage::Want(vec![(EntryId(1), Want::Whole)])).unwrap();
-        let lost = run.work(&mut lane, &mut Cut).map(drop).map_err(|error| error.kind());
+        let lost = run.work(&mut lane, &mut Cut(Cell::new(1))).map(drop).map_err(|error| error.kind());
         assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
         assert_eq!(run.own_accounts().stage(Stage::Pace as u8).items, 1);
+    }
+
+    #[test]
+    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_work() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
+        // Another has its number by now: what was taken for it would be that one's.
+        assert!(matches!(run.work(&mut lane, &mut Cut(Cell::new(0))), Ok(Did::Nothing(None))));
+        assert!(matches!(run.work(&mut lane, &mut Nowhere), Ok(Did::Work)), "it is there for the other");
     }
 
     /// One file in each block of the receipt takes its time, the others do not.

@@ -130,6 +130,13 @@ struct State {
     window_offered: Option<u64>,
 }
 
+impl State {
+    /// Whether this connection is that of a stream, and no other in its place. None is, when the session is closed.
+    fn stands(&self, stream: u16, serial: u64) -> bool {
+        self.streams.get(&stream).is_some_and(|(current, _)| *current == serial)
+    }
+}
+
 impl Session {
     /// A session without a link.
     ///
@@ -277,7 +284,9 @@ impl Session {
             }
         })?;
         spawn("receive", move || {
-            if let Err(failure) = guarded(|| receiving.receive_loop(stream, serial, reader)) {
+            let received = guarded(|| receiving.receive_loop(stream, serial, reader));
+            receiving.frames().iter().for_each(|run| run.connection_over(serial));
+            if let Err(failure) = received {
                 receiving.end_stream(stream, serial, failure);
             }
         })?;
@@ -630,7 +639,12 @@ impl Session {
     /// Whether a stream was taken out, other than at the end of the session.
     fn is_gone(&self, stream: u16, serial: u64) -> bool {
         let state = self.lock();
-        !state.closed && state.streams.get(&stream).is_none_or(|(current, _)| *current != serial)
+        !state.closed && !state.stands(stream, serial)
+    }
+
+    /// Whether a stream was taken out, at the end of the session too.
+    fn is_over(&self, stream: u16, serial: u64) -> bool {
+        !self.lock().stands(stream, serial)
     }
 
     fn senders(&self) -> Vec<Arc<SendRun>> {

@@ -1,7 +1,7 @@
 //! Data streams over several addresses and network cards of both sides.
 //!
 //! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried a
-//! stream which broke, or that could not be dialled, is shunned for a while, longer each time, and its streams come up on
+//! stream which broke, or on which none could be had, is shunned for a while, longer each time, and its streams come up on
 //! the others. When it may be tried again and has two fewer than another, streams come back to it, one after the other.
 //! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
@@ -103,7 +103,7 @@ impl Spread {
             }
         }
         if let Some(stream) = stream {
-            self.lock().take_away(stream);
+            self.lock().forget(stream);
         }
         Err(last)
     }
@@ -131,7 +131,7 @@ impl Connect for Spread {
             // It stands where it is until it stands there.
             return self
                 .dial(way, deadline.min(DIAL_LIMIT))
-                .inspect(|_| self.lock().place(stream, way))
+                .inspect(|_| self.lock().dial_anew(stream, way))
                 .inspect_err(|_| {
                     self.lock().shun(way, self.began.elapsed());
                 });
@@ -139,7 +139,7 @@ impl Connect for Spread {
         // Placed in the same breath: streams that are dialled side by side shall not all choose the same.
         let order = {
             let mut ways = self.lock();
-            ways.take_away(stream);
+            ways.forget(stream);
             let order = ways.order(self.began.elapsed());
             if let Some(&first) = order.first() {
                 ways.place(stream, first);
@@ -155,11 +155,12 @@ impl Connect for Spread {
         ways.moving.map(|(stream, _)| stream)
     }
 
+    fn stream_dialled(&self, stream: u16, stands: bool) {
+        self.lock().dialled(stream, stands, self.began.elapsed());
+    }
+
     fn stream_lost(&self, stream: u16) {
-        let mut ways = self.lock();
-        if let Some(way) = ways.take_away(stream) {
-            ways.shun(way, self.began.elapsed());
-        }
+        self.lock().lost(stream, self.began.elapsed());
     }
 
     fn addresses(&self) -> Vec<String> {
@@ -219,6 +220,8 @@ struct Ways {
     placed: BTreeMap<u16, usize>,
     /// A stream that is to be dialled anew, and the way that it is to take.
     moving: Option<(u16, usize)>,
+    /// Where streams stand until they stand on the way that they are dialled on.
+    stood: BTreeMap<u16, usize>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -235,6 +238,7 @@ impl Ways {
             ways: vec![Way { next: SHUN.0, ..Way::default() }; count],
             placed: BTreeMap::new(),
             moving: None,
+            stood: BTreeMap::new(),
         }
     }
 
@@ -270,6 +274,41 @@ impl Ways {
         let way = self.placed.remove(&stream)?;
         self.ways[way].streams.remove(&stream);
         Some(way)
+    }
+
+    /// It stands nowhere.
+    fn forget(&mut self, stream: u16) {
+        self.take_away(stream);
+        self.stood.remove(&stream);
+    }
+
+    /// A stream that stands has a connection on another way, on which it does not stand yet.
+    fn dial_anew(&mut self, stream: u16, way: usize) {
+        if let Some(stood) = self.take_away(stream) {
+            self.stood.insert(stream, stood);
+        }
+        self.place(stream, way);
+    }
+
+    /// A way that lets nothing through but the first packets is one on which no stream can be had.
+    fn dialled(&mut self, stream: u16, stands: bool, now: Duration) {
+        let stood = self.stood.remove(&stream);
+        if stands {
+            return;
+        }
+        if let Some(way) = self.take_away(stream) {
+            self.shun(way, now);
+        }
+        if let Some(way) = stood {
+            self.place(stream, way);
+        }
+    }
+
+    fn lost(&mut self, stream: u16, now: Duration) {
+        // One that is just dialled anew broke where it stood.
+        if let Some(way) = self.stood.remove(&stream).or_else(|| self.take_away(stream)) {
+            self.shun(way, now);
+        }
     }
 
     /// Many streams that break at once count once.
@@ -308,8 +347,7 @@ mod tests {
         assert_eq!(counts(&ways), [3, 3, 3]);
         let lost: Vec<u16> = ways.ways[1].streams.iter().copied().collect();
         for &stream in &lost {
-            let way = ways.take_away(stream).unwrap();
-            ways.shun(way, SECOND);
+            ways.lost(stream, SECOND);
         }
         for stream in lost {
             let way = ways.order(SECOND)[0];
@@ -343,6 +381,40 @@ mod tests {
         assert_eq!(times, [5, 10, 20, 40, 60, 60]);
         ways.shun(0, now + SHUN.1 * 2);
         assert_eq!(ways.ways[0].next, SHUN.0 * 2);
+    }
+
+    /// The first packets get through, and nothing after them.
+    #[test]
+    fn a_way_on_which_no_stream_comes_to_stand_is_shunned_and_who_was_to_move_there_is_where_it_was() {
+        let mut ways = Ways::new(2);
+        placed(&mut ways, 0..4, SECOND);
+        let counts = |ways: &Ways| [ways.ways[0].streams.len(), ways.ways[1].streams.len()];
+        let of_second: Vec<u16> = ways.ways[1].streams.iter().copied().collect();
+        for &stream in &of_second {
+            ways.dialled(stream, false, SECOND);
+        }
+        assert_eq!((counts(&ways), ways.order(SECOND)), ([2, 0], vec![0, 1]));
+        of_second.iter().for_each(|&stream| ways.place(stream, 0));
+        let mut now = SECOND + SHUN.0;
+        let (stream, way) = ways.to_move(now).unwrap();
+        ways.dial_anew(stream, way);
+        ways.dialled(stream, false, now);
+        assert_eq!((way, counts(&ways), ways.to_move(now)), (1, [4, 0], None));
+        // It stands there at last, and breaks there.
+        now += 2 * SHUN.0;
+        let (stream, way) = ways.to_move(now).unwrap();
+        ways.dial_anew(stream, way);
+        ways.dialled(stream, true, now);
+        assert_eq!(counts(&ways), [3, 1]);
+        ways.lost(stream, now);
+        assert_eq!((counts(&ways), ways.order(now)), ([3, 0], vec![0, 1]));
+        // One that breaks while it is dialled anew says nothing of where it goes.
+        now += 4 * SHUN.0;
+        let (stream, way) = ways.to_move(now).unwrap();
+        ways.dial_anew(stream, way);
+        ways.lost(stream, now);
+        ways.dialled(stream, true, now);
+        assert_eq!((counts(&ways), ways.order(now)), ([2, 1], vec![1, 0]));
     }
 
     #[test]

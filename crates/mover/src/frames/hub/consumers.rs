@@ -324,12 +324,6 @@ impl Channel {
         member.lane.put_back(number);
     }
 
-    /// Whether a consumer has something to be sent, without handing out more.
-    pub fn has_work(&self, key: &ConsumerKey, who: &[u8; 16]) -> bool {
-        let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
-        member.is_some_and(|member| member.lane.has_work())
-    }
-
     /// Fills the lane of a consumer, as far as its window goes.
     fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let is_over = self.is_over(key);
@@ -360,10 +354,12 @@ impl Channel {
         }
         // What the others of a group have may yet come back.
         let is_last = one.members.values().all(|other| other.owed() == 0);
+        let mut is_more = false;
         if is_over && is_last && is_through(one, &member, log.end()) {
             end(one, &mut member, sources, retired);
+            // Nothing is before it: what has no room yet is waited for with all that follows.
+            is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
         }
-        let is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
         one.members.insert(*who, member);
         let is_reported = one.report_sets();
         if is_reported {

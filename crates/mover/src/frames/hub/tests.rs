@@ -578,3 +578,45 @@ fn a_consumer_with_a_smaller_window_than_it_asked_for_is_told_on_each_link() {
     let lane = &channel.subscriptions[&key].members[&asks.consumer].lane;
     assert_eq!(lane.window(), wide);
 }
+
+/// Room for a note, and not for the report that comes before it.
+#[test]
+fn a_report_that_has_no_room_yet_is_waited_for_with_what_is_behind_it() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, Some("workers"), FramePolicy::Block);
+    // Two frames, and next to nothing.
+    let window = Window { bytes: 2 * cost(3, 0) + 1, items: 64 };
+    let key = subscribed(&mut channel, 11, &asks, window);
+    let epoch = begun(&mut channel);
+    attached(&mut channel, 2, &ProducerId::new("dog").unwrap(), None);
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 5 }, 0).unwrap();
+    push(&mut channel, epoch, 0, (7, 0));
+    push(&mut channel, epoch, 1, (7, 2));
+    for sequence in 2..4 {
+        let item = frame(&producer(), sequence, None, 3);
+        assert!(channel.begin(1, epoch, sequence, &item).unwrap());
+        channel.arrived(1, epoch, sequence, item, Payload::from(b"abc".to_vec()), 0);
+    }
+    channel.hear(1, FramesMessage::Finish { frames: 4 }, 0).unwrap();
+    channel.hear(2, FramesMessage::Finish { frames: 0 }, 0).unwrap();
+    let (mut had, mut taken) = (Vec::new(), 0);
+    loop {
+        while let Some(Work::Send { what, .. }) = channel.next(11, &key, &asks.consumer, 0) {
+            had.push(match what {
+                What::Frame(held) => format!("frame {}", held.head.sequence),
+                What::Note(Item::GroupSet(set)) => format!("set {} without {:?}", set.over.set, set.missing),
+                What::Note(Item::ProducerOver { producer, .. }) => format!("{producer} over"),
+                What::Note(item) => format!("{item:?}"),
+            });
+        }
+        if taken == had.len() {
+            break;
+        }
+        taken += 1;
+        let message = FramesMessage::Taken { next: taken as u64 };
+        channel.hear_consumer(11, &key, &asks.consumer, message, 0).unwrap();
+    }
+    let set = "set 7 without [(1, 2), (3, 5)]".to_owned();
+    assert!(had[..4] == ["frame 0", "frame 1", "frame 2", "frame 3"] && had.contains(&set), "{had:?}");
+    assert_eq!((had.len(), had.last().map(String::as_str)), (8, Some("End")), "{had:?}");
+}

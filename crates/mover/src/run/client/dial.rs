@@ -40,6 +40,10 @@ pub trait Connect: Send + Sync {
         None
     }
 
+    /// What became of the connection that [`Connect::connect_stream`] made: the stream stands on it, or it came to nothing
+    /// and the stream is where it was, if it was anywhere.
+    fn stream_dialled(&self, _stream: u16, _stands: bool) {}
+
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
@@ -179,6 +183,21 @@ impl Dialler {
     ) -> Result<()> {
         let until = self.deadline().min(Instant::now() + at_most);
         let fd = self.connect.connect_stream(stream, left(until))?;
+        let stands = self.stream_on(fd, session, stream, rtt, planned, until);
+        self.connect.stream_dialled(stream, stands.is_ok());
+        stands
+    }
+
+    /// A stream on a socket that is connected.
+    fn stream_on(
+        &self,
+        fd: OwnedFd,
+        session: &Session,
+        stream: u16,
+        rtt: Duration,
+        planned: StreamHints,
+        until: Instant,
+    ) -> Result<()> {
         let hints = PathHints {
             rtt: Some(rtt),
             congestion: self.settings.congestion.clone(),

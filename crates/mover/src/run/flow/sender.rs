@@ -249,6 +249,9 @@ impl FlowSend {
             if state.end.ended.is_some() {
                 return Ok(Did::Over);
             }
+            if outlet.is_over() {
+                return Ok(Did::Nothing(None));
+            }
             let waiting = state.machine.waiting();
             let piece = match state.beside.choice.ask(stream, waiting, is_behind, Instant::now()) {
                 Verdict::Take => state.machine.next_piece(stream),
@@ -508,5 +511,58 @@ impl Taker for FlowSend {
     fn is_over(&self) -> bool {
         let state = self.lock();
         state.end.ended.is_some() || state.beside.is_stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::flow::job::FlowWishes;
+    use thalweg_wire::message::{FlowStand, Until};
+
+    struct Nobody;
+
+    impl Outbox for Nobody {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+
+        fn work(&self) {}
+    }
+
+    /// A stream, or one that is lost; how many frames went on it.
+    #[derive(Default)]
+    struct Out {
+        is_lost: bool,
+        frames: u32,
+    }
+
+    impl Outlet for Out {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            self.frames += 1;
+            Ok(())
+        }
+
+        fn is_over(&self) -> bool {
+            self.is_lost
+        }
+    }
+
+    #[test]
+    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
+        let terms = FlowWishes::new(Until::default()).terms;
+        let run = FlowSend::new(Terms::of(4 << 20, 1 << 20), terms, crate::event::nobody());
+        run.attach(TransferNumber(0), Box::new(Nobody), None);
+        run.link_up();
+        let path = RelativePath::new(b"log".to_vec()).unwrap();
+        let flow = run.begin(path, Origin::default(), 0o644).unwrap();
+        let at = FlowMark { flow, bytes: 0, digest: Digest(*blake3::hash(b"").as_bytes()) };
+        let stand = FlowStand { at, is_ours: true, name: None };
+        run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
+        assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
+        let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+        let mut lost = Out { is_lost: true, ..Out::default() };
+        assert!(matches!(run.work(0, &mut buffer, &mut lost), Ok(Did::Nothing(None))));
+        let mut other = Out::default();
+        assert!(matches!(run.work(0, &mut buffer, &mut other), Ok(Did::Work)), "it is there for the other");
+        assert_eq!((lost.frames, other.frames), (0, 1));
     }
 }

@@ -211,12 +211,12 @@ struct ConsumeLink {
 }
 
 impl ConsumeLink {
-    fn take_segment(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
+    fn take_segment(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
         let begin = |epoch, number, item: &_| match self.run.end.current(self.id) {
             Some(mut state) => state.machine.begin(epoch, number, item),
             None => Ok(false),
         };
-        let whole = self.inlets.take(stream, inner, payload, self.accounts(), begin)?;
+        let whole = self.inlets.take(connection, inner, payload, self.accounts(), begin)?;
         let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
         let Some(mut state) = self.run.end.current(self.id) else { return Ok(()) };
         match is_sound {
@@ -266,8 +266,8 @@ impl FramesLink for ConsumeLink {
         self.run.end.pump(&mut state);
     }
 
-    fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
-        self.take_segment(stream, inner, payload).or_else(|failure| match failure.kind {
+    fn take(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
+        self.take_segment(connection, inner, payload).or_else(|failure| match failure.kind {
             FailureKind::Protocol => Err(failure),
             // Another stream would not help.
             _ => {
@@ -275,6 +275,10 @@ impl FramesLink for ConsumeLink {
                 Ok(())
             }
         })
+    }
+
+    fn connection_over(&self, connection: u64) {
+        self.inlets.over(connection);
     }
 
     fn is_held_up(&self) -> bool {

@@ -50,16 +50,19 @@ impl Deliver {
         });
     }
 
-    fn next(&self, stream: u16) -> Result<Option<Going>> {
-        self.next_item(stream).map(|(epoch, number, what)| Going::what(epoch, number, &what)).transpose()
+    fn next(&self, stream: u16, outlet: &dyn Outlet) -> Result<Option<Going>> {
+        let item = self.next_item(stream, &|| outlet.is_over());
+        item.map(|(epoch, number, what)| Going::what(epoch, number, &what)).transpose()
     }
 
-    /// The next item for a stream, read from the log if need be, with its epoch and number.
-    pub(super) fn next_item(&self, stream: u16) -> Option<(u16, u64, What)> {
+    /// The next item for a stream, unless that is over, read from the log if need be, with its epoch and number.
+    pub(super) fn next_item(&self, stream: u16, is_over: &dyn Fn() -> bool) -> Option<(u16, u64, What)> {
         loop {
-            let work =
-                self.end.channel.act(|machine| machine.next(self.end.link, &self.key, &self.who, stream));
-            match work {
+            let next = |machine: &mut Channel| match is_over() {
+                true => None,
+                false => machine.next(self.end.link, &self.key, &self.who, stream),
+            };
+            match self.end.channel.act(next) {
                 None => return None,
                 Some(Work::Send { number, epoch, what }) => return Some((epoch, number, what)),
                 Some(Work::Read { number, at, place }) => {
@@ -133,10 +136,11 @@ impl FramesLink for Deliver {
         }
         let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.link, &self.key, &self.who);
         let sink = (buffer, outlet, self.terms().segment_bytes as usize);
-        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), || self.next(stream))
+        let next = |outlet: &dyn Outlet| self.next(stream, outlet);
+        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
     }
 
-    fn take(&self, _: u16, _: &Inner, _: &[u8]) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a consumer sends no frames"))
     }
 

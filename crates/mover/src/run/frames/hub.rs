@@ -638,7 +638,7 @@ mod tests {
         let Attached::Consumer(deliver, _) = attached.unwrap() else { panic!("a consumer") };
         let stand = FramesMessage::Stand { epoch: 1, next: 0 };
         deliver.hear(TransferMessage::Frames(stand)).unwrap();
-        let next = || deliver.next_item(0).map(|(_, _, what)| what);
+        let next = || deliver.next_item(0, &|| false).map(|(_, _, what)| what);
         assert!(matches!(next(), Some(What::Frame(held)) if held.head.sequence == 0));
 
         let why = Failure::new(FailureKind::Io, "sync the spill log", "Input/output error");

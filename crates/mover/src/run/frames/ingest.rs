@@ -40,11 +40,11 @@ impl Ingest {
         Ok(())
     }
 
-    fn take_segment(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
+    fn take_segment(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
         let begin = |epoch, number, item: &_| {
             self.end.channel.act(|machine| machine.begin(self.end.link, epoch, number, item))
         };
-        let whole = self.inlets.take(stream, inner, payload, self.end.accounts(), begin)?;
+        let whole = self.inlets.take(connection, inner, payload, self.end.accounts(), begin)?;
         let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
         self.end.channel.act(|machine| match is_sound {
             true => {
@@ -114,11 +114,15 @@ impl FramesLink for Ingest {
         self.end.channel.act(|machine| machine.tick(wall_ns()));
     }
 
-    fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
+    fn take(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
         match self.is_over() {
             true => Ok(()),
-            false => self.take_segment(stream, inner, payload).or_else(|failure| self.refuse(failure)),
+            false => self.take_segment(connection, inner, payload).or_else(|failure| self.refuse(failure)),
         }
+    }
+
+    fn connection_over(&self, connection: u64) {
+        self.inlets.over(connection);
     }
 
     fn is_held_up(&self) -> bool {

@@ -106,11 +106,15 @@ pub trait FramesLink: Send + Sync {
         Ok(Did::Over)
     }
 
-    /// Takes a segment.
+    /// Takes a segment. Each connection of the session has a number of its own, which a stream has not: one that takes the place
+    /// of another may bring segments while the other's last ones are still taken.
     ///
     /// # Errors
     /// What ends the session.
-    fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()>;
+    fn take(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()>;
+
+    /// Nothing more comes on this connection.
+    fn connection_over(&self, _connection: u64) {}
 
     /// Whether consumers, and not the link, hold it up.
     fn is_held_up(&self) -> bool {

@@ -292,15 +292,16 @@ impl FramesLink for ProduceLink {
             return Ok(Did::Over);
         };
         let sink = (buffer, outlet, self.terms().segment_bytes as usize);
-        let next = || {
-            let made = self.run.end.current(self.id).and_then(|mut state| state.machine.next(stream));
+        let next = |outlet: &dyn Outlet| {
+            let state = self.run.end.current(self.id).filter(|_| !outlet.is_over());
+            let made = state.and_then(|mut state| state.machine.next(stream));
             let Some((epoch, made)) = made else { return Ok(None) };
             Going::frame(epoch, made.head.sequence, &made.head, made.payload.clone()).map(Some)
         };
         self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
     }
 
-    fn take(&self, _: u16, _: &Inner, _: &[u8]) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a hub sends no frames to a producer"))
     }
 

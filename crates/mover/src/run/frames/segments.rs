@@ -85,7 +85,8 @@ impl Going {
 }
 
 impl Outlets {
-    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has.
+    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
+    /// once more, under its own lock, whether the stream is over, before it takes an item for it.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -96,17 +97,20 @@ impl Outlets {
         epoch: Option<u16>,
         sink: (&mut FrameBuffer, &mut dyn Outlet, usize),
         accounts: &Accounts,
-        next: impl FnOnce() -> Result<Option<Going>>,
+        next: impl FnOnce(&dyn Outlet) -> Result<Option<Going>>,
     ) -> io::Result<Did> {
         let (buffer, outlet, segment_bytes) = sink;
         let (serial, begun) = {
             let mut ways = self.lock();
+            if outlet.is_over() {
+                return Ok(Did::Nothing(None));
+            }
             let way = ways.entry(stream).or_default();
             (way.serial, way.going.take())
         };
         let going = match begun.filter(|going| Some(going.epoch) == epoch) {
             Some(going) => Some(going),
-            None => next().map_err(io::Error::other)?,
+            None => next(&*outlet).map_err(io::Error::other)?,
         };
         let Some(mut going) = going else { return Ok(Did::Nothing(None)) };
         let mut watch = Stopwatch::start(accounts);
@@ -148,9 +152,9 @@ impl Outlets {
     }
 }
 
-/// What comes on each stream.
+/// What comes on each connection.
 #[derive(Default)]
-pub struct Inlets(Mutex<BTreeMap<u16, Coming>>);
+pub struct Inlets(Mutex<BTreeMap<u64, Coming>>);
 
 /// An item that is coming.
 struct Coming {
@@ -186,7 +190,7 @@ impl Inlets {
     /// `Protocol` for segments that no correct sender sends, and what `begin` says.
     pub fn take(
         &self,
-        stream: u16,
+        connection: u64,
         inner: &Inner,
         bytes: &[u8],
         accounts: &Accounts,
@@ -197,7 +201,7 @@ impl Inlets {
         }
         let mut watch = Stopwatch::start(accounts);
         let (epoch, number) = numbers_of(inner.entry);
-        let known = self.lock().remove(&stream);
+        let known = self.lock().remove(&connection);
         let mut coming = match known {
             Some(coming) if coming.entry == inner.entry && coming.came == inner.offset => coming,
             _ if inner.offset != 0 => return Err(protocol("a segment that does not follow the one before")),
@@ -206,7 +210,7 @@ impl Inlets {
         let payload = if inner.offset == 0 { &bytes[coming.head..] } else { bytes };
         coming.came += bytes.len() as u64;
         if coming.item.is_none() {
-            self.lock().insert(stream, coming);
+            self.lock().insert(connection, coming);
             return Ok(None);
         }
         let expected = coming.item.as_ref().map_or(0, Item::payload_bytes);
@@ -217,7 +221,7 @@ impl Inlets {
         coming.payload.extend_from_slice(payload);
         watch.lap(Stage::Verify, payload.len() as u64);
         if (coming.payload.len() as u64) < expected {
-            self.lock().insert(stream, coming);
+            self.lock().insert(connection, coming);
             return Ok(None);
         }
         let Some(item) = coming.item else { return Ok(None) };
@@ -228,7 +232,12 @@ impl Inlets {
         Ok(Some(Whole { epoch, number, item, payload: Payload::from(coming.payload), is_sound }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Coming>> {
+    /// Nothing more comes on this connection: what of an item came goes.
+    pub fn over(&self, connection: u64) {
+        self.lock().remove(&connection);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Coming>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -254,4 +263,71 @@ fn protocol(cause: &str) -> Failure {
 
 fn internal(cause: &str) -> Failure {
     Failure::new(FailureKind::Internal, "send a frame", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::ProducerId;
+
+    const SEGMENT_BYTES: usize = 1000;
+
+    /// Segments of a frame with this sequence.
+    fn segments(sequence: u64) -> Vec<(Inner, Vec<u8>)> {
+        let payload: Vec<u8> = (0..3 * SEGMENT_BYTES).map(|at| (at as u64 * sequence) as u8).collect();
+        let head = FrameHead {
+            producer: ProducerId::new("cam").unwrap(),
+            sequence,
+            set: None,
+            time_ns: 0,
+            deadline_ns: None,
+            dtype: String::new(),
+            shape: Vec::new(),
+            metadata: Vec::new(),
+            payload_bytes: payload.len() as u64,
+            digest: Digest(*blake3::hash(&payload).as_bytes()),
+            stamp: None,
+        };
+        let mut going = Going::frame(1, sequence, &head, Payload::from(payload)).unwrap();
+        let mut all = Vec::new();
+        while going.sent < going.bytes() {
+            let mut bytes = vec![0; SEGMENT_BYTES];
+            let filled = going.fill(&mut bytes);
+            bytes.truncate(filled);
+            let inner = Inner {
+                kind: FrameKind::Segment,
+                encoding: Encoding::Raw,
+                transfer: TransferNumber(0),
+                raw_bytes: filled as u32,
+                entry: entry_of(1, sequence),
+                offset: going.sent as u64,
+                digest: Digest::default(),
+                is_again: false,
+            };
+            going.sent += filled;
+            all.push((inner, bytes));
+        }
+        all
+    }
+
+    /// The old one's last segments are taken while the new one brings its first.
+    #[test]
+    fn a_connection_in_the_place_of_another_mixes_nothing_with_what_the_other_brought() {
+        let (inlets, accounts) = (Inlets::default(), Accounts::default());
+        let take = |connection, (inner, bytes): &(Inner, Vec<u8>)| {
+            inlets.take(connection, inner, bytes, &accounts, |_, _, _| Ok(true))
+        };
+        let (old, new) = (segments(7), segments(8));
+        assert!(old.len() > 3 && old.len() == new.len());
+        let mut whole = Vec::new();
+        for (old, new) in old.iter().zip(&new) {
+            whole.extend(take(1, old).unwrap());
+            whole.extend(take(2, new).unwrap());
+        }
+        let seen: Vec<_> = whole.iter().map(|whole| (whole.number, whole.is_sound)).collect();
+        assert_eq!(seen, [(7, true), (8, true)]);
+        assert!(take(1, &old[0]).unwrap().is_none());
+        inlets.over(1);
+        assert!(inlets.lock().is_empty(), "half of an item takes no memory when nothing follows");
+    }
 }

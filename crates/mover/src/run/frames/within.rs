@@ -106,7 +106,7 @@ impl Drop for Joined {
 fn hand_over(bell: &Bell, deliver: &Deliver, run: &ConsumeRun) -> Result<()> {
     loop {
         let seen = bell.rings();
-        while let Some((epoch, number, what)) = deliver.next_item(0) {
+        while let Some((epoch, number, what)) = deliver.next_item(0, &|| false) {
             run.hand_over(epoch, number, what)?;
         }
         if !bell.wait(seen, BELL) {

@@ -91,7 +91,7 @@ impl Session {
                 }
                 Some(Transfer::Frames(run)) => {
                     book_receive(run.accounts(), since, cpu_since, &inner);
-                    run.take(stream, &inner, buffer.payload())?;
+                    run.take(serial, &inner, buffer.payload())?;
                     continue;
                 }
                 Some(Transfer::Receive(run)) if !intakes.by_transfer.contains_key(&inner.transfer) => {
@@ -125,7 +125,7 @@ impl Outlet for Out<'_> {
 
     fn is_over(&self) -> bool {
         let (stream, serial) = self.stream;
-        self.session.is_closed() || self.session.is_gone(stream, serial)
+        self.session.is_over(stream, serial)
     }
 
     fn unsent_bytes(&self) -> u64 {
@@ -171,7 +171,7 @@ impl Meanwhile for Intakes<'_> {
 
     fn before_portion(&mut self) {
         let (session, (stream, serial)) = (self.session, self.stream);
-        let is_over = || session.is_closed() || session.is_gone(stream, serial);
+        let is_over = || session.is_over(stream, serial);
         session.owner.before_taking(session, std::mem::take(&mut self.took) as u64, &is_over);
     }
 
