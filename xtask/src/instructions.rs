@@ -3,7 +3,7 @@
 //! A file is pulled from a daemon, once small and once large, under callgrind. The difference,
 //! shared out over the chunks between the two sizes, is what one chunk costs: what happens once cancels out. Counted is
 //! what runs in [`PATH`], the functions that every chunk passes, and in what they call; not what is done once a second,
-//! which under callgrind would seem to be done for every chunk. Two figures for each side of each of [`CASES`]:
+//! which under callgrind would seem to be done for every chunk. Three figures for each side of each of [`CASES`]:
 //!
 //! - *own*: functions written in Rust. What is done to each byte by digest and cipher is assembly or C here (its
 //!   instructions depend on the machine; its time is measured by `cargo xtask bench`): what is left is the bookkeeping, which
@@ -11,6 +11,9 @@
 //!   when the path gets shorter.
 //! - *copies*: `memcpy` and `memmove` of the C library. Their instructions depend on the machine, so they are held to a bound and not
 //!   to a figure: [`COPIES_MAX`] is less than any machine needs to copy a segment once.
+//! - *accounting*: what the clocks of the stages take, as a share of all that is done for the chunk, digest and cipher
+//!   included. What the kernel does for a reading of a clock is not seen here and reckoned at [`CLOCK`]; what it does
+//!   for the bytes is left out, so that the true share is smaller. More than [`ACCOUNTING_MAX`] is a failure.
 
 use crate::servers::Daemon;
 use crate::test;
@@ -64,12 +67,23 @@ const SLACK: f64 = 0.15;
 /// least, a load and a store for 64 bytes.
 const COPIES_MAX: f64 = 8_192.0;
 
+/// Where the time of stages is booked.
+const ACCOUNTING: &str = "::stage::account::";
+/// Instructions that a reading of a clock is reckoned at: that of a thread's CPU clock, a system call, takes 0.2 µs, and few
+/// processors do five instructions in a nanosecond. The wall clock, every other reading, takes less.
+const CLOCK: f64 = 1_000.0;
+/// Readings for a chunk around what [`PATH`] names: the receiving side reads two clocks before each of 4 frames, and two
+/// behind it.
+const READINGS_BESIDE: [f64; 2] = [0.0, 16.0];
+/// Share of a chunk's instructions.
+const ACCOUNTING_MAX: f64 = 0.01;
+
 const CHUNK_BYTES: u64 = 4 << 20;
 
 /// Runs it. valgrind must be there.
 ///
 /// # Errors
-/// If a side spends more than its budget, or less, or copies.
+/// If a side spends more than its budget, or less, or copies, or accounts for too much.
 pub fn run(args: &Args) -> Result<()> {
     tools::install(test::VALGRIND)?;
     let thalweg = args.program.clone().map_or_else(tools::build_release, Ok)?;
@@ -83,7 +97,8 @@ pub fn run(args: &Args) -> Result<()> {
                 continue;
             };
             let name = format!("{}, {}", SIDES[side], case.name);
-            let costs = of_a_chunk(small, large, (case.chunks[1] - case.chunks[0]) as f64);
+            let chunks = (case.chunks[1] - case.chunks[0]) as f64;
+            let costs = of_a_chunk(&small.spent, &large.spent, chunks);
             for function in PATH[side] {
                 let is_there = costs.iter().any(|(cost, _)| cost.name.contains(function));
                 ensure!(is_there, "nothing was counted in {function}: has it another name by now?");
@@ -99,11 +114,29 @@ pub fn run(args: &Args) -> Result<()> {
             println!(
                 "{name}: {own:.0} instructions for each chunk, {budget:.0} budgeted; {copies:.0} that copy, {COPIES_MAX:.0} allowed"
             );
+            let more = |small: u64, large: u64| (large as f64 - small as f64) / chunks;
+            let accounting = Accounting {
+                instructions: more(small.accounting, large.accounting),
+                readings: more(small.readings, large.readings) + READINGS_BESIDE[side],
+                all: costs.iter().map(|(_, cost)| cost).sum(),
+            };
+            ensure!(
+                accounting.instructions > 0.0 && accounting.readings > READINGS_BESIDE[side],
+                "no booking was counted in {ACCOUNTING}, or no clock: has it another name by now?"
+            );
+            println!(
+                "{name}: {:.0} of {:.0} for accounting, and {:.0} readings of clocks: {:.2} %, {:.0} % allowed",
+                accounting.instructions,
+                accounting.all,
+                accounting.readings,
+                accounting.share() * 100.0,
+                ACCOUNTING_MAX * 100.0
+            );
             if args.verbose {
                 let shown = costs.iter().filter(|(function, _)| function.is_own() || function.is_copy());
                 shown.take(25).for_each(|(function, cost)| println!("  {cost:>9.0}  {}", function.name));
             }
-            failed.extend(judge(&name, own, budget, copies));
+            failed.extend(judge(&name, own, budget, copies, &accounting));
         }
     }
     if failed.is_empty() {
@@ -114,7 +147,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// What is wrong with these counts.
-fn judge(name: &str, own: f64, budget: f64, copies: f64) -> Vec<String> {
+fn judge(name: &str, own: f64, budget: f64, copies: f64, accounting: &Accounting) -> Vec<String> {
     let mut wrong = Vec::new();
     if (own - budget).abs() > budget * SLACK {
         wrong.push(format!("{name} spends {own:.0} instructions on a chunk, not about {budget:.0}"));
@@ -122,7 +155,31 @@ fn judge(name: &str, own: f64, budget: f64, copies: f64) -> Vec<String> {
     if copies > COPIES_MAX {
         wrong.push(format!("{name} spends {copies:.0} instructions on copies of memory for a chunk, not at most {COPIES_MAX:.0}"));
     }
+    let share = accounting.share();
+    if share > ACCOUNTING_MAX {
+        wrong.push(format!(
+            "{name} spends {:.2} % of a chunk on accounting for it, not at most {:.0} %",
+            share * 100.0,
+            ACCOUNTING_MAX * 100.0
+        ));
+    }
     wrong
+}
+
+/// What accounting for one chunk takes.
+struct Accounting {
+    /// Instructions, without the kernel's.
+    instructions: f64,
+    /// Readings of clocks, whoever asked for them.
+    readings: f64,
+    /// Instructions for the chunk, for whatever.
+    all: f64,
+}
+
+impl Accounting {
+    fn share(&self) -> f64 {
+        (self.instructions + self.readings * CLOCK) / self.all
+    }
 }
 
 /// What a function is called, and which file it is from.
@@ -146,6 +203,16 @@ impl Function {
     }
 }
 
+/// What callgrind counted of one side.
+#[derive(Default)]
+struct Counted {
+    spent: Costs,
+    /// Instructions of bookings, with all that they call.
+    accounting: u64,
+    /// Readings of clocks.
+    readings: u64,
+}
+
 /// Instructions by function.
 type Costs = HashMap<Function, u64>;
 
@@ -161,7 +228,7 @@ fn of_a_chunk(small: &Costs, large: &Costs, chunks: f64) -> Vec<(Function, f64)>
 }
 
 /// Costs of both sides, where they are counted.
-fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Costs>; 2]> {
+fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Counted>; 2]> {
     let scratch = Scratch::new("instructions")?;
     let file = scratch.path("export");
     std::fs::create_dir(&file)?;
@@ -187,16 +254,17 @@ fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Costs>; 2]>
     pull.env("THALWEG_STATE", scratch.path("client-state"));
     tools::run(&mut under(1, pull))?;
     daemon.stop()?;
-    let costs = |side: usize| case.budget[side].map(|_| costs(&outs[side])).transpose();
-    Ok([costs(0)?, costs(1)?])
+    let counted = |side: usize| case.budget[side].map(|_| read(&outs[side])).transpose();
+    Ok([counted(0)?, counted(1)?])
 }
 
-/// Reads callgrind's file: what each function spent itself (valgrind manual, "Callgrind Format Specification").
-fn costs(path: &Path) -> Result<Costs> {
+/// Reads callgrind's file: what each function spent itself, and what bookings spent with what they called (valgrind manual,
+/// "Callgrind Format Specification").
+fn read(path: &Path) -> Result<Counted> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let costs = parse(&text);
-    ensure!(!costs.is_empty(), "callgrind wrote nothing to {}", path.display());
-    Ok(costs)
+    let counted = parse(&text);
+    ensure!(!counted.spent.is_empty(), "callgrind wrote nothing to {}", path.display());
+    Ok(counted)
 }
 
 /// A name that is told once with its number, and from then on by the number alone.
@@ -208,31 +276,42 @@ fn named<'a>(names: &mut HashMap<&'a str, &'a str>, text: &'a str) -> &'a str {
     names.get(id).copied().unwrap_or(id)
 }
 
-fn parse(text: &str) -> Costs {
+fn parse(text: &str) -> Counted {
     let (mut functions, mut objects) = (HashMap::new(), HashMap::new());
-    let mut costs = Costs::new();
-    let (mut function, mut object) = ("", "");
-    let mut is_of_a_call = false;
+    let mut counted = Counted::default();
+    let (mut function, mut object, mut called) = ("", "", "");
+    let mut calls = None;
     for line in text.lines() {
         if let Some(name) = line.strip_prefix("fn=") {
             function = named(&mut functions, name);
         } else if let Some(name) = line.strip_prefix("ob=") {
             object = named(&mut objects, name);
         } else if let Some(name) = line.strip_prefix("cfn=") {
-            named(&mut functions, name);
+            called = named(&mut functions, name);
         } else if let Some(name) = line.strip_prefix("cob=") {
             named(&mut objects, name);
-        } else if line.starts_with("calls=") {
-            is_of_a_call = true;
+        } else if let Some(call) = line.strip_prefix("calls=") {
+            calls = Some(call.split(' ').next().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0));
         } else if line.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '*')) {
             let cost = line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok()).unwrap_or(0);
-            if !std::mem::take(&mut is_of_a_call) {
-                let function = Function { name: function.to_owned(), object: object.to_owned() };
-                *costs.entry(function).or_default() += cost;
+            match calls.take() {
+                None => {
+                    let function = Function { name: function.to_owned(), object: object.to_owned() };
+                    *counted.spent.entry(function).or_default() += cost;
+                }
+                // Its cost is that of the calls, with all that is called there.
+                Some(calls) => {
+                    if called.contains(ACCOUNTING) && !function.contains(ACCOUNTING) {
+                        counted.accounting += cost;
+                    }
+                    if called.contains("clock_gettime") && !function.contains("clock_gettime") {
+                        counted.readings += calls;
+                    }
+                }
             }
         }
     }
-    costs
+    counted
 }
 
 #[cfg(test)]
@@ -242,27 +321,49 @@ mod tests {
     const FILE: &str = "events: Ir\n\nob=(1) /bin/thalweg\nfl=(1) a.rs\nfn=(1) mover::take\n10 100\ncob=(2) /lib/libc.so.6\n\
                         cfn=(2) __memcpy_avx\ncalls=3 0\n12 9000\n+3 7\n\nob=(2)\nfn=(2)\n* 9000\n\nob=(1)\n\
                         fn=(3) blake3::hash\n5 50\nfn=(1)\n11 1\n";
+    /// A lap, which reads a clock twice and books; and a clock that somebody else reads.
+    const BOOKING: &str = "ob=(1) /bin/thalweg\nfn=(1) mover::take\n1 1000\ncfn=(2) mover::stage::account::Stopwatch::lap\ncalls=1 0\n\
+                           2 90\ncob=(2) /lib/libc.so.6\ncfn=(3) clock_gettime@@GLIBC_2.17\ncalls=1 0\n3 5\n\nfn=(2)\n4 50\n\
+                           cob=(2)\ncfn=(3)\ncalls=2 0\n5 10\ncfn=(4) mover::stage::account::Accounts::book\ncalls=1 0\n6 30\n\n\
+                           fn=(4)\n7 30\n\nob=(2)\nfn=(3)\n8 15\n";
+    const LITTLE: Accounting = Accounting { instructions: 0.0, readings: 0.0, all: 1.0 };
 
     #[test]
     fn what_a_function_spent_itself_is_counted_and_what_it_called_where_it_was_spent() {
-        let costs = parse(FILE);
+        let costs = parse(FILE).spent;
         let sum = |is_of: fn(&Function) -> bool| -> u64 {
             costs.iter().filter(|(function, _)| is_of(function)).map(|(_, cost)| cost).sum()
         };
         assert_eq!((sum(Function::is_own), sum(Function::is_copy)), (108, 9000));
         let each = of_a_chunk(
-            &parse("ob=(1) /lib/libc.so.6\nfn=(1) memcpy\n1 10\n"),
-            &parse("ob=(1) /lib/libc.so.6\nfn=(1) memcpy\n1 50\n"),
+            &parse("ob=(1) /lib/libc.so.6\nfn=(1) memcpy\n1 10\n").spent,
+            &parse("ob=(1) /lib/libc.so.6\nfn=(1) memcpy\n1 50\n").spent,
             4.0,
         );
         assert_eq!(each.iter().map(|(_, cost)| *cost).collect::<Vec<_>>(), [10.0]);
     }
 
     #[test]
+    fn bookings_count_once_with_what_they_call_and_every_reading_of_a_clock() {
+        let counted = parse(BOOKING);
+        assert_eq!((counted.accounting, counted.readings), (90, 3));
+        assert_eq!(counted.spent.values().sum::<u64>(), 1000 + 50 + 30 + 15);
+    }
+
+    #[test]
     fn a_copy_of_the_chunk_more_is_a_failure_and_so_is_bookkeeping() {
-        assert!(judge("a", 1000.0, 1000.0, 2000.0).is_empty());
+        assert!(judge("a", 1000.0, 1000.0, 2000.0, &LITTLE).is_empty());
         // Of a segment, with a load and a store of 64 bytes, the widest there are.
-        assert_eq!(judge("a", 1000.0, 1000.0, f64::from((1 << 20) / 64 * 2)).len(), 1);
-        assert_eq!(judge("a", 1200.0, 1000.0, 0.0).len() + judge("a", 800.0, 1000.0, 0.0).len(), 2);
+        assert_eq!(judge("a", 1000.0, 1000.0, f64::from((1 << 20) / 64 * 2), &LITTLE).len(), 1);
+        let [more, less] = [1200.0, 800.0].map(|own| judge("a", own, 1000.0, 0.0, &LITTLE).len());
+        assert_eq!(more + less, 2);
+    }
+
+    #[test]
+    fn accounting_for_more_than_one_in_a_hundred_is_a_failure() {
+        let judged = |instructions, readings| {
+            judge("a", 1000.0, 1000.0, 0.0, &Accounting { instructions, readings, all: 4_000_000.0 }).len()
+        };
+        assert_eq!([judged(1_000.0, 30.0), judged(1_000.0, 40.0), judged(41_000.0, 0.0)], [0, 1, 1]);
     }
 }

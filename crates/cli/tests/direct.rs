@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use support::chance::skipped;
-use support::job::{Ran, Running, journal_bytes, with};
+use support::chance::{say, skipped};
+use support::job::{Ran, Running, Strace, journal_bytes, with};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, noise, wait_until};
 
@@ -209,6 +209,65 @@ fn large_files_past_the_page_cache_leave_nothing_in_it_at_either_side() {
     let (_, written) = copied(&["--direct", "off"], "off").unwrap();
     assert!(written >= bytes as u64 / 2, "{written}");
     assert!(std::fs::read(volume.path.join("direct")).unwrap() == std::fs::read(from.join("x")).unwrap());
+}
+
+/// Where direct I/O does not pay, or holes are to be made: a large file is written through the page cache and does not stay
+/// there. The kernel drops it where it can (`RWF_DONTCACHE`), and is told to where it cannot.
+#[test]
+fn what_goes_through_the_page_cache_leaves_it_again() {
+    const BYTES: usize = 64 * MIB;
+    let row = "uncached writes";
+    if !can_mount(row) {
+        return;
+    }
+    for (kind, is_sparse) in [("btrfs", false), ("ext4", true), ("xfs", true)] {
+        let scratch = Scratch::new();
+        let from = scratch.path("x");
+        large(&from, BYTES);
+        if is_sparse {
+            let file = std::fs::File::options().write(true).open(&from).unwrap();
+            file.set_len(2 * BYTES as u64).unwrap();
+        }
+        let Some(volume) = Volume::new(scratch.root(), kind, kind, 400) else { continue };
+        let probe =
+            thalweg_sys::Dir::open(&volume.path).and_then(|dir| dir.create_new(b"probe", 0o600)).unwrap();
+        let is_dropped = match probe.write_uncached_at(b"probe", 0) {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "{kind}: {error}");
+                say(&format!("{row}: this kernel has none on {kind}: it is told what to drop"));
+                false
+            }
+        };
+        let (log, is_seen) = (scratch.path("calls"), Strace::available(row));
+        let copied = |options: &[&str], to: &str| {
+            let command = with(with(scratch.thalweg(), ["cp", "--json", "--quiet"]), options);
+            let command = with(command, [&from, &volume.path.join(to)]);
+            let command = if is_seen { Strace::log("pwritev2", &log).around(&command) } else { command };
+            Running::start(command).end(PATIENCE).expect(0);
+            // What is dirty cannot be dropped: on disk first.
+            let file = std::fs::File::open(volume.path.join(to)).unwrap();
+            file.sync_all().unwrap();
+            let calls = std::fs::read_to_string(&log).unwrap_or_default();
+            let is_uncached = |call: &&str| call.contains("RWF_DONTCACHE") || call.contains(", 0x80");
+            (cached_bytes(&volume.path.join(to)), calls.lines().filter(is_uncached).count(), calls)
+        };
+        let (cached, uncached, calls) = copied(&[], "to");
+        let Some(cached) = cached else { return skipped(row, "needs fincore") };
+        if is_dropped {
+            assert!(!is_seen || uncached >= BYTES / MIB, "{kind}: {uncached} uncached writes\n{calls}");
+            assert!(!calls.contains("EOPNOTSUPP"), "{kind}: {calls}");
+            assert!(cached <= BYTES as u64 / 16, "{kind}: {cached} bytes stayed");
+        } else {
+            // Told each 16 MiB, of what it began to write 16 MiB before.
+            assert!(cached <= BYTES as u64 * 3 / 4, "{kind}: {cached} bytes stayed");
+        }
+        // And what can be seen is seen.
+        let (cached, uncached, _) = copied(&["--direct", "off"], "off");
+        assert!(cached.unwrap() >= BYTES as u64 / 2 && uncached == 0, "{kind}: {cached:?}, {uncached}");
+        assert!(std::fs::read(volume.path.join("to")).unwrap() == std::fs::read(&from).unwrap(), "{kind}");
+        assert!(std::fs::read(volume.path.join("off")).unwrap() == std::fs::read(&from).unwrap(), "{kind}");
+    }
 }
 
 #[test]

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::chance::{has, say, skipped};
-use support::job::{Ran, Running, with};
+use support::job::{Ran, Running, bytes_allocated, with};
 use support::nets::Cable;
 use support::proxy::Proxy;
 use support::testbed::Testbed;
+use support::volume::may_mount;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
 use thalweg_lab::wrap::wrap;
 
@@ -460,6 +461,68 @@ fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
         assert_eq!(streams, 1, "one core is what a part of one is counted as");
         assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{below}: {ran:?}");
         assert_eq!(ran.finished()["narrowest"]["cause"], "cpu-quota", "{below}: {ran:?}");
+    }
+}
+
+/// A directory that a program finds where the kernel tells of its CPUs: two threads of one core, and how often that was slowed.
+struct Warm(std::path::PathBuf);
+
+impl Warm {
+    fn new(row: &str, scratch: &Scratch) -> Option<Warm> {
+        if !may_mount() || !has("unshare") {
+            skipped(row, "needs unshare, and the right to mount");
+            return None;
+        }
+        let warm = Warm(scratch.path("cpu"));
+        warm.set(7, 2);
+        Some(warm)
+    }
+
+    fn set(&self, core: u64, package: u64) {
+        for cpu in ["cpu0", "cpu1"] {
+            let [heat, topology] = ["thermal_throttle", "topology"].map(|name| self.0.join(cpu).join(name));
+            for (directory, name, number) in [
+                (&heat, "core_throttle_count", core),
+                (&heat, "package_throttle_count", package),
+                (&topology, "core_id", 0),
+                (&topology, "physical_package_id", 0),
+            ] {
+                std::fs::create_dir_all(directory).unwrap();
+                std::fs::write(directory.join(name), format!("{number}\n")).unwrap();
+            }
+        }
+    }
+
+    fn around(&self, command: &Command) -> Command {
+        let mut wrapped = Command::new("unshare");
+        let inside = "mount --bind \"$0\" /sys/devices/system/cpu && exec \"$@\"";
+        wrapped.args(["--mount", "--propagation", "private", "sh", "-c", inside]).arg(&self.0);
+        wrapped.arg(command.get_program()).args(command.get_args());
+        wrapped.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        wrapped
+    }
+}
+
+#[test]
+fn heat_that_slowed_the_cpus_meanwhile_is_told() {
+    let scratch = Scratch::in_memory();
+    let Some(warm) = Warm::new("heat", &scratch) else { return };
+    std::fs::write(scratch.path("large"), noise(1, 16 << 20)).unwrap();
+    for (to, core, said) in [("cool", 7, None), ("hot", 10, Some("was slowed for heat, 3 times"))] {
+        let to = scratch.path(to);
+        std::fs::create_dir(&to).unwrap();
+        let command = with(scratch.thalweg(), ["cp", "--json", "--bwlimit", "4MiB"]);
+        let command = with(command, [&scratch.path("large"), &to]);
+        let mut running = Running::start(warm.around(&command));
+        assert!(wait_until(LIMIT, || bytes_allocated(&to) > 1 << 20) && !running.is_over());
+        warm.set(core, 2);
+        let ran = running.end(LIMIT).expect(0);
+        let told = told(&ran, "note");
+        let of_heat: Vec<&String> = told.iter().filter(|text| text.contains("heat")).collect();
+        match said {
+            None => assert!(of_heat.is_empty(), "{ran:?}"),
+            Some(said) => assert!(of_heat.len() == 1 && of_heat[0].contains(said), "{ran:?}"),
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 
 mod support;
 
+use nix::pty::{Winsize, openpty};
 use serde_json::Value;
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::nets::Cable;
@@ -108,6 +110,65 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     let quiet = scratch.ok(["why", "-q"]);
     assert_eq!(quiet.lines().count(), 1);
     assert_eq!(scratch.ok(["why", "--list"]).lines().count(), 1);
+}
+
+/// What `why` prints on a terminal of so many columns, its lines without their ends.
+fn on_a_terminal(scratch: &Scratch, columns: u16, environment: &[(&str, &str)]) -> Vec<String> {
+    let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let ends = openpty(&size, None).expect("a pseudo-terminal");
+    let mut command = scratch.thalweg();
+    // Whatever the terminal is that the test itself runs on.
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM"] {
+        command.env_remove(name);
+    }
+    command.env("TERM", "xterm-256color").envs(environment.iter().copied());
+    let child = command.arg("why").stdout(ends.slave).stderr(Stdio::piped()).spawn().unwrap();
+    // And with it our hold on the end that is written to: reading ends, with an error, when the program has ended.
+    drop(command);
+    let mut said = Vec::new();
+    let _ = std::fs::File::from(ends.master).read_to_end(&mut said);
+    let out = finish(child);
+    assert!(out.status.success(), "{out:?}");
+    String::from_utf8(said).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_basin_is_drawn_in_colour_on_a_terminal_and_nowhere_else() {
+    const RED: &str = "\x1b[31m";
+    const CYAN: &str = "\x1b[36m";
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("file"), noise(1, 8 << 20)).unwrap();
+    scratch.ok(["cp".into(), scratch.path("file"), scratch.path("to")]);
+
+    let plain = scratch.ok(["why"]);
+    let bars = plain.lines().filter(|line| line.contains(" #")).count();
+    assert!(bars > 2 && !plain.contains('\x1b') && !plain.contains('█'), "{plain}");
+
+    let coloured = on_a_terminal(&scratch, 100, &[]);
+    let drawn: Vec<&String> = coloured.iter().filter(|line| line.contains('█')).collect();
+    assert_eq!(drawn.len(), bars, "{coloured:?}");
+    for line in &drawn {
+        let is_narrowest = line.contains('◀');
+        assert_eq!((line.contains(RED), line.contains(CYAN)), (is_narrowest, !is_narrowest), "{line:?}");
+        assert!(line.contains("\x1b[0m"), "the colour ends with its bar: {line:?}");
+    }
+    assert_eq!(drawn.iter().filter(|line| line.contains(RED)).count(), 1, "{coloured:?}");
+
+    for without in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let said = on_a_terminal(&scratch, 100, &[without]);
+        assert_eq!(said.iter().filter(|line| line.contains('█')).count(), bars, "{without:?} {said:?}");
+        assert!(!said.concat().contains('\x1b'), "{without:?} {said:?}");
+    }
+
+    // As wide as there is room, and no wider.
+    let widest = [60, 100, 160].map(|columns| {
+        let said = on_a_terminal(&scratch, columns, &[("NO_COLOR", "1")]);
+        let widths = said.iter().filter(|line| line.contains('█')).map(|line| line.chars().count());
+        let widest = widths.max().unwrap();
+        assert!(widest <= usize::from(columns), "{columns}: {said:?}");
+        widest
+    });
+    assert!(widest.is_sorted_by(|a, b| a < b), "{widest:?}");
 }
 
 #[test]

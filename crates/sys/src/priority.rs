@@ -3,7 +3,9 @@
 //! Both priorities are the calling thread's and are inherited by the threads it starts: set them first of all.
 
 use crate::host;
+use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 /// Which I/O priority a process has where the disk's scheduler knows of any (bfq does; others ignore it).
@@ -41,7 +43,7 @@ const CLASS_SHIFT: libc::c_int = 13;
 /// What held the machine or this process back so far, as counters that only grow. `None`: not told here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
-    /// How often any core, or its package, was slowed for heat.
+    /// How often any core, or any package, was slowed for heat.
     pub heat: Option<u64>,
     /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used up.
     pub quota: Option<Duration>,
@@ -49,17 +51,32 @@ pub struct Held {
 
 /// Reads the counters.
 pub fn held() -> Held {
-    Held { heat: heat(), quota: host::cpu_quota().throttled }
+    Held { heat: heat_of(Path::new("/sys/devices/system/cpu")), quota: host::cpu_quota().throttled }
 }
 
-fn heat() -> Option<u64> {
-    let cores = std::fs::read_dir("/sys/devices/system/cpu").ok()?;
-    let counters = cores.flatten().flat_map(|core| {
-        let place = core.path().join("thermal_throttle");
-        ["core_throttle_count", "package_throttle_count"].map(|name| place.join(name))
-    });
-    let counts = counters.filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
-    counts.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
+fn heat_of(cpus: &Path) -> Option<u64> {
+    // By what was slowed: threads of a core, and cores of a package, each tell the same of it.
+    let mut counts = BTreeMap::<String, u64>::new();
+    for cpu in std::fs::read_dir(cpus).ok()?.flatten() {
+        let number = |name: &str| {
+            let text = std::fs::read_to_string(cpu.path().join(name)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        let own = || cpu.file_name().to_string_lossy().into_owned();
+        let package = number("topology/physical_package_id").map_or_else(own, |package| package.to_string());
+        let core = number("topology/core_id").map_or_else(own, |core| core.to_string());
+        let both = [
+            (format!("core {package} {core}"), "thermal_throttle/core_throttle_count"),
+            (format!("package {package}"), "thermal_throttle/package_throttle_count"),
+        ];
+        for (what, name) in both {
+            if let Some(count) = number(name) {
+                let most = counts.entry(what).or_default();
+                *most = count.max(*most);
+            }
+        }
+    }
+    counts.into_values().reduce(|sum, count| sum + count)
 }
 
 #[cfg(test)]
@@ -77,6 +94,37 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn heat_counts_once_for_each_core_and_each_package() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert_eq!(heat_of(scratch.path()), None);
+        assert_eq!(heat_of(&scratch.path().join("none")), None);
+        // Two packages; the first has a core of two threads, which tell of it one after the other.
+        for (cpu, package, core, of_core, of_package) in [
+            (0, "0", "0", "5", "2"),
+            (1, "0", "0", "4", "2"),
+            (2, "0", "1", "1\n", "2"),
+            (3, "1", "0", "10", "3"),
+        ] {
+            let cpu = scratch.path().join(format!("cpu{cpu}"));
+            let write = |name: &str, text: &str| {
+                std::fs::create_dir_all(cpu.join(name).parent().unwrap()).unwrap();
+                std::fs::write(cpu.join(name), text).unwrap();
+            };
+            write("topology/physical_package_id", package);
+            write("topology/core_id", core);
+            write("thermal_throttle/core_throttle_count", of_core);
+            write("thermal_throttle/package_throttle_count", of_package);
+        }
+        std::fs::write(scratch.path().join("online"), "0-3").unwrap();
+        assert_eq!(heat_of(scratch.path()), Some(5 + 1 + 10 + 2 + 3));
+        // Where nobody says what belongs together each counts.
+        (0..4).for_each(|cpu| {
+            std::fs::remove_dir_all(scratch.path().join(format!("cpu{cpu}/topology"))).unwrap();
+        });
+        assert_eq!(heat_of(scratch.path()), Some(5 + 4 + 1 + 10 + 2 + 2 + 2 + 3));
     }
 
     #[test]

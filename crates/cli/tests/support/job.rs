@@ -207,6 +207,13 @@ impl Strace {
         Strace { args: args.map(Into::into).collect() }
     }
 
+    /// That writes every call of this name, with arguments and result, to a file.
+    pub fn log(call: &str, to: &Path) -> Strace {
+        let trace = format!("trace={call}");
+        let args = ["-D", "-f", "-qq", "--seccomp-bpf", "-e", &trace, "-o"].map(std::ffi::OsString::from);
+        Strace { args: args.into_iter().chain([to.as_os_str().to_owned()]).collect() }
+    }
+
     /// With more arguments of strace.
     pub fn with<S: Into<std::ffi::OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Strace {
         self.args.extend(args.into_iter().map(Into::into));

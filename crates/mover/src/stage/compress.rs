@@ -6,31 +6,21 @@ use std::time::{Duration, Instant};
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Compresses segment by segment with zstd; leaves alone what does not shrink, and everything while that takes longer than
-/// sending what it saves.
+/// sending what it saves ([`Worth`]).
 ///
-/// Segments that did not shrink make it look less often: after n in a row it skips up to 2^n - 1 segments, at most 31. While
-/// sending is too fast for it, every 32nd is compressed all the same, to know what it costs now.
+/// Segments that did not shrink make it look less often: after n in a row it skips up to 2^n - 1 segments, at most 31.
 pub struct Packer {
     compressor: Compressor<'static>,
     out: Vec<u8>,
     failures: u32,
     skip: u32,
-    /// Seconds that compressing a byte takes, and the share of it that is saved, of late.
-    cost: Option<(f64, f64)>,
-    /// Seconds that sending a byte takes, of late.
-    sending: Option<f64>,
-    /// Segments in a row that were left alone because sending is fast.
-    left_alone: u32,
+    worth: Worth,
 }
 
 /// Below this share of its size, compressed data is worth expanding again at the far side.
 const WORTH: f64 = 0.95;
 const LEVEL: i32 = 1;
 const SKIP_LOG_MAX: u32 = 5;
-/// See [`Packer`].
-const LEFT_ALONE_MAX: u32 = 31;
-/// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
-const LATEST: f64 = 0.125;
 
 impl Packer {
     /// For segments of at most `segment_bytes`.
@@ -39,15 +29,7 @@ impl Packer {
     /// If zstd cannot take its memory.
     pub fn new(segment_bytes: usize) -> io::Result<Self> {
         let out = vec![0; zstd::zstd_safe::compress_bound(segment_bytes)];
-        Ok(Packer {
-            compressor: Compressor::new(LEVEL)?,
-            out,
-            failures: 0,
-            skip: 0,
-            cost: None,
-            sending: None,
-            left_alone: 0,
-        })
+        Ok(Packer { compressor: Compressor::new(LEVEL)?, out, failures: 0, skip: 0, worth: Worth::default() })
     }
 
     /// Replaces `payload[..raw]` by its compressed form if that is worth it; the new length then.
@@ -56,18 +38,14 @@ impl Packer {
             self.skip -= 1;
             return None;
         }
-        if !self.repays() && self.left_alone < LEFT_ALONE_MAX {
-            self.left_alone += 1;
+        if !self.worth.is_tried() {
             return None;
         }
-        self.left_alone = 0;
         let began = Instant::now();
         let packed = self.compressor.compress_to_buffer(&payload[..raw], &mut self.out[..]).ok();
-        let saved = packed.map_or(0.0, |packed| 1.0 - packed as f64 / raw.max(1) as f64).max(0.0);
-        let seconds = began.elapsed().as_secs_f64() / raw.max(1) as f64;
-        let (cost, saving) = self.cost.unwrap_or((seconds, saved));
-        self.cost = Some((of_late(cost, seconds), of_late(saving, saved)));
-        match packed.filter(|&packed| (packed as f64) < raw as f64 * WORTH) {
+        let packed = packed.filter(|&packed| (packed as f64) < raw as f64 * WORTH);
+        self.worth.compressed(raw, packed, began.elapsed());
+        match packed {
             Some(packed) => {
                 self.failures = 0;
                 payload[..packed].copy_from_slice(&self.out[..packed]);
@@ -81,25 +59,127 @@ impl Packer {
         }
     }
 
-    /// A frame with a payload of so many bytes went out, which took so long, waiting included.
+    /// A frame with a payload of so many bytes went out, which took so long, all waiting included: for the rate that was asked
+    /// for as for the path. Both are made shorter by bytes that are saved, and by time that passes meanwhile.
     pub fn sent(&mut self, payload_bytes: usize, took: Duration) {
-        if payload_bytes > 0 {
-            let seconds = took.as_secs_f64() / payload_bytes as f64;
-            self.sending = Some(self.sending.map_or(seconds, |sending| of_late(sending, seconds)));
+        self.worth.sent(payload_bytes, took);
+    }
+}
+
+/// Whether to compress: while what that saves would take longer to send than to compress.
+///
+/// What a byte takes to send is known from frames that nothing was compressed for, the one before them neither. While a thread
+/// compresses, the path (or the time that a rate limit asks for) goes on: a frame behind that waits less, or not at all, and
+/// says nothing of how long it would have waited. So some two bytes of 34 go out as they are, to know what sending costs now;
+/// and while nothing is compressed because sending is fast, every 32nd segment is all the same, or one of up to 512 where
+/// that takes long, to know what compressing costs.
+///
+/// It compresses a little less often than would pay: where sending is waiting, compressing costs none of the time that
+/// passes anyway. But it costs CPU time, which others may want.
+#[derive(Default)]
+struct Worth {
+    /// Seconds that compressing a byte takes, and the share of it that is saved, of late.
+    cost: Option<(f64, f64)>,
+    /// Seconds that sending a byte takes, of late.
+    sending: Option<f64>,
+    /// The same from frames that were compressed: better than nothing.
+    guess: Option<f64>,
+    /// Segments in a row that were left alone because sending is fast.
+    left_alone: u32,
+    /// Segments that are to be left alone now, to know what sending costs; and whether the last one was left alone for that.
+    probes: u32,
+    is_probe: bool,
+    /// Bytes of frames sent compressed since the last of these.
+    unprobed_bytes: usize,
+    /// The last segment that was compressed; of how many bytes; none since the last frame.
+    compressed_bytes: Option<usize>,
+    /// The frame before went out as it was.
+    was_raw: bool,
+}
+
+/// Segments that are left alone while sending is fast, before one is compressed all the same; and what that may cost of the time
+/// that the others take to send, as long as there are no more of them than the upper bound.
+const LEFT_ALONE: (f64, f64) = (31.0, 511.0);
+const LEFT_ALONE_COST: f64 = 0.02;
+/// Segments that are left alone to know what sending costs. The first follows one that was compressed.
+const PROBES: u32 = 2;
+/// Times as many bytes are sent compressed before that as a segment has.
+const UNPROBED_MAX: usize = 32;
+/// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
+const LATEST: f64 = 0.125;
+/// The same of one that was left alone to know what sending costs: there are few of them, and if buffers had room for it, those
+/// behind it soon tell.
+const LATEST_PROBE: f64 = 0.5;
+
+impl Worth {
+    /// Whether the next segment shall be compressed. Asked once for each.
+    fn is_tried(&mut self) -> bool {
+        self.is_probe = self.probes > 0;
+        if self.is_probe {
+            self.probes -= 1;
+            return false;
+        }
+        if !self.repays() && f64::from(self.left_alone) < self.left_alone_max() {
+            self.left_alone += 1;
+            return false;
+        }
+        self.left_alone = 0;
+        true
+    }
+
+    /// A segment of `raw` bytes was compressed, to so many if that is worth sending.
+    fn compressed(&mut self, raw: usize, packed: Option<usize>, took: Duration) {
+        let saved = packed.map_or(0.0, |packed| 1.0 - packed as f64 / raw.max(1) as f64);
+        let seconds = took.as_secs_f64() / raw.max(1) as f64;
+        let (cost, saving) = self.cost.unwrap_or((seconds, saved));
+        self.cost = Some((of_late(cost, seconds, LATEST), of_late(saving, saved, LATEST)));
+        self.compressed_bytes = Some(raw);
+    }
+
+    /// A frame went out.
+    fn sent(&mut self, payload_bytes: usize, took: Duration) {
+        if payload_bytes == 0 {
+            return;
+        }
+        let seconds = took.as_secs_f64() / payload_bytes as f64;
+        let latest = if self.is_probe { LATEST_PROBE } else { LATEST };
+        let of_late =
+            |before: Option<f64>| Some(before.map_or(seconds, |before| of_late(before, seconds, latest)));
+        match self.compressed_bytes.take() {
+            Some(raw) => {
+                self.was_raw = false;
+                self.guess = of_late(self.guess);
+                self.unprobed_bytes += payload_bytes;
+                if self.unprobed_bytes >= raw.saturating_mul(UNPROBED_MAX) {
+                    (self.unprobed_bytes, self.probes) = (0, PROBES);
+                }
+            }
+            None if self.was_raw => self.sending = of_late(self.sending),
+            None => self.was_raw = true,
         }
     }
 
     /// Whether what compressing saves takes longer to send than to compress, as far as that is known.
     fn repays(&self) -> bool {
-        match (self.cost, self.sending) {
+        match (self.cost, self.sending.or(self.guess)) {
             (Some((cost, saving)), Some(sending)) => cost <= saving * sending,
             _ => true,
         }
     }
+
+    fn left_alone_max(&self) -> f64 {
+        let (least, most) = LEFT_ALONE;
+        match (self.cost, self.sending) {
+            (Some((cost, _)), Some(sending)) => {
+                (cost / sending.max(1e-15) / LEFT_ALONE_COST).clamp(least, most)
+            }
+            _ => least,
+        }
+    }
 }
 
-fn of_late(before: f64, latest: f64) -> f64 {
-    before * (1.0 - LATEST) + latest * LATEST
+fn of_late(before: f64, now: f64, weight: f64) -> f64 {
+    before * (1.0 - weight) + now * weight
 }
 
 /// Expands what a peer compressed, never beyond what it declared.
@@ -165,13 +245,117 @@ mod tests {
         let text: Vec<u8> = b"thalweg ".iter().copied().cycle().take(1 << 16).collect();
         let pack = |packer: &mut Packer| packer.pack(&mut text.clone(), text.len()).is_some();
         assert!(pack(&mut packer), "nothing is known yet");
+        // What sending costs is known from two frames in a row that went out as they were.
+        let send = |packer: &mut Packer, took| {
+            packer.worth.compressed_bytes = None;
+            (0..2).for_each(|_| packer.sent(text.len(), took));
+        };
         // No machine compresses 64 KiB in a picosecond.
-        packer.sent(text.len(), Duration::ZERO);
-        let compressed = (0..320).filter(|_| pack(&mut packer)).count();
-        assert_eq!(compressed, 10, "one of 32, to know what it costs");
+        send(&mut packer, Duration::ZERO);
+        let compressed = (0..5120).filter(|_| pack(&mut packer)).count();
+        assert_eq!(compressed, 10, "one of 512, to know what it costs");
         // Nor takes an hour for it.
-        packer.sent(text.len(), Duration::from_secs(3600));
+        send(&mut packer, Duration::from_secs(3600));
         assert!((0..40).all(|_| pack(&mut packer)));
+    }
+
+    /// What holds a stream back.
+    #[derive(Debug, Clone, Copy)]
+    enum Held {
+        /// A rate: a frame waits until those before it have had their time.
+        Rate,
+        /// A path behind a buffer of so many segments.
+        Path(f64),
+    }
+
+    /// Segments of 64 KiB through one stream: each is read, compressed if that is asked for, and sent. Seconds for each. The
+    /// others are those that compressing one takes, and sending it as it is.
+    fn stream(
+        held: Held,
+        (compressing, saving): (f64, f64),
+        sending: f64,
+        is_tried: impl Fn(&mut Worth) -> bool,
+    ) -> f64 {
+        const RAW: usize = 1 << 16;
+        const SEGMENTS: u32 = 4000;
+        let (reading, handing) = (0.05, 0.02);
+        let (mut worth, mut now, mut free) = (Worth::default(), 0.0f64, 0.0f64);
+        for _ in 0..SEGMENTS {
+            now += reading;
+            let mut payload = RAW;
+            if is_tried(&mut worth) {
+                now += compressing;
+                payload = (RAW as f64 * (1.0 - saving)) as usize;
+                worth.compressed(RAW, Some(payload), Duration::from_secs_f64(compressing));
+            }
+            let began = now;
+            let share = payload as f64 / RAW as f64;
+            let start = free.max(now);
+            free = start + share * sending;
+            now = match held {
+                Held::Rate => start,
+                Held::Path(segments) => now.max(free - segments * sending),
+            };
+            now += share * handing;
+            worth.sent(payload, Duration::from_secs_f64(now - began));
+        }
+        now.max(free) / f64::from(SEGMENTS)
+    }
+
+    /// Time that compressing takes passes for the path, and for a rate limit, too: it is no reason to stop.
+    #[test]
+    fn it_does_nearly_as_well_as_always_or_never_whatever_holds_the_stream() {
+        let cases = [
+            (0.27, 0.67, 1.0),
+            (0.4, 0.5, 1.0),
+            (0.6, 0.67, 1.0),
+            (0.6, 0.9, 1.0),
+            (0.1, 0.95, 1.0),
+            (0.9, 0.3, 1.0),
+            (0.3, 0.67, 0.1),
+            (0.3, 0.67, 0.4),
+            (0.3, 0.67, 0.5),
+            (0.3, 0.95, 10.0),
+        ];
+        for held in [Held::Rate, Held::Path(0.5), Held::Path(4.0)] {
+            for (compressing, saving, sending) in cases {
+                let took =
+                    |is_tried: fn(&mut Worth) -> bool| stream(held, (compressing, saving), sending, is_tried);
+                let (always, never, by_itself) = (took(|_| true), took(|_| false), took(Worth::is_tried));
+                let best = always.min(never);
+                assert!(
+                    by_itself <= best * 1.15,
+                    "{held:?}, {compressing} s to save {saving} of {sending} s: {by_itself:.3} s, not {best:.3} s"
+                );
+                // And it never slows.
+                assert!(
+                    by_itself <= never * 1.02,
+                    "{held:?}, {compressing}, {saving}, {sending}: {by_itself:.3} s"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_that_becomes_fast_is_noticed_while_everything_is_compressed() {
+        const RAW: usize = 1 << 16;
+        let mut worth = Worth::default();
+        let mut segments = |sending: f64| {
+            let compressed = (0..4000).filter(|_| {
+                let is_tried = worth.is_tried();
+                if is_tried {
+                    worth.compressed(RAW, Some(RAW / 4), Duration::from_secs_f64(0.1));
+                }
+                let payload = if is_tried { RAW / 4 } else { RAW };
+                worth.sent(payload, Duration::from_secs_f64(sending * payload as f64 / RAW as f64));
+                is_tried
+            });
+            compressed.count()
+        };
+        assert!(segments(1.0) > 3900);
+        let compressed = segments(0.001);
+        assert!(compressed < 600, "{compressed}");
+        assert!(segments(1.0) > 3800);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use thalweg_mover::endpoint::{
 };
 use thalweg_mover::manifest::Filter;
 use thalweg_sys::usage::thread_cpu;
-use thalweg_sys::{Dir, Links};
+use thalweg_sys::{Dir, Links, extents};
 use thalweg_wire::digest::{self, Rule, Tree};
 use thalweg_wire::message::{
     Direct, Disk, DiskSide, Failure, FilterRule, Outcome, Preserve, ScanTotals, SourceForm, Terms,

@@ -67,6 +67,38 @@ fn room_for_all_of_a_file_is_reserved_when_its_first_chunk_is_written() {
     assert!(about.blocks() * 512 >= whole, "{} blocks for {whole} bytes", about.blocks());
 }
 
+/// The same, seen on the medium: all of a fresh file has its place there before a byte of it comes, and reads as zeros.
+#[test]
+fn a_fresh_file_has_its_extents_before_its_data() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    for (make, kind) in [("mkfs.ext4 -qF", "ext4"), ("mkfs.xfs -qf", "xfs")] {
+        let Some(mount) = Mount::new(make, kind) else {
+            eprintln!("skipped: {kind} cannot be mounted here");
+            continue;
+        };
+        let trees = Trees { target: mount.path.join("to"), ..large() };
+        let bytes = fs::metadata(trees.source.join("large")).unwrap().len();
+        for chunks in [0, 3] {
+            half_way(&trees, chunks);
+            let path = partial(&trees);
+            let name = path.file_name().unwrap().as_bytes();
+            let file = Dir::open(path.parent().unwrap()).unwrap().open_read(name).unwrap();
+            let found = extents(&file, usize::MAX).unwrap();
+            let is_placed = found.iter().all(|extent| !extent.unplaced && extent.physical > 0);
+            assert!(is_placed, "{kind}, {chunks}: {found:?}");
+            let placed: u64 = found.iter().map(|extent| extent.length).sum();
+            assert_eq!(found[0].logical, 0, "{kind}, {chunks}: {found:?}");
+            assert_eq!(placed, bytes.next_multiple_of(4096), "{kind}, {chunks}: {found:?}");
+            let empty: u64 = found.iter().filter(|extent| extent.unwritten).map(|extent| extent.length).sum();
+            assert_eq!(empty, placed - chunks * CHUNK, "{kind}, {chunks}: {found:?}");
+            fs::remove_dir_all(&trees.target).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_flipped_bit_in_the_partial_costs_its_chunk() {
     let trees = large();
