@@ -133,7 +133,15 @@ impl FramesLink for Deliver {
         }
         let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.link, &self.key, &self.who);
         let sink = (buffer, outlet, self.terms().segment_bytes as usize);
-        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), || self.next(stream))
+        let at_once = |_, _, _| ();
+        self.outlets.work(
+            stream,
+            self.number(),
+            epoch,
+            sink,
+            self.accounts(),
+            (|| self.next(stream), at_once),
+        )
     }
 
     fn take(&self, _: u16, _: &Inner, _: &[u8]) -> Result<()> {
