@@ -282,6 +282,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --producer 'Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)'
             cand --deadline 'Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers'
             cand --frames-per-s 'Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes later'
+            cand --slot 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand --window 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame'
             cand --streams 'TCP connections (default: by round trip and cores, at most 4)'

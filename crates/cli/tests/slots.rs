@@ -40,9 +40,23 @@ struct Producer {
     events: Receiver<Value>,
 }
 
+/// A producer of frames of half a burst, for nobody.
+fn push(scratch: &Scratch, place: &str, slot: &str) -> Command {
+    let mut command = scratch.thalweg();
+    command.env("THALWEG_TICKET", scratch.path("ticket")).env("THALWEG_PATIENCE", "40s");
+    command.args(["frames", "push", "-", place, "--frame-bytes", "500000", "--unattended", "--json"]);
+    command.args(["--slot", slot]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 impl Producer {
     fn start(scratch: &Scratch, place: &str, slot: &str) -> Producer {
-        let mut child = stream(scratch, place, &["--json", "--slot", slot]).spawn().unwrap();
+        Producer::spawn(&mut stream(scratch, place, &["--json", "--slot", slot]))
+    }
+
+    fn spawn(command: &mut Command) -> Producer {
+        let mut child = command.spawn().unwrap();
         let (tell, events) = mpsc::channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         std::thread::spawn(move || {
@@ -337,4 +351,50 @@ fn a_rate_can_be_measured() {
     let daemon = daemon(&scratch, Some("measure"));
     let table = calendar(&scratch, &daemon);
     assert!(table["bytes_per_s"].as_u64().unwrap() > 0, "{table}");
+}
+
+#[test]
+fn producers_of_frames_have_slots_and_keep_to_them_and_what_does_not_fit_is_refused() {
+    let scratch = Scratch::in_memory();
+    let daemon = daemon(&scratch, Some(RATE));
+    let place = |name: &str| daemon.place("data", name);
+    let mut frames = Producer::spawn(&mut push(&scratch, &place("scan1"), SLOT));
+    let slot = frames.event("slot");
+    assert!(slot["promised_s"].as_f64().unwrap() <= 5.0, "{slot}");
+    assert_eq!((slot["period_s"].as_f64(), slot["bytes"].as_u64()), (Some(1.0), Some(1_125_000)));
+    // A hub has it as soon as it is in memory.
+    assert_eq!(
+        (slot["margin"]["mark_s"].as_f64(), slot["margin"]["settle_s"].as_f64()),
+        (Some(0.0), Some(0.0))
+    );
+    let bytes = Producer::start(&scratch, &place("x"), SLOT);
+    bytes.event("slot");
+    let refused = finish(push(&scratch, &place("scan2"), SLOT).spawn().unwrap());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("it would take "), "{said}");
+    assert_eq!(taken(&scratch, &daemon), 2);
+    // Three bursts at once: the last has to wait for the third window.
+    frames.write(&noise(7, 3 * BURST));
+    let (code, finished) = frames.end();
+    assert_eq!(
+        (code, finished["frames"].as_u64(), finished["pieces"].as_u64()),
+        (0, Some(6), Some(6)),
+        "{finished}"
+    );
+    assert!(finished["lag_worst_until_sent_s"].as_f64().unwrap() >= 1.0, "{finished}");
+    assert!(finished["slot"]["promised_s"].as_f64().unwrap() <= 5.0, "{finished}");
+    assert_eq!(bytes.end().0, 0);
+    assert!(wait_until(LIMIT, || taken(&scratch, &daemon) == 0), "who has ended leaves its slot");
+}
+
+#[test]
+fn frames_that_no_window_holds_until_the_hub_has_them_are_refused() {
+    let scratch = Scratch::in_memory();
+    let daemon = daemon(&scratch, Some("8Gbit/s"));
+    let place = daemon.place("data", "scan");
+    let refused = finish(push(&scratch, &place, "1s:100MB:5s").args(["--window", "1MiB"]).spawn().unwrap());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() != Some(0) && said.contains("--window"), "{said}");
+    assert_eq!(taken(&scratch, &daemon), 0, "nothing is kept for who was refused");
 }

@@ -3,11 +3,13 @@
 use crate::hint;
 use crate::receipt_file::totals;
 use serde_json::{Map, Value, json};
+use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_mover::run::flow::job::FlowReport;
+use thalweg_mover::run::flow::lags::Lag;
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Kind, RelativePath};
@@ -152,7 +154,43 @@ pub fn flow_finished(report: &FlowReport) -> Map<String, Value> {
     put("seconds", report.elapsed.as_secs_f64().into());
     put("root", report.agreed.receiver.statement.root.to_string().into());
     put("attempts", report.attempts.into());
+    for (key, value) in report.lag.iter().flat_map(lag) {
+        put(key, value);
+    }
+    if let Some(held) = &report.slot {
+        put("slot", slot(held));
+    }
     object
+}
+
+/// What is promised, when a producer has its slot.
+pub fn slot(held: &SlotHeld) -> Value {
+    let slot = &held.slot;
+    let seconds = |micros: u64| micros as f64 / 1e6;
+    let opens = held.opens.saturating_duration_since(std::time::Instant::now());
+    json!({
+        "event": "slot", "period_s": seconds(slot.period_micros), "length_s": seconds(slot.length_micros),
+        "opens_in_s": opens.as_secs_f64(), "bytes": slot.bytes, "bytes_per_s": slot.bytes_per_s,
+        "promised_s": held.worst.as_secs_f64(), "deadline_s": held.deadline.as_secs_f64(),
+        "any_time": slot.is_any_time,
+        "margin": {
+            "mark_s": held.margin.mark.as_secs_f64(), "settle_s": held.margin.settle.as_secs_f64(),
+            "way_back_s": held.margin.way_back.as_secs_f64(), "late_s": held.margin.late.as_secs_f64(),
+            "guard_s": held.margin.guard.as_secs_f64(),
+        },
+    })
+}
+
+/// How late bytes were, for the last event.
+pub fn lag(lag: &Lag) -> [(&'static str, Value); 6] {
+    [
+        ("lag_p50_s", lag.p50.as_secs_f64().into()),
+        ("lag_p99_s", lag.p99.as_secs_f64().into()),
+        ("lag_worst_s", lag.worst.as_secs_f64().into()),
+        ("lag_worst_until_sent_s", lag.worst_until_sent.as_secs_f64().into()),
+        ("pieces", lag.pieces.into()),
+        ("pieces_late", lag.late.into()),
+    ]
 }
 
 /// The last event of a copy.

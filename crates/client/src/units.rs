@@ -1,6 +1,11 @@
 //! Numbers with units, read and written. Sizes are bytes, rates decimal bits per second; a bare number as a
 //! rate is an error.
 
+use std::time::Duration;
+use thalweg_mover::admission::SlotAsked;
+use thalweg_wire::limits;
+use thalweg_wire::message::Rhythm;
+
 /// Reads a size: `4096`, `64K`, `64KiB`, `10MB`, `1.5GiB`. `K`, `M`, `G`, `T`, `P` alone are binary, as everywhere.
 ///
 /// # Errors
@@ -98,7 +103,7 @@ pub fn parse_dscp(text: &str) -> Result<u8, String> {
 ///
 /// # Errors
 /// What is wrong, in words.
-pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
         "us" | "µs" => number / 1e6,
@@ -109,7 +114,38 @@ pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
         "d" => number * 86400.0,
         _ => return Err(format!("`{unit}` is not a unit of time (us, ms, s, min, h, d)")),
     };
-    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Reads `PERIOD:BYTES:DEADLINE` or `RATE:DEADLINE`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_slot(text: &str) -> Result<SlotAsked, String> {
+    let time = |text: &str| match parse_time(text)? {
+        Duration::ZERO => Err(format!("`{text}`: longer than nothing")),
+        time => Ok(time),
+    };
+    match text.split(':').collect::<Vec<_>>()[..] {
+        [period, bytes, deadline] => {
+            let period_micros = u64::try_from(time(period)?.as_micros()).unwrap_or(u64::MAX);
+            if !(limits::SLOT_PERIOD_MICROS_MIN..=limits::SLOT_PERIOD_MICROS_MAX).contains(&period_micros) {
+                return Err("a period is from 1ms to 1min".to_owned());
+            }
+            let bytes = parse_size(bytes)?;
+            if bytes == 0 {
+                return Err("a burst has at least one byte".to_owned());
+            }
+            Ok(SlotAsked { rhythm: Rhythm::Bursts { period_micros, bytes }, deadline: time(deadline)? })
+        }
+        [rate, deadline] => {
+            let bytes_per_s = (parse_rate(rate)? / 8).max(1);
+            Ok(SlotAsked { rhythm: Rhythm::Steady { bytes_per_s }, deadline: time(deadline)? })
+        }
+        _ => Err("PERIOD:BYTES:DEADLINE, for instance 1s:20MB:300ms, or RATE:DEADLINE, for instance \
+            100Mbit/s:300ms"
+            .to_owned()),
+    }
 }
 
 /// Reads a share: `0.001`, `1e-5`, `0.1%`.
@@ -364,5 +400,17 @@ mod tests {
         assert_eq!(size(1536), "1.50 KiB");
         assert_eq!(rate(125_000_000, 1.0), "1.00 Gbit/s (125 MB/s)");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn a_slot_is_bursts_or_a_rate_and_a_deadline() {
+        let bursts = parse_slot("1s:20MB:300ms").unwrap();
+        assert_eq!(bursts.rhythm, Rhythm::Bursts { period_micros: 1_000_000, bytes: 20_000_000 });
+        assert_eq!(bursts.deadline, Duration::from_millis(300));
+        let steady = parse_slot("80Mbit/s:300ms").unwrap();
+        assert_eq!(steady.rhythm, Rhythm::Steady { bytes_per_s: 10_000_000 });
+        for odd in ["", "1s", "1s:0:1s", "2min:1MB:1s", "10:1s", "1s:1MB:0s", "1s:1MB:1s:1s"] {
+            assert!(parse_slot(odd).is_err(), "{odd}");
+        }
     }
 }

@@ -7,8 +7,10 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_client::place::Places;
+use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_client::stream::{End, Ends, pipe};
 use thalweg_client::{events, identity, units};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -17,6 +19,7 @@ use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_mover::run::flow::job::{self, FlowWishes};
 use thalweg_wire::limits;
 use thalweg_wire::message::{FlowTerms, Until};
+use thalweg_wire::path::Escaped;
 
 /// What a stream goes by.
 #[derive(FromPyObject)]
@@ -33,6 +36,8 @@ pub struct StreamOptions {
     mark_every_s: f64,
     bwlimit: Option<String>,
     streams: Option<u16>,
+    slot: Option<String>,
+    receipt: Option<PathBuf>,
     /// Tell of each file.
     entries: bool,
     /// Tell of anything at all.
@@ -53,21 +58,21 @@ pub fn stream(
     let end = |place: &OsString, number: Option<RawFd>| {
         End::parse(place, &Places::default(), || duplicate(number)).map_err(told)
     };
-    let (source, destination) = (end(&places.0, pipes.0)?, end(&places.1, pipes.1)?);
+    let ends = (end(&places.0, pipes.0)?, end(&places.1, pipes.1)?);
+    let [from, to] = [&places.0, &places.1].map(|place| Escaped(place.as_encoded_bytes()).to_string());
+    let asked = receipt::Asked { from: vec![from], to, compress: false, delete: false };
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
     Work::start(meter, events::flow_progress, options.tells, move |teller, stop| {
-        streamed(source, destination, options.entries, &reaching, &wishes, counts, teller, stop)
+        streamed(ends, (&options, asked), &reaching, wishes, counts, teller, stop)
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "what the thread is given, once")]
 fn streamed(
-    source: End,
-    destination: End,
-    entries: bool,
+    (source, destination): (End, End),
+    (options, asked): (&StreamOptions, receipt::Asked),
     reaching: &Reaching,
-    wishes: &FlowWishes,
+    mut wishes: FlowWishes,
     meter: Arc<Meter>,
     teller: &Teller,
     stop: &Stop,
@@ -75,9 +80,13 @@ fn streamed(
     let state = identity::state_directory(reaching.state())?;
     let mut fars = reaching.to_copy(state.clone());
     let ends = Ends::reach(source, destination, &mut fars, &state)?;
-    let heard = Heard::new(teller, entries);
+    let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
+    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    let heard = Heard::new(teller, options.entries);
     let watch = heard.watch(meter);
-    let report = job::stream(ends.from, ends.to, wishes, &ends.signer, &watch, stop)?;
+    let report = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, stop)?;
+    receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
     let mut object = events::flow_finished(&report);
     object.insert("failures".into(), heard.failures());
     Ok(Value::Object(object))
@@ -95,7 +104,10 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
         return Err(usage("a buffer has from 64 KiB to 256 MiB".into()));
     }
     let millis = |time: f64| u64::try_from(seconds(time).as_millis()).unwrap_or(u64::MAX);
-    let mark_every_ms = millis(options.mark_every_s);
+    let slot = options.slot.as_deref().map(units::parse_slot).transpose().map_err(usage)?;
+    let mark_every = seconds(options.mark_every_s);
+    let often = slot.map_or(mark_every, |slot| mark_every.min(slot.deadline / 10));
+    let mark_every_ms = u64::try_from(often.as_millis()).unwrap_or(u64::MAX);
     if mark_every_ms > u64::from(limits::MARK_EVERY_MS_MAX) {
         return Err(usage("marks are made at least once a minute".into()));
     }
@@ -121,6 +133,7 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
     };
     wishes.asked = plan::Asked { streams: options.streams, ..plan::Asked::default() };
     wishes.rate_bytes_per_s = rate.map(|bits| (bits / 8).max(1));
+    wishes.slot = slot;
     wishes.link = reaching.link();
     Ok(wishes)
 }

@@ -18,9 +18,11 @@ use thalweg_client::frames::{
     self, ChannelWishes, ClockOffset, ConsumerReport, Delivery, FrameFrom, FramePolicy, HeldLevel, HubWishes,
     NewFrame, Payload, ReceiverFigures, ReceiverWishes, SenderFigures, SenderWishes,
 };
-use thalweg_client::identity;
+use thalweg_client::{events, identity, units};
+use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
+use thalweg_mover::run::flow::lags::Lag;
 
 /// The longest that a wait holds back a Ctrl-C.
 const STEP: Duration = Duration::from_millis(100);
@@ -54,6 +56,7 @@ pub struct SenderOptions {
     durable: bool,
     window_bytes: u64,
     streams: Option<u16>,
+    slot: Option<String>,
     channel: ChannelOptions,
 }
 
@@ -145,7 +148,9 @@ impl Sender {
     /// Reaches the channel.
     #[new]
     fn new(py: Python<'_>, place: OsString, options: SenderOptions, reaching: Reaching) -> PyResult<Sender> {
+        let usage = |cause: String| raise(py, &Failure::new(FailureKind::Usage, "take a slot", cause));
         let wishes = SenderWishes {
+            slot: options.slot.as_deref().map(units::parse_slot).transpose().map_err(usage)?,
             producer: options.producer.clone(),
             level: if options.durable { HeldLevel::Durable } else { HeldLevel::Memory },
             window_bytes: options.window_bytes,
@@ -193,7 +198,7 @@ impl Sender {
         let report =
             in_steps(py, timeout_s, |time| self.0.finish(Some(time)).map(Step::Came).or_else(Step::of_busy))?;
         let report = report.ok_or_else(|| raise(py, &late("finish")))?;
-        let mut object = of_sender(&report.figures);
+        let mut object = of_sender(&report.figures, self.0.slot());
         object.insert("producer".into(), report.producer.into());
         object.insert("sequence_end".into(), report.frames.into());
         Ok(Value::Object(object).to_string())
@@ -205,7 +210,7 @@ impl Sender {
 
     /// As JSON.
     fn figures(&self) -> String {
-        Value::Object(of_sender(&self.0.figures())).to_string()
+        Value::Object(of_sender(&self.0.figures(), self.0.slot())).to_string()
     }
 }
 
@@ -438,7 +443,7 @@ fn clock(clock: Option<ClockOffset>) -> Value {
     json!(known.map(|clock| json!({"offset_ns": clock.offset_ns, "bound_ns": clock.bound_ns})))
 }
 
-fn of_sender(figures: &SenderFigures) -> Map<String, Value> {
+fn of_sender(figures: &SenderFigures, slot: Option<(SlotHeld, Lag)>) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
     put("frames", figures.frames.into());
@@ -449,6 +454,10 @@ fn of_sender(figures: &SenderFigures) -> Map<String, Value> {
     put("blocked_ns", figures.blocked_ns.into());
     put("outages", figures.outages.into());
     put("clock", clock(figures.clock));
+    put("slot", slot.as_ref().map(|(held, _)| events::slot(held)).into());
+    for (key, value) in slot.iter().flat_map(|(_, lag)| events::lag(lag)) {
+        put(key, value);
+    }
     object
 }
 

@@ -344,6 +344,12 @@ fn hear(event: Event, entries: bool, teller: &Teller, failures: &Mutex<Vec<Value
 impl Teller {
     fn tell_noted(&self, event: Event) {
         let (name, text) = match event {
+            Event::Slot(held) => {
+                if let Value::Object(object) = events::slot(&held) {
+                    self.tell(object);
+                }
+                return;
+            }
             Event::LinkLost(why) => ("link-lost", why.to_string()),
             Event::LinkUp(after) => ("link-up", format!("after {:.1} s", after.as_secs_f64())),
             Event::StreamLost(stream, why) => ("stream-lost", format!("stream {stream}: {why}")),

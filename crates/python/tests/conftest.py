@@ -36,12 +36,12 @@ class Daemon:
         return f"tw://{self.address}/data/{path}"
 
 
-def start_daemon(directory: Path, root: Path) -> Daemon:
+def start_daemon(directory: Path, root: Path, *more: str) -> Daemon:
     root.mkdir(exist_ok=True)
     ticket = directory / "ticket"
     ticket.unlink(missing_ok=True)
     command = [program(), "serve", "--listen", "127.0.0.1:0", "--export", f"data={root}"]
-    command += ["--ticket-file", str(ticket), "--state", str(directory / "server-state")]
+    command += ["--ticket-file", str(ticket), "--state", str(directory / "server-state"), *more]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert process.stdout is not None
     # `listening at ADDRESS, fingerprint …`
@@ -60,6 +60,14 @@ def stop_daemon(daemon: Daemon) -> None:
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     started = start_daemon(tmp_path, tmp_path / "export")
+    yield started
+    stop_daemon(started)
+
+
+@pytest.fixture
+def slotted(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that gives its way out in slots."""
+    started = start_daemon(tmp_path, tmp_path / "export", "--slots", "80Mbit/s")
     yield started
     stop_daemon(started)
 

@@ -436,3 +436,25 @@ def test_a_coroutine_that_is_cancelled_leaves_its_channel(channel: Channel) -> N
             await waiting
 
     asyncio.run(work())
+
+
+def test_a_sender_has_a_slot_and_says_what_it_kept(slotted: Daemon) -> None:
+    place, ticket = slotted.url("scan"), slotted.ticket
+    with thalweg.Sender(place, ticket=ticket, slot="1s:100kB:5s", unattended=True) as sender:
+        for _ in range(3):
+            sender.push(bytes(10_000))
+        slot = sender.finish().figures.slot
+    assert slot is not None and slot.pieces == 3
+    assert 0 < slot.promised_s <= slot.deadline_s == 5 and 0 < slot.lag_p50_s <= slot.lag_worst_s
+    # More than the way carries.
+    with pytest.raises(thalweg.BusyError, match="it would take"):
+        thalweg.Sender(place, ticket=ticket, slot="1s:100MB:5s", window_bytes=256 << 20)
+    with pytest.raises(thalweg.UsageError):
+        thalweg.Sender(place, ticket=ticket, slot="sometimes")
+
+
+def test_a_hub_without_slots_says_so(channel: Channel) -> None:
+    with pytest.raises(thalweg.UnsupportedError):
+        channel.sender(slot="1s:100kB:5s")
+    with channel.sender(unattended=True) as sender:
+        assert sender.figures().slot is None

@@ -268,3 +268,30 @@ def test_a_failure_names_the_bytes_that_it_concerns(tmp_path: Path) -> None:
     assert told["again"] == told["range"], told
     assert told["path"] in ("source", "destination"), told
     assert f"at bytes {start}..{end}: " in told["text"], told
+
+
+def test_a_stream_has_a_slot_and_a_receipt(slotted: Daemon, tmp_path: Path) -> None:
+    source, receipt = tmp_path / "run7", tmp_path / "receipt"
+    source.mkdir()
+    (source / "a").write_bytes(os.urandom(50_000))
+    (source / "b").write_bytes(b"")
+    there = slotted.url("live/")
+    report = thalweg.stream(
+        f"{source}/", there, ticket=slotted.ticket, until_idle_s=0.2, slot="1s:100kB:5s", receipt=receipt
+    )
+    assert report.files_complete == 2
+    assert report.slot is not None and report.slot.deadline_s == 5 and report.slot.pieces > 0
+    assert thalweg.verify(receipt, there, ticket=slotted.ticket).ok
+    (slotted.root / "live" / "a").write_bytes(b"another")
+    assert not thalweg.verify(receipt, there, ticket=slotted.ticket).ok
+    # More than the way carries: refused before anything is sent.
+    with pytest.raises(thalweg.BusyError, match="it would take"):
+        thalweg.stream(source / "a", slotted.url("c"), ticket=slotted.ticket, slot="1s:100MB:5s")
+    assert not (slotted.root / "c").exists()
+    with pytest.raises(thalweg.UsageError):
+        thalweg.stream(source / "a", slotted.url("c"), ticket=slotted.ticket, slot="sometimes")
+
+
+def test_a_stream_without_a_slot_has_none(daemon: Daemon, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    assert thalweg.stream(tmp_path / "a", daemon.url("a"), ticket=daemon.ticket).slot is None

@@ -76,10 +76,13 @@ pub const FLOW_WINDOW_BYTES_MAX: u64 = 256 << 20;
 pub const FLOW_PIECE_BESIDE_BYTES: usize = 256;
 /// Flows of one transfer that are not settled: each holds a file open at both sides.
 pub const FLOWS_MAX: usize = 16 << 10;
-/// Of them, complete ones that another receiver is asked about at the same time: there may be many more of those than may be
-/// under way.
+/// Of them, complete ones that another receiver is asked about at the same time: there may be more of those than may be under
+/// way.
 pub const FLOWS_AGAIN_MAX: usize = 1024;
-/// Of them, those whose sources are still read.
+/// Complete flows that a sender remembers to ask another receiver about, the latest: some 25 MiB with usual names. Whoever came
+/// before them is in the receipt of the session in which it was completed, and in none after that.
+pub const FLOWS_DONE_KEPT_MAX: usize = 64 << 10;
+/// Of [`FLOWS_MAX`], those whose sources are still read.
 pub const FLOWS_READ_MAX: usize = FLOWS_MAX - FLOWS_AGAIN_MAX;
 /// Longest time between two marks that may be asked for.
 pub const MARK_EVERY_MS_MAX: u32 = 60_000;

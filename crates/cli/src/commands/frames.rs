@@ -4,6 +4,7 @@ mod pull;
 
 mod push;
 
+use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{json, out, show, units};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
 use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
+use thalweg_client::events;
 use thalweg_client::fars::How;
 use thalweg_client::frames::{
     self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name, reason_name,
@@ -194,7 +196,7 @@ impl Teller {
         }
     }
 
-    /// What happens to the link.
+    /// What happens to the link, and to a slot.
     fn events(self) -> Events {
         Arc::new(move |event| match &event {
             Event::LinkLost(why) => {
@@ -206,6 +208,7 @@ impl Teller {
                 self.tell(&json!({"event": "link-up", "text": text}), || text.clone());
             }
             Event::Note(text) => self.tell(&json!({"event": "note", "text": text}), || text.clone()),
+            Event::Slot(held) => self.tell(&events::slot(held), || slots::taken_line(held)),
             _ => {}
         })
     }

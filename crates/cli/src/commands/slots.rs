@@ -134,24 +134,7 @@ fn windows(slot: &Slot, longest: u64) -> String {
     (0..COLUMNS).map(|column| if open(column) { '#' } else { '.' }).collect()
 }
 
-/// What is promised, when a stream has its slot.
-pub fn taken_event(held: &SlotHeld) -> Value {
-    let slot = &held.slot;
-    let opens = held.opens.saturating_duration_since(std::time::Instant::now());
-    json!({
-        "event": "slot", "period_s": seconds(slot.period_micros), "length_s": seconds(slot.length_micros),
-        "opens_in_s": opens.as_secs_f64(), "bytes": slot.bytes, "bytes_per_s": slot.bytes_per_s,
-        "promised_s": held.worst.as_secs_f64(), "deadline_s": held.deadline.as_secs_f64(),
-        "any_time": slot.is_any_time,
-        "margin": {
-            "mark_s": held.margin.mark.as_secs_f64(), "settle_s": held.margin.settle.as_secs_f64(),
-            "way_back_s": held.margin.way_back.as_secs_f64(), "late_s": held.margin.late.as_secs_f64(),
-            "guard_s": held.margin.guard.as_secs_f64(),
-        },
-    })
-}
-
-/// The same for people.
+/// What is promised, when a producer has its slot, for people.
 pub fn taken_line(held: &SlotHeld) -> String {
     let slot = &held.slot;
     let when = match slot.is_any_time {
@@ -188,18 +171,6 @@ pub fn kept(held: &SlotHeld, lag: &Lag) -> String {
         units::time(lag.worst.saturating_sub(lag.worst_until_sent).as_secs_f64()),
         units::time(held.deadline.as_secs_f64()),
     )
-}
-
-/// How late bytes were, for the last event.
-pub fn lag_fields(lag: &Lag) -> [(&'static str, Value); 6] {
-    [
-        ("lag_p50_s", lag.p50.as_secs_f64().into()),
-        ("lag_p99_s", lag.p99.as_secs_f64().into()),
-        ("lag_worst_s", lag.worst.as_secs_f64().into()),
-        ("lag_worst_until_sent_s", lag.worst_until_sent.as_secs_f64().into()),
-        ("pieces", lag.pieces.into()),
-        ("pieces_late", lag.late.into()),
-    ]
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use crate::place::Places;
 use crate::progress::Progress;
 use crate::{json, show, signals, units};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +20,7 @@ use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
 use thalweg_client::stream::{End, Ends};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::flow::numbers::Numbers;
 use thalweg_mover::plan::Asked;
 use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
 use thalweg_mover::run::flow::job::{self, FlowReport, FlowWishes};
@@ -139,6 +139,7 @@ struct Teller {
     json: bool,
     is_stdout: bool,
     progress: Mutex<Option<Progress>>,
+    /// Kinds of what failed, each once.
     failed: Mutex<Vec<FailureKind>>,
     report: Option<Report>,
     over: Arc<AtomicBool>,
@@ -180,7 +181,11 @@ impl Teller {
         let (name, text) = match event {
             Event::Settled(entry, outcome) => {
                 if let Outcome::Failed(failure) = outcome {
-                    self.failed.lock().unwrap_or_else(|p| p.into_inner()).push(failure.kind);
+                    let mut kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner());
+                    if !kinds.contains(&failure.kind) {
+                        kinds.push(failure.kind);
+                    }
+                    drop(kinds);
                     show::lines(failure).iter().for_each(|line| self.line(line));
                 }
                 let event = || Value::Object(events::settled(Some(entry), &entry.path, outcome));
@@ -200,7 +205,7 @@ impl Teller {
             Event::Stands(path, bytes) if self.verbose && *bytes > 0 => {
                 ("stands", format!("{path}: goes on behind {} bytes", units::count(*bytes)))
             }
-            Event::Slot(held) if self.json => return tell(self.is_stdout, &slots::taken_event(held)),
+            Event::Slot(held) if self.json => return tell(self.is_stdout, &events::slot(held)),
             Event::Slot(held) => ("slot", slots::taken_line(held)),
             Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
             Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),
@@ -263,12 +268,12 @@ impl Teller {
 /// A line for each file, once: after an outage in which a session ended complete files are settled again.
 struct Report {
     file: ReportFile,
-    told: Mutex<HashSet<EntryId>>,
+    told: Mutex<Numbers>,
 }
 
 impl Report {
     fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
-        if self.told.lock().unwrap_or_else(|p| p.into_inner()).insert(flow) {
+        if self.told.lock().unwrap_or_else(|p| p.into_inner()).add(flow) {
             self.file.line(&event());
         }
     }
@@ -286,14 +291,7 @@ fn tell(is_stdout: bool, value: &Value) {
 
 fn finished(report: &FlowReport, exit: Exit) -> Value {
     let mut object = events::flow_finished(report);
-    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    put("exit", exit.code().into());
-    for (key, value) in report.lag.iter().flat_map(slots::lag_fields) {
-        put(key, value);
-    }
-    if let Some(held) = &report.slot {
-        put("slot", slots::taken_event(held));
-    }
+    object.insert("exit".into(), exit.code().into());
     Value::Object(object)
 }
 

@@ -4,10 +4,12 @@ use super::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, SenderFigures};
 use crate::fars::{Fars, How};
 use std::ffi::OsStr;
 use std::time::Duration;
+use thalweg_mover::admission::{SlotAsked, SlotHeld};
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::Result;
 use thalweg_mover::frames::producer::Made;
 use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::flow::lags::Lag;
 use thalweg_mover::run::frames::job::{Keeper, Opening, ProduceWishes};
 use thalweg_mover::run::frames::produce::ProduceRun;
 
@@ -26,9 +28,12 @@ pub struct SenderWishes {
     pub channel: ChannelWishes,
     /// TCP connections. Default: by round trip and cores, at most 4.
     pub streams: Option<u16>,
+    /// Send only in windows that the daemon promises (`thalweg serve --slots`): frames that are pushed are at the hub, and
+    /// known to be, within the deadline. Default: whenever there are frames.
+    pub slot: Option<SlotAsked>,
     /// The link: patience is how long an outage is borne.
     pub link: LinkSettings,
-    /// Hears of links lost and back.
+    /// Hears of links lost and back, and of what the slot promises.
     pub events: Events,
 }
 
@@ -40,6 +45,7 @@ impl Default for SenderWishes {
             window_bytes: super::receiver::WINDOW_BYTES,
             channel: ChannelWishes::default(),
             streams: None,
+            slot: None,
             link: LinkSettings::default(),
             events: event::nobody(),
         }
@@ -64,7 +70,8 @@ impl Sender {
     /// Reaches the channel and begins.
     ///
     /// # Errors
-    /// `Usage` for a place that is no channel or wishes out of their range; `Busy` if a producer of this name has a link;
+    /// `Usage` for a place that is no channel or wishes out of their range; `Busy` if a producer of this name has a link, or if
+    /// the slot cannot be promised;
     /// `Connection`, `Permission`, `NotFound` if the place cannot be reached; `Unsupported` for durable frames where nothing
     /// can be written.
     pub fn open(place: &OsStr, how: How, wishes: SenderWishes) -> Result<Sender> {
@@ -80,7 +87,7 @@ impl Sender {
             window_bytes: wishes.window_bytes,
             events: wishes.events,
         };
-        let asked = ProduceWishes { producer: wishes.producer, level: wishes.level };
+        let asked = ProduceWishes { producer: wishes.producer, level: wishes.level, slot: wishes.slot };
         let (run, keeper) = thalweg_mover::run::frames::job::produce(opening, asked)?;
         Ok(Sender { run, keeper, _fars: fars })
     }
@@ -147,6 +154,12 @@ impl Sender {
     /// Figures so far.
     pub fn figures(&self) -> SenderFigures {
         self.run.figures()
+    }
+
+    /// What the slot promises, if there is one, and how late frames were so far: from pushed to known to be at the hub. With
+    /// bursts that must be ready a period apart nothing is promised before the first.
+    pub fn slot(&self) -> Option<(SlotHeld, Lag)> {
+        self.run.slot()
     }
 }
 

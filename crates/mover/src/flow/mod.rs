@@ -7,7 +7,7 @@
 //! digest of all bytes so far against each other, each computed from what it read or wrote itself.
 //!
 //! Guaranteed, whatever is lost, repeated, late or restarted: a mark never goes back; no byte below it is missing, other
-//! than it was read, or written twice; what is kept in memory has a bound.
+//! than it was read, or written twice; what is kept in memory has a bound, however many flows come and go.
 //!
 //! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::grow`]
 //! and [`crate::endpoint::flow`]).
@@ -16,15 +16,31 @@ pub mod choice;
 
 pub mod memory;
 
+pub mod numbers;
+
 pub mod sender;
 
 pub mod receiver;
 
 use crate::failure::{Failure, FailureKind};
-use thalweg_wire::Digest;
+use thalweg_wire::message::{FlowBegin, Outcome};
+use thalweg_wire::{Digest, RelativePath};
 
 /// Times that one piece may come damaged before the flow is given up.
 pub const DAMAGED_MAX: u8 = 8;
+
+/// A flow that is over: all that is left of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Over {
+    /// What it began with.
+    pub begin: FlowBegin,
+    /// Its name at the destination, if that is known and another than it began with.
+    pub name: Option<RelativePath>,
+    /// So many bytes of it were read; at the receiver, written.
+    pub bytes: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
 
 /// BLAKE3 of no bytes: where every flow begins.
 pub fn digest_of_nothing() -> Digest {

@@ -3,9 +3,18 @@
 //! *Bytes, sync, record, sync, mark*: [`Action::Sync`] names how far each flow is written; only when that is durable and
 //! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each with what
 //! is kept beside it: a sender that does not keep to it breaks the protocol.
+//!
+//! **What is over is not kept.** Of a flow that ended its sender may not have heard, if the link broke: then it begins it
+//! again, and is told again. The outcomes that were said last are enough for that, `TOLD_KEPT_MAX` of them. Words of one
+//! link come in order: when one was heard, all before it were. So the words that a break took are of flows that are under
+//! way for the sender, at most [`FLOWS_MAX`](limits::FLOWS_MAX). Over the next link it begins all of those again before
+//! anything that is new, in the order of their numbers. Until one of them has begun, nothing ends but others of them, and
+//! what was under way here, at most as many. Of flows that ended before that only the numbers are kept, as ranges: they have as
+//! many gaps as flows are under way. Names aside may be more; each says itself how it ended.
 
 use super::memory::Bytes;
-use super::{digest_of_nothing, protocol};
+use super::numbers::Numbers;
+use super::{Over, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -31,10 +40,10 @@ pub enum Action {
     Sync(Vec<(Slot, u64, Digest)>),
     /// It is complete: answered by [`Receiver::completed`].
     Complete(Slot, u64),
-    /// It is over, this way.
-    Settled(Slot, EntryId, Outcome),
-    /// It is over, this way, and the sender that stands now never knew of it: no receipt has it.
-    Forgotten(Slot, EntryId, Outcome),
+    /// It is over.
+    Settled(Slot, Box<Over>),
+    /// It is over, and the sender that stands now never knew of it: no receipt has it.
+    Forgotten(Slot, Box<Over>),
     /// All flows are settled: answered by [`Receiver::concluded`].
     Conclude,
     /// Everything is durable and said.
@@ -54,7 +63,13 @@ pub struct Stood {
     pub name: Option<RelativePath>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Outcomes that are kept, because their sender may not have heard of them; see the module.
+const TOLD_KEPT_MAX: usize = 2 * limits::FLOWS_MAX;
+/// Ranges of numbers of flows that are over: a correct sender has no more gaps, with the complete flows that it asks about
+/// again.
+const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Being looked at.
     Opening,
@@ -64,10 +79,9 @@ enum Phase {
     Open,
     /// Being completed.
     Completing,
-    /// Over.
-    Settled(Outcome),
 }
 
+/// A flow that is not over.
 struct Flow {
     begin: FlowBegin,
     /// The sender that stands now has begun it.
@@ -84,15 +98,9 @@ struct Flow {
     /// Pieces that were handed out and are not written.
     handed_pieces: usize,
     end: Option<(u64, Digest)>,
-    /// How it ended is in the receipt that the sender which stands now hears of.
-    is_stated: bool,
 }
 
 impl Flow {
-    fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Settled(_))
-    }
-
     /// Drops what came early; what that took.
     fn drop_held(&mut self) -> usize {
         std::mem::take(&mut self.held).values().map(|bytes| cost(bytes.len())).sum()
@@ -104,21 +112,37 @@ fn cost(bytes: usize) -> usize {
     bytes + limits::FLOW_PIECE_BESIDE_BYTES
 }
 
+/// How a flow ended.
+struct Told {
+    slot: Slot,
+    over: Over,
+    /// When that was said last, in the order of such words.
+    order: u64,
+}
+
 /// See the module.
 pub struct Receiver {
     window_bytes: usize,
     piece_bytes_max: usize,
     mark_every: Duration,
+    /// Those that are not over.
     flows: BTreeMap<Slot, Flow>,
     next_slot: u64,
+    /// Theirs, by the sender that stands now.
     numbers: BTreeMap<EntryId, Slot>,
+    /// Numbers of all that are over, and the latest of those.
+    ended: Numbers,
+    told: BTreeMap<EntryId, Told>,
+    told_order: BTreeMap<u64, EntryId>,
+    next_told: u64,
+    /// Flows of another sender that failed, and that the one that stands now has not begun.
+    failed_before: BTreeMap<(RelativePath, Origin), (Slot, Over)>,
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
     /// The same of flows that ended meanwhile: who writes has yet to come by them.
     abandoned_bytes: usize,
-    /// Flows of another sender that the one that stands now has not begun, and flows that are over.
+    /// Flows of another sender that the one that stands now has not begun.
     unbound: usize,
-    settled: usize,
     /// Written and not marked.
     dirty: BTreeSet<Slot>,
     dirty_bytes: u64,
@@ -143,10 +167,14 @@ impl Receiver {
             flows: BTreeMap::new(),
             next_slot: 0,
             numbers: BTreeMap::new(),
+            ended: Numbers::default(),
+            told: BTreeMap::new(),
+            told_order: BTreeMap::new(),
+            next_told: 0,
+            failed_before: BTreeMap::new(),
             kept_bytes: 0,
             abandoned_bytes: 0,
             unbound: 0,
-            settled: 0,
             dirty: BTreeSet::new(),
             dirty_bytes: 0,
             dirty_pieces: 0,
@@ -196,18 +224,14 @@ impl Receiver {
     pub fn rebind(&mut self) {
         self.numbers.clear();
         self.end = (false, false);
-        let totals = &mut self.totals;
-        self.flows.retain(|_, flow| {
-            let is_done = matches!(flow.phase, Phase::Settled(Outcome::Done { .. }));
-            if is_done {
-                // Looked at again, if it begins again: both sides state in the end what they agreed on with each other.
-                totals.done -= 1;
-                totals.bytes_done -= flow.written.0;
-            }
-            !is_done
-        });
-        self.settled = self.flows.values().filter(|flow| flow.is_settled()).count();
-        self.flows.values_mut().for_each(|flow| flow.is_stated = false);
+        // Complete ones are looked at again, if they begin again: both sides state in the end what they agreed on with each
+        // other.
+        (self.totals.done, self.totals.bytes_done) = (0, 0);
+        self.ended = Numbers::default();
+        self.told_order.clear();
+        for Told { slot, over, .. } in std::mem::take(&mut self.told).into_values() {
+            self.keep_failed(slot, over);
+        }
         // The other sender is to say the end again.
         let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);
         for flow in self.flows.values_mut().filter(under_way) {
@@ -216,6 +240,13 @@ impl Receiver {
         }
         self.link_up();
         self.unbound = self.flows.len();
+    }
+
+    /// Another sender hears of what failed, if it begins it. What is beyond the bound it may try again.
+    fn keep_failed(&mut self, slot: Slot, over: Over) {
+        if matches!(over.outcome, Outcome::Failed(_)) && self.failed_before.len() < TOLD_KEPT_MAX {
+            self.failed_before.insert((over.begin.path.clone(), over.begin.origin), (slot, over));
+        }
     }
 
     /// The link stands again: the sender will begin what is not settled.
@@ -244,7 +275,7 @@ impl Receiver {
             }
             TransferMessage::Withdraw(flows) => {
                 for (flow, failure) in flows {
-                    let slot = self.slot(flow)?;
+                    let Some(slot) = self.slot(flow)? else { continue };
                     let failure =
                         failure.unwrap_or_else(|| protocol("a flow was withdrawn without a reason"));
                     self.settle(slot, Outcome::Failed(failure), false);
@@ -259,15 +290,23 @@ impl Receiver {
         Ok(())
     }
 
-    fn slot(&self, flow: EntryId) -> Result<Slot> {
-        self.numbers.get(&flow).copied().ok_or_else(|| protocol("a flow that did not begin"))
+    /// `None` if it is over.
+    fn slot(&self, flow: EntryId) -> Result<Option<Slot>> {
+        match self.numbers.get(&flow) {
+            Some(slot) => Ok(Some(*slot)),
+            None if self.ended.has(flow) => Ok(None),
+            None => Err(protocol("a flow that did not begin")),
+        }
     }
 
     fn begin(&mut self, begin: FlowBegin) -> Result<()> {
         if self.is_known(&begin)? {
             return Ok(());
         }
-        if self.flows.len() - self.settled >= limits::FLOWS_MAX {
+        if self.ended.has(begin.flow) {
+            return Err(protocol("a flow began again that its sender knows to be over"));
+        }
+        if self.flows.len() >= limits::FLOWS_MAX || self.ended.ranges() >= ENDED_RANGES_MAX {
             return Err(protocol("too many flows at the same time"));
         }
         let slot = self.insert(begin.clone());
@@ -279,30 +318,54 @@ impl Receiver {
     fn aside(&mut self, (flow, path, outcome): (EntryId, RelativePath, Outcome)) -> Result<()> {
         let Outcome::Failed(_) = outcome else { return Err(protocol("a name aside that did not fail")) };
         let begin = FlowBegin { flow, path, origin: Origin::default(), mode: 0 };
-        if !self.is_known(&begin)? {
-            let slot = self.insert(begin);
-            self.settle(slot, outcome, true);
+        if self.is_known(&begin)? {
+            return Ok(());
         }
+        if self.ended.has(flow) {
+            // There may be more of these than are remembered, and each says itself how it ended.
+            self.say_settled(flow, outcome);
+            return Ok(());
+        }
+        if self.ended.ranges() >= ENDED_RANGES_MAX {
+            return Err(protocol("too many flows at the same time"));
+        }
+        let slot = self.insert(begin);
+        self.settle(slot, outcome, true);
         Ok(())
     }
 
-    /// Whether it began before, with this sender or another: then that is gone on with.
+    /// Whether it began before, with this sender or another, as far as that is remembered: then that is gone on with.
     fn is_known(&mut self, begin: &FlowBegin) -> Result<bool> {
         if let Some(slot) = self.numbers.get(&begin.flow).copied() {
             return self.begin_again(slot, begin).map(|()| true);
         }
+        if let Some(Told { slot, over, order }) = self.told.remove(&begin.flow) {
+            if over.begin != *begin {
+                return Err(protocol("a flow began again as another"));
+            }
+            self.told_order.remove(&order);
+            self.say_settled(begin.flow, over.outcome.clone());
+            self.remember(slot, over);
+            return Ok(true);
+        }
         // One that this sender began under another number is over for it: the file has grown since, and goes on anew.
-        let numbers = &self.numbers;
-        let is_it = |(slot, flow): &(&Slot, &Flow)| {
-            !flow.is_bound
-                && flow.begin.path == begin.path
-                && flow.begin.origin == begin.origin
-                && numbers.get(&flow.begin.flow) != Some(*slot)
+        if let Some((slot, mut over)) = self.failed_before.remove(&(begin.path.clone(), begin.origin)) {
+            over.begin = begin.clone();
+            self.say_settled(begin.flow, over.outcome.clone());
+            // Another sender than it ended with states it in its receipt; so do we.
+            self.actions.push_back(Action::Settled(slot, Box::new(over.clone())));
+            self.remember(slot, over);
+            return Ok(true);
+        }
+        let is_it = |(_, flow): &(&Slot, &Flow)| {
+            !flow.is_bound && flow.begin.path == begin.path && flow.begin.origin == begin.origin
         };
+        let numbers = &self.numbers;
+        let is_anothers = |(slot, flow): &(&Slot, &Flow)| numbers.get(&flow.begin.flow) != Some(*slot);
         // There may be many thousands: looked for only after another sender's.
         let known = match self.unbound {
             0 => None,
-            _ => self.flows.iter().find(is_it).map(|(slot, _)| *slot),
+            _ => self.flows.iter().filter(is_anothers).find(is_it).map(|(slot, _)| *slot),
         };
         if let Some(slot) = known {
             self.unbound -= 1;
@@ -313,6 +376,25 @@ impl Receiver {
             return self.begin_again(slot, begin).map(|()| true);
         }
         Ok(false)
+    }
+
+    fn say_settled(&mut self, flow: EntryId, outcome: Outcome) {
+        self.actions.push_back(Action::Say(TransferMessage::Settled(vec![(flow, outcome)])));
+    }
+
+    /// How a flow of the sender that stands now ended, in case that its word is lost with the link.
+    fn remember(&mut self, slot: Slot, over: Over) {
+        let flow = over.begin.flow;
+        self.ended.add(flow);
+        let order = self.next_told;
+        self.next_told += 1;
+        self.told.insert(flow, Told { slot, over, order });
+        self.told_order.insert(order, flow);
+        if self.told_order.len() > TOLD_KEPT_MAX
+            && let Some((_, first)) = self.told_order.pop_first()
+        {
+            self.told.remove(&first);
+        }
     }
 
     fn insert(&mut self, begin: FlowBegin) -> Slot {
@@ -334,7 +416,6 @@ impl Receiver {
                 held: BTreeMap::new(),
                 handed_pieces: 0,
                 end: None,
-                is_stated: false,
             },
         );
         slot
@@ -346,19 +427,8 @@ impl Receiver {
             return Err(protocol("a flow began again as another"));
         }
         flow.is_bound = true;
-        match &flow.phase {
-            Phase::Opening => {}
-            Phase::Completing => {}
-            Phase::Settled(outcome) => {
-                let (number, outcome) = (flow.begin.flow, outcome.clone());
-                // Another sender than it ended with states it in its receipt; so do we.
-                let is_stated = std::mem::replace(&mut flow.is_stated, true);
-                let told = vec![(number, outcome.clone())];
-                self.actions.push_back(Action::Say(TransferMessage::Settled(told)));
-                if !is_stated {
-                    self.actions.push_back(Action::Settled(slot, number, outcome));
-                }
-            }
+        match flow.phase {
+            Phase::Opening | Phase::Completing => {}
             Phase::Standing | Phase::Open => {
                 self.kept_bytes -= flow.drop_held();
                 flow.phase = Phase::Standing;
@@ -412,10 +482,10 @@ impl Receiver {
     /// `Protocol` for a piece that no correct sender sends.
     pub fn arrived(&mut self, flow: EntryId, offset: u64, bytes: impl Into<Bytes>) -> Result<()> {
         let mut bytes = bytes.into();
-        let slot = self.slot(flow)?;
+        let Some(slot) = self.slot(flow)? else { return Ok(()) };
         let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
         if flow.phase != Phase::Open {
-            // Of an older link, or over.
+            // Of an older link.
             return Ok(());
         }
         self.totals.bytes_received += bytes.len() as u64;
@@ -474,17 +544,13 @@ impl Receiver {
         self.abandoned_bytes = self.abandoned_bytes.saturating_sub(cost(bytes));
     }
 
-    /// One more piece that was handed out is written, up to `bytes`, with this digest of all of the flow.
-    pub fn written(&mut self, slot: Slot, bytes: u64, digest: Digest, now: Duration) {
-        let Some(flow) = self.flows.get_mut(&slot) else { return };
-        let grown = bytes - flow.written.0;
-        flow.written = (bytes, digest);
-        if flow.is_settled() {
-            return self.skipped(grown as usize);
-        }
-        self.kept_bytes -= cost(grown as usize);
+    /// The next piece that was handed out is written, of so many bytes; the flow has this digest up to its end.
+    pub fn written(&mut self, slot: Slot, bytes: usize, digest: Digest, now: Duration) {
+        let Some(flow) = self.flows.get_mut(&slot) else { return self.skipped(bytes) };
+        flow.written = (flow.written.0 + bytes as u64, digest);
+        self.kept_bytes -= cost(bytes);
         flow.handed_pieces -= 1;
-        self.dirty_bytes += grown;
+        self.dirty_bytes += bytes as u64;
         self.dirty_pieces += 1;
         self.dirty.insert(slot);
         self.due.get_or_insert(now + self.mark_every);
@@ -542,7 +608,7 @@ impl Receiver {
     }
 
     fn ends(&mut self, mark: FlowMark, now: Duration) -> Result<()> {
-        let slot = self.slot(mark.flow)?;
+        let Some(slot) = self.slot(mark.flow)? else { return Ok(()) };
         let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
         if flow.phase != Phase::Open {
             return Ok(());
@@ -589,10 +655,7 @@ impl Receiver {
     }
 
     fn settle(&mut self, slot: Slot, outcome: Outcome, tell: bool) {
-        let Some(flow) = self.flows.get_mut(&slot) else { return };
-        if flow.is_settled() {
-            return;
-        }
+        let Some(mut flow) = self.flows.remove(&slot) else { return };
         let outcome = match outcome {
             Outcome::Failed(failure) if failure.path.is_none() => {
                 Outcome::Failed(failure.at(&flow.begin.path))
@@ -603,12 +666,6 @@ impl Receiver {
         let handed = (flow.handed - flow.written.0) as usize + flow.handed_pieces * cost(0);
         self.kept_bytes -= flow.drop_held() + handed;
         self.abandoned_bytes += handed;
-        self.settled += 1;
-        flow.phase = Phase::Settled(outcome.clone());
-        // Another sender may give the number to another flow; if it begins this one, it hears of it then.
-        let number = flow.begin.flow;
-        let is_known = self.numbers.get(&number) == Some(&slot);
-        flow.is_stated = is_known;
         match &outcome {
             Outcome::Done { .. } => {
                 self.totals.done += 1;
@@ -616,14 +673,23 @@ impl Receiver {
             }
             _ => self.totals.failed += 1,
         }
+        // Another sender may give the number to another flow; if it begins this one, it hears of it then.
+        let number = flow.begin.flow;
+        let is_known = self.numbers.get(&number) == Some(&slot);
+        let over = Over { begin: flow.begin, name: flow.name, bytes: flow.written.0, outcome };
         if tell && is_known {
-            let told = vec![(number, outcome.clone())];
-            self.actions.push_back(Action::Say(TransferMessage::Settled(told)));
+            self.say_settled(number, over.outcome.clone());
         }
-        self.actions.push_back(match is_known {
-            true => Action::Settled(slot, number, outcome),
-            false => Action::Forgotten(slot, number, outcome),
-        });
+        let told = Box::new(over.clone());
+        if is_known {
+            self.numbers.remove(&number);
+            self.actions.push_back(Action::Settled(slot, told));
+            self.remember(slot, over);
+        } else {
+            self.unbound = self.unbound.saturating_sub(1);
+            self.actions.push_back(Action::Forgotten(slot, told));
+            self.keep_failed(slot, over);
+        }
     }
 
     fn conclude(&mut self) {
@@ -631,14 +697,13 @@ impl Receiver {
             return;
         }
         // The sender gave them up, and its word was lost with the link.
-        let is_given_up = |flow: &Flow| !flow.is_bound && !flow.is_settled();
-        let given_up: Vec<Slot> =
-            self.flows.iter().filter(|(_, flow)| is_given_up(flow)).map(|(slot, _)| *slot).collect();
+        let given_up = self.flows.iter().filter(|(_, flow)| !flow.is_bound).map(|(slot, _)| *slot);
+        let given_up: Vec<Slot> = given_up.collect();
         for slot in given_up {
             let failure = Failure::new(FailureKind::Changed, "stream", "the sender gave it up");
             self.settle(slot, Outcome::Failed(failure), false);
         }
-        if self.settled == self.flows.len() {
+        if self.flows.is_empty() {
             self.end.0 = true;
             self.actions.push_back(Action::Conclude);
         }
@@ -655,11 +720,6 @@ impl Receiver {
     /// What a flow began with, by the number that the sender which stands now gives it.
     pub fn begun(&self, flow: EntryId) -> Option<&FlowBegin> {
         self.numbers.get(&flow).and_then(|slot| self.flows.get(slot)).map(|flow| &flow.begin)
-    }
-
-    /// What a flow began with, its name at the destination if that is another, and how many bytes of it are written.
-    pub fn flow(&self, slot: Slot) -> Option<(&FlowBegin, Option<&RelativePath>, u64)> {
-        self.flows.get(&slot).map(|flow| (&flow.begin, flow.name.as_ref(), flow.written.0))
     }
 }
 

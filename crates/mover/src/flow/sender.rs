@@ -4,9 +4,13 @@
 //! on from memory. If not (the first time, or after the receiver was restarted), the source is *rewound*: it reads its
 //! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
 //! of it was read.
+//!
+//! A flow that is over is forgotten, but for what another receiver is asked about complete ones, of which the latest
+//! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for months takes no
+//! more memory than that.
 
 use super::memory::Bytes;
-use super::{DAMAGED_MAX, digest_of_nothing, protocol};
+use super::{DAMAGED_MAX, Over, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -49,7 +53,7 @@ pub enum Action {
         is_ours: bool,
     },
     /// The flow is over: its source may be let go.
-    Settled(EntryId, Outcome),
+    Settled(Box<Over>),
     /// The receiver has all flows, and everything is durable.
     Finished(Totals),
 }
@@ -60,16 +64,12 @@ pub struct Elsewhere;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Complete at another receiver than the one that listens, which is to be asked about it in its turn.
-    Again,
     /// The receiver was asked where it stands.
     Asked,
     /// The source compares.
     Rewinding(FlowMark),
     /// Pieces go.
     Open,
-    /// Over; whether the receiver has it.
-    Settled { is_done: bool },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +84,15 @@ struct Kept {
     damaged: u8,
 }
 
+/// A flow that a receiver has the whole of.
+struct Done {
+    begin: FlowBegin,
+    name: Option<RelativePath>,
+    /// Its bytes, and their digest.
+    end: (u64, Digest),
+}
+
+/// A flow that is not over.
 struct Flow {
     begin: FlowBegin,
     /// It is none: why it could not be read.
@@ -120,6 +129,12 @@ impl Flow {
         }
     }
 
+    /// One that is complete, and that another receiver is asked about.
+    fn again(Done { begin, name, end }: Done) -> Flow {
+        let (marked, resumed) = (end.0, end.0);
+        Flow { name, marked, resumed, from: end, is_ended: true, is_again: true, ..Flow::new(begin, None) }
+    }
+
     /// What is said of one that could not be read.
     fn aside(&self) -> Option<TransferMessage> {
         let outcome = Outcome::Failed(self.missed.clone()?);
@@ -129,10 +144,6 @@ impl Flow {
     /// Bytes read so far, and their digest.
     fn end(&self) -> (u64, Digest) {
         self.kept.back().map_or(self.from, |kept| (kept.piece.end(), kept.piece.prefix))
-    }
-
-    fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Settled { .. })
     }
 
     /// The digest at `bytes`, if that is a boundary of what is kept.
@@ -174,11 +185,16 @@ impl Progress {
 /// See the module.
 pub struct Sender {
     window_bytes: usize,
+    /// Those that are not over.
     flows: BTreeMap<EntryId, Flow>,
     next_flow: u64,
-    /// In [`Phase::Again`], and how many are asked about that were.
-    again: VecDeque<EntryId>,
+    /// Complete at the receiver that listens, the latest last.
+    done: VecDeque<Done>,
+    /// Complete at another receiver than that, which is to be asked about them in their turn; how many it is being asked about.
+    again: VecDeque<Done>,
     asked_again: usize,
+    /// Complete ones that no other receiver will be asked about: there were more than are remembered.
+    forgotten: u64,
     ready: VecDeque<(EntryId, u64)>,
     kept_bytes: usize,
     kept_pieces: usize,
@@ -197,8 +213,10 @@ impl Sender {
             window_bytes: usize::try_from(window_bytes).unwrap_or(usize::MAX),
             flows: BTreeMap::new(),
             next_flow: 0,
+            done: VecDeque::new(),
             again: VecDeque::new(),
             asked_again: 0,
+            forgotten: 0,
             ready: VecDeque::new(),
             kept_bytes: 0,
             kept_pieces: 0,
@@ -221,20 +239,26 @@ impl Sender {
         Progress { kept_bytes: self.kept_bytes as u64, ..self.progress }
     }
 
+    /// Complete flows that no other receiver than the first will be asked about: only the latest are remembered.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
     /// Whether something waits for the receiver's word.
     pub fn awaits_peer(&self) -> bool {
         let waits = |flow: &Flow| match flow.phase {
-            Phase::Again | Phase::Asked => true,
+            Phase::Asked => true,
             Phase::Open => flow.is_ended || flow.from.0 < flow.end().0,
-            Phase::Rewinding(_) | Phase::Settled { .. } => false,
+            Phase::Rewinding(_) => false,
         };
         // The last of a pipe has begun before its first byte comes: the end is waited for when nothing can come any more.
-        !self.is_finished && (self.is_over() || self.flows.values().any(waits))
+        let is_waiting = || !self.again.is_empty() || self.flows.values().any(waits);
+        !self.is_finished && (self.is_over() || is_waiting())
     }
 
     /// Nothing can come any more.
     fn is_over(&self) -> bool {
-        self.is_last && self.flows.values().all(Flow::is_settled)
+        self.is_last && self.flows.is_empty() && self.again.is_empty()
     }
 
     /// A flow begins. Pieces may be pushed after it was rewound.
@@ -242,9 +266,7 @@ impl Sender {
     /// # Errors
     /// `Unsupported` if too many are under way.
     pub fn begin(&mut self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
-        let again = (self.again.len() + self.asked_again) as u64;
-        let open = self.progress.flows - self.progress.settled - again;
-        if open >= limits::FLOWS_READ_MAX as u64 {
+        if self.flows.len() - self.asked_again >= limits::FLOWS_READ_MAX {
             let cause = format!("more than {} files grow at the same time", limits::FLOWS_READ_MAX);
             return Err(Failure::new(FailureKind::Unsupported, "stream", cause).at(&path));
         }
@@ -326,9 +348,7 @@ impl Sender {
 
     /// The flow cannot go on: the receiver keeps what is marked.
     pub fn give_up(&mut self, flow: EntryId, failure: Failure) {
-        let Some(known) = self.flows.get_mut(&flow).filter(|known| !known.is_settled()) else {
-            return;
-        };
+        let Some(known) = self.flows.get(&flow) else { return };
         let failure = match failure.path {
             Some(_) => failure,
             None => failure.at(&known.begin.path),
@@ -344,15 +364,14 @@ impl Sender {
     }
 
     /// Another receiver listens from now on, maybe the same one restarted: it is to say of complete flows too that it has
-    /// them, so that both sides state the same in the end. It is asked about some at a time.
+    /// them, as far as they are remembered, so that both sides state the same in the end. It is asked about some at a time.
     pub fn rebind(&mut self) {
-        for (number, flow) in &mut self.flows {
-            if flow.phase == (Phase::Settled { is_done: true }) {
-                flow.phase = Phase::Again;
-                self.again.push_back(*number);
-                self.progress.settled -= 1;
-            }
-        }
+        self.progress.settled -= self.done.len() as u64;
+        self.again.append(&mut self.done);
+        let beyond = self.again.len().saturating_sub(limits::FLOWS_DONE_KEPT_MAX);
+        self.again.drain(..beyond);
+        self.progress.settled += beyond as u64;
+        self.forgotten += beyond as u64;
         self.is_finished = false;
         self.link_up();
     }
@@ -361,8 +380,7 @@ impl Sender {
     pub fn unlink(&mut self) {
         self.is_linked = false;
         self.ready.clear();
-        let under_way = |flow: &&mut Flow| !flow.is_settled() && flow.phase != Phase::Again;
-        for flow in self.flows.values_mut().filter(under_way) {
+        for flow in self.flows.values_mut() {
             flow.phase = Phase::Asked;
             flow.kept.iter_mut().for_each(|kept| kept.carrier = Carrier::Waiting);
         }
@@ -389,11 +407,10 @@ impl Sender {
     fn ask_again(&mut self) {
         let mut begins = Vec::new();
         while self.is_linked && self.asked_again < limits::FLOWS_AGAIN_MAX {
-            let Some(number) = self.again.pop_front() else { break };
-            let Some(flow) = self.flows.get_mut(&number) else { continue };
-            (flow.phase, flow.is_again) = (Phase::Asked, true);
+            let Some(done) = self.again.pop_front() else { break };
             self.asked_again += 1;
-            begins.push(flow.begin.clone());
+            begins.push(done.begin.clone());
+            self.flows.insert(done.begin.flow, Flow::again(done));
         }
         for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
             self.say(FlowMessage::Begin(batch.to_vec()));
@@ -469,17 +486,14 @@ impl Sender {
 
     fn stands(&mut self, FlowStand { at, is_ours, name }: FlowStand) -> Result<()> {
         let Some(flow) = self.flows.get_mut(&at.flow) else {
-            return Err(protocol("the receiver stands with a flow that there is not"));
+            // It may have crossed our word that the flow is over.
+            return self.began(at.flow, "the receiver stands with a flow that there is not");
         };
         if flow.missed.is_some() {
             return Err(protocol("the receiver stands with what is no flow"));
         }
         if flow.phase != Phase::Asked {
-            // It crossed our word that the flow is over.
-            return match flow.phase {
-                Phase::Settled { .. } => Ok(()),
-                _ => Err(protocol("the receiver was not asked where it stands")),
-            };
+            return Err(protocol("the receiver was not asked where it stands"));
         }
         flow.name = name;
         if at.bytes < flow.marked {
@@ -520,7 +534,7 @@ impl Sender {
 
     fn marked(&mut self, mark: FlowMark) -> Result<()> {
         let Some(flow) = self.flows.get_mut(&mark.flow) else {
-            return Err(protocol("a mark of a flow that there is not"));
+            return self.began(mark.flow, "a mark of a flow that there is not");
         };
         if flow.phase != Phase::Open {
             return Ok(());
@@ -568,14 +582,8 @@ impl Sender {
 
     fn hear_settled(&mut self, flow: EntryId, outcome: Outcome) -> Result<()> {
         let Some(known) = self.flows.get(&flow) else {
-            return Err(protocol("a flow that there is not was settled"));
+            return self.began(flow, "a flow that there is not was settled");
         };
-        if known.is_settled() {
-            return Ok(());
-        }
-        if known.phase == Phase::Again {
-            return Err(protocol("a flow was settled that was not asked about"));
-        }
         let (bytes, ours) = known.end();
         if let Outcome::Done { digest, .. } = &outcome {
             if !known.is_ended {
@@ -592,29 +600,39 @@ impl Sender {
         Ok(())
     }
 
+    /// A word about a flow that is over, or not asked about yet, is of the past; there is none about one that never began.
+    fn began(&self, flow: EntryId, else_cause: &str) -> Result<()> {
+        match flow.0 < self.next_flow {
+            true => Ok(()),
+            false => Err(protocol(else_cause)),
+        }
+    }
+
     fn settle(&mut self, flow: EntryId, outcome: Outcome) {
-        let Some(known) = self.flows.get_mut(&flow) else { return };
-        let is_done = matches!(outcome, Outcome::Done { .. });
-        known.phase = Phase::Settled { is_done };
-        // What was read stays known for the receipt.
-        known.from = known.end();
-        known.marked = known.marked.max(if is_done { known.from.0 } else { 0 });
+        let Some(known) = self.flows.remove(&flow) else { return };
+        let end = known.end();
         self.kept_pieces -= known.kept.len();
-        let dropped: usize = known.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
-        self.kept_bytes -= dropped;
+        self.kept_bytes -= known.kept.iter().map(|kept| kept.piece.bytes.len()).sum::<usize>();
         self.progress.settled += 1;
-        let was_again = std::mem::take(&mut known.is_again);
-        self.actions.push_back(Action::Settled(flow, outcome));
-        if was_again {
+        let Flow { begin, name, is_again, .. } = known;
+        if matches!(outcome, Outcome::Done { .. }) {
+            if self.done.len() >= limits::FLOWS_DONE_KEPT_MAX {
+                self.done.pop_front();
+                self.forgotten += 1;
+            }
+            self.done.push_back(Done { begin: begin.clone(), name: name.clone(), end });
+        }
+        self.actions.push_back(Action::Settled(Box::new(Over { begin, name, bytes: end.0, outcome })));
+        if is_again {
             self.asked_again -= 1;
             self.ask_again();
             self.tell_last();
         }
     }
 
-    /// What a flow began with, its name at the destination if that is another, and how many bytes it has by now.
-    pub fn flow(&self, flow: EntryId) -> Option<(&FlowBegin, Option<&RelativePath>, u64)> {
-        self.flows.get(&flow).map(|known| (&known.begin, known.name.as_ref(), known.end().0))
+    /// What a flow that is not over began with.
+    pub fn begun(&self, flow: EntryId) -> Option<&FlowBegin> {
+        self.flows.get(&flow).map(|known| &known.begin)
     }
 
     /// Not before everything has begun that is asked about: who hears it counts what it has.
@@ -759,6 +777,50 @@ mod tests {
             }
         }
         assert!(begun == count && is_last && most <= limits::FLOWS_AGAIN_MAX, "{begun} {is_last} {most}");
+        assert_eq!(sender.progress().settled, count as u64);
+        assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
+    }
+
+    #[test]
+    fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_asked_about() {
+        const MORE: usize = 100;
+        let count = limits::FLOWS_DONE_KEPT_MAX + MORE;
+        let mut sender = Sender::new(64 << 10);
+        sender.link_up();
+        let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+        let settle = |sender: &mut Sender, flow: EntryId| {
+            let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
+            let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+            sender.hear(TransferMessage::Flow(stand)).unwrap();
+            sender.end(flow);
+            sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
+        };
+        for number in 0..count {
+            let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
+            let flow = sender.begin(path, Origin::default(), 0o644).unwrap();
+            settle(&mut sender, flow);
+            assert!(sender.flows.is_empty() && sender.done.len() <= limits::FLOWS_DONE_KEPT_MAX);
+            sender.actions.clear();
+        }
+        assert_eq!((sender.forgotten(), sender.progress().settled), (MORE as u64, count as u64));
+        // What is late about one that is over is of the past; of one that never began there is nothing to say.
+        let late = FlowMessage::Mark(vec![mark(0, digest_of_nothing())]);
+        sender.hear(TransferMessage::Flow(late)).unwrap();
+        let never = EntryId(count as u64);
+        assert!(sender.hear(TransferMessage::Settled(vec![(never, done())])).is_err());
+        sender.last();
+        sender.rebind();
+        let mut begun = BTreeMap::new();
+        while let Some(action) = sender.take_action() {
+            if let Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) = action {
+                for begin in begins {
+                    assert!(begun.insert(begin.flow, ()).is_none());
+                    settle(&mut sender, begin.flow);
+                }
+            }
+        }
+        assert_eq!(begun.len(), limits::FLOWS_DONE_KEPT_MAX);
+        assert_eq!(begun.keys().next(), Some(&EntryId(MORE as u64)), "the latest are remembered");
         assert_eq!(sender.progress().settled, count as u64);
         assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
     }

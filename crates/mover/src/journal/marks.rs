@@ -31,8 +31,9 @@ const SUCCESSOR: &[u8] = b"marks.new";
 const REWRITE_BYTES: u64 = 64 << 10;
 /// Longer files of marks are none of ours: 16,384 flows with the longest names that are usual.
 const FILE_BYTES_MAX: usize = 256 << 20;
-/// Of a file that would be larger after it was rewritten flows are forgotten. What comes before the next rewriting has as much room.
-const KEPT_BYTES_MAX: usize = FILE_BYTES_MAX / 2;
+/// Of a file that would be larger after it was rewritten flows are forgotten: some 300,000 with usual names are remembered, which
+/// take twice as much memory. What comes before the next rewriting has as much room.
+const KEPT_BYTES_MAX: usize = FILE_BYTES_MAX / 4;
 
 /// A flow of a transfer that is not over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,13 +65,34 @@ pub struct Marks {
     /// Flows at whose names another's file stands. Until one has a mark, nobody but us in this transfer knows of it: whoever
     /// comes after us must not take that file for ours.
     anothers: BTreeSet<u64>,
-    by_source: BTreeMap<(RelativePath, Origin), u64>,
-    names: BTreeSet<RelativePath>,
+    /// By [`source_key`] and [`name_key`]: names are long, and each is here twice already.
+    by_source: BTreeMap<Key, u64>,
+    names: BTreeSet<Key>,
     next: u64,
     /// Complete flows that were asked for since, and may go on: they are not forgotten.
     asked: RefCell<BTreeSet<u64>>,
     kept_bytes_max: usize,
     failed: Option<Failure>,
+}
+
+type Key = [u8; 16];
+
+fn source_key(path: &RelativePath, origin: &Origin) -> Key {
+    key_of(&[&origin.0, path.as_bytes()])
+}
+
+fn name_key(name: &RelativePath) -> Key {
+    key_of(&[name.as_bytes()])
+}
+
+fn key_of(parts: &[&[u8]]) -> Key {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    let mut key = Key::default();
+    key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    key
 }
 
 impl Marks {
@@ -93,11 +115,12 @@ impl Marks {
         let bytes = file.read_to_end(FILE_BYTES_MAX).map_err(of_io)?;
         let (known, end) = replay(&bytes)?;
         let next = known.keys().next_back().map_or(1, |last| last + 1);
-        let by_source = known.iter().map(|(number, known)| ((known.path.clone(), known.origin), *number));
+        let by_source = known.iter().map(|(number, known)| (source_key(&known.path, &known.origin), *number));
         let by_source = by_source.rev().collect();
-        let names = known.values().map(|known| known.name.clone()).collect();
+        let names = known.values().map(|known| name_key(&known.name)).collect();
         let (unwritten, anothers) = (Vec::new(), BTreeSet::new());
-        let floor = end;
+        // What it needs shows when it is rewritten: of one that is large already, soon.
+        let floor = end.min(kept_bytes_max as u64);
         let mut marks = Marks {
             dir,
             file,
@@ -124,7 +147,7 @@ impl Marks {
 
     /// The flow of this name and origin, if it is known.
     pub fn find(&self, path: &RelativePath, origin: &Origin) -> Option<(u64, &Known)> {
-        let number = *self.by_source.get(&(path.clone(), *origin))?;
+        let number = *self.by_source.get(&source_key(path, origin))?;
         let known = self.known.get(&number)?;
         if known.is_complete {
             self.asked.borrow_mut().insert(number);
@@ -134,7 +157,7 @@ impl Marks {
 
     /// Whether a flow has this name below the destination.
     pub fn has_name(&self, name: &RelativePath) -> bool {
-        self.names.contains(name)
+        self.names.contains(&name_key(name))
     }
 
     /// Whether what stands at a flow's name is ours: it was made for it, or has a mark.
@@ -153,8 +176,8 @@ impl Marks {
     ) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.by_source.insert((path.clone(), origin), number);
-        self.names.insert(name.clone());
+        self.by_source.insert(source_key(&path, &origin), number);
+        self.names.insert(name_key(&name));
         self.known.insert(number, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
         match is_anothers {
             true => drop(self.anothers.insert(number)),
@@ -220,6 +243,8 @@ impl Marks {
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let most = REWRITE_BYTES.max(4 * self.floor).min(2 * self.kept_bytes_max as u64);
+        // Of flows that are under way, and of files that were replaced, nothing is forgotten: they may have more.
+        let most = most.max(self.floor + self.floor / 4);
         let written = match self.end + bytes.len() as u64 > most {
             true => self.rewrite(),
             false => self.file.write_all_at(bytes, self.end).and_then(|()| self.file.sync_data()).map(|()| {
@@ -285,8 +310,8 @@ impl Marks {
         let share = self.known.len() / 2;
         for number in may.into_iter().take(share) {
             if let Some(known) = self.known.remove(&number) {
-                self.by_source.remove(&(known.path, known.origin));
-                self.names.remove(&known.name);
+                self.by_source.remove(&source_key(&known.path, &known.origin));
+                self.names.remove(&name_key(&known.name));
             }
         }
     }

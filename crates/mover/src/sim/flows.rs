@@ -15,7 +15,7 @@
 //! 6. When faults stop, everything is settled, and is the whole.
 //!
 //! # Not simulated
-//! Sources that are cut or replaced (real-program tests have them), hostile peers, threads and locks.
+//! What is a flow, and when it is complete (`endpoint/grow/files/sim.rs` has directories), hostile peers, threads and locks.
 
 use super::random::Random;
 use crate::flow::receiver::{Action as Received, Receiver, Slot, Stood};
@@ -358,7 +358,7 @@ impl World {
                 stored.content.extend_from_slice(&bytes);
                 hasher.update(&bytes);
                 let digest = Digest(*hasher.finalize().as_bytes());
-                self.receiver.written(slot, offset + bytes.len() as u64, digest, self.now);
+                self.receiver.written(slot, bytes.len(), digest, self.now);
             }
             Received::Sync(marks) => {
                 for (slot, bytes, digest) in &marks {
@@ -388,10 +388,11 @@ impl World {
                 Sent::Say(message) if self.is_linked => self.to_receiver.push_back(message),
                 Sent::Say(_) => {}
                 Sent::Rewind { at, .. } => self.rewind(&at),
-                Sent::Settled(_, Outcome::Failed(failure)) => {
-                    return Err(format!("a flow failed without a fault that explains it: {failure}"));
-                }
-                Sent::Settled(flow, _) => {
+                Sent::Settled(over) => {
+                    if let Outcome::Failed(failure) = over.outcome {
+                        return Err(format!("a flow failed without a fault that explains it: {failure}"));
+                    }
+                    let flow = over.begin.flow;
                     self.sources.iter_mut().filter(|s| s.id == flow).for_each(|s| s.is_over = true);
                 }
                 Sent::Finished(_) => self.is_finished.0 = true,

@@ -63,7 +63,7 @@ pub mod frames;
 
 mod plan;
 
-mod random;
+pub(crate) mod random;
 
 mod source;
 

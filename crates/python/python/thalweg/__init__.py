@@ -37,7 +37,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, predict
 from thalweg._stream import Streaming, StreamReport, stream, streaming
-from thalweg._work import Event, Place
+from thalweg._work import Event, Place, SlotReport
 from thalweg.errors import (
     BusyError,
     ChangedError,
@@ -90,6 +90,7 @@ __all__ = [
     "Sender",
     "SenderFigures",
     "SetReport",
+    "SlotReport",
     "StoppedError",
     "StreamReport",
     "Streaming",

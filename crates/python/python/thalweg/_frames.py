@@ -10,12 +10,12 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from thalweg import _thalweg
-from thalweg._work import Place, Reaching, reaching_of, refuse_unknown, text_of
+from thalweg._work import Place, Reaching, SlotReport, reaching_of, refuse_unknown, text_of
 from thalweg.errors import Error
 
 #: What happens when a consumer is slower than the producers: they wait (``block``), what memory does not hold goes to a
@@ -63,6 +63,10 @@ class SenderOptions(ChannelOptions, total=False):
     producer: str | None
     #: The hub has a frame when it is in its synced log, not when it is in its memory. Default: no.
     durable: bool
+    #: Send in a slot of the daemon: ``"PERIOD:BYTES:DEADLINE"``, for instance ``"1s:20MB:300ms"``, or ``"RATE:DEADLINE"``, for
+    #: instance ``"100Mbit/s:300ms"``. Frames that are pushed are to be at the hub within the deadline. What cannot be promised
+    #: raises :class:`~thalweg.BusyError`, with what would fit.
+    slot: str | None
 
 
 class ReceiverOptions(ChannelOptions, total=False):
@@ -128,10 +132,13 @@ class SenderFigures:
     outages: int
     #: Our clock against the hub's.
     clock: Clock | None
+    #: What its slot promises, and what was kept so far; ``None`` without one, and before its windows are placed.
+    slot: SlotReport | None
 
     @staticmethod
     def _of(told: dict[str, Any]) -> SenderFigures:
-        return SenderFigures(**{**told, "clock": _clock(told["clock"])})
+        known = {**told, "clock": _clock(told["clock"]), "slot": SlotReport._of(told)}
+        return SenderFigures(**{one.name: known[one.name] for one in fields(SenderFigures)})
 
 
 @dataclass(frozen=True)
@@ -375,6 +382,7 @@ class Sender:
         asked = {
             "producer": options.get("producer"),
             "durable": options.get("durable", False),
+            "slot": options.get("slot"),
             **_kept(options),
         }
         self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options))

@@ -13,6 +13,7 @@ from thalweg._work import (
     Finished,
     Place,
     Reaching,
+    SlotReport,
     Underway,
     Watching,
     drive,
@@ -62,6 +63,12 @@ class StreamOptions(Reaching, Watching, total=False):
     bwlimit: str | None
     #: TCP connections, 1 to 256. Default: by round trip and cores, at most 4.
     streams: int | None
+    #: Send in a slot of the daemon: ``"PERIOD:BYTES:DEADLINE"``, for instance ``"1s:20MB:300ms"``, or ``"RATE:DEADLINE"``, for
+    #: instance ``"100Mbit/s:300ms"``. What cannot be promised raises :class:`~thalweg.BusyError`, with what would fit. Marks
+    #: are made at least ten times in a deadline.
+    slot: str | None
+    #: Write what both sides signed, and a line for each file, to this file.
+    receipt: str | os.PathLike[str] | None
     #: Whether files that fail raise :class:`~thalweg.PartialError`; otherwise they are only in the report. Default: yes.
     check_entries: bool
 
@@ -84,6 +91,11 @@ class StreamReport(Finished):
         """Files that failed, as reports of copies have it."""
         return self.files_failed
 
+    @property
+    def slot(self) -> SlotReport | None:
+        """What its slot promised and what was kept, if it had one."""
+        return SlotReport._of(self.details)
+
 
 class Streaming(Underway[StreamReport]):
     """A stream under way: an iterator over its events, and a context manager that stops it on the way out. What was read
@@ -105,6 +117,8 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
         "mark_every_s": options.get("mark_every_s", 0.1),
         "bwlimit": options.get("bwlimit"),
         "streams": options.get("streams"),
+        "slot": options.get("slot"),
+        "receipt": options.get("receipt"),
         "entries": options.get("entries", False),
         "tells": tells,
     }

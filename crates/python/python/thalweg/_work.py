@@ -82,6 +82,33 @@ class Finished:
         return cls(**{name: told[name] for name in names}, failures=failures, details=told)
 
 
+@dataclass(frozen=True)
+class SlotReport:
+    """What a slot promises, and what was kept so far. Times in seconds: from when bytes were ready here until they were known
+    to be at the other side, durable there or, of frames that need not be, in memory."""
+
+    #: The worst that is promised, of all that keeps to what was registered.
+    promised_s: float
+    #: What was asked for.
+    deadline_s: float
+    #: Half were at most so late; 99 of 100 were; the worst was.
+    lag_p50_s: float
+    lag_p99_s: float
+    lag_worst_s: float
+    #: Of the worst, the time until it might go.
+    lag_worst_until_sent_s: float
+    #: Pieces, or frames, that are there, and how many of them were later than the deadline.
+    pieces: int
+    pieces_late: int
+
+    @staticmethod
+    def _of(told: Event) -> SlotReport | None:
+        slot = told.get("slot")
+        if slot is None:
+            return None
+        return SlotReport(**{known.name: {**told, **slot}[known.name] for known in fields(SlotReport)})
+
+
 class Underway(Generic[R]):
     """Work under way: an iterator over its events, and a context manager that stops it on the way out.
 

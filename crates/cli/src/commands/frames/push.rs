@@ -1,6 +1,6 @@
 //! `thalweg frames push`.
 
-use super::{Teller, clock_json, clock_text, link_settings};
+use super::{Teller, clock_json, clock_text, link_settings, slots};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{show, signals, units};
@@ -14,10 +14,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPushArgs;
+use thalweg_client::events;
 use thalweg_client::frames::files::{self, Cut};
 use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
+use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::flow::lags::Lag;
 use thalweg_mover::run::frames::wall_ns;
 use thalweg_sys::socket::widen_pipe;
 use thalweg_wire::limits;
@@ -51,6 +54,7 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         window_bytes: args.link.window,
         channel: ChannelWishes { is_recorded: channel.is_recorded || args.durable, ..channel },
         streams: args.link.streams,
+        slot: args.slot,
         link: link_settings(&args.link),
         events: teller.events(),
     };
@@ -74,7 +78,8 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
                 None => Exit::Done,
                 Some((_, exit)) => *exit,
             };
-            tell_end(teller, &report, whole.map(|whole| (whole, job.sent.get())), began.elapsed(), exit);
+            let whole = whole.map(|whole| (whole, job.sent.get()));
+            tell_end(teller, &report, whole, sender.slot(), (began.elapsed(), exit));
             if let Some((failure, _)) = unlike.filter(|_| !stop.is_asked()) {
                 show::failure(&failure);
             }
@@ -281,23 +286,30 @@ fn tell_end(
     teller: Teller,
     report: &ProducerReport,
     whole: Option<(Whole, u64)>,
-    took: Duration,
-    exit: Exit,
+    slot: Option<(SlotHeld, Lag)>,
+    (took, exit): (Duration, Exit),
 ) {
     let figures = &report.figures;
-    let event = json!({
+    let mut event = json!({
         "event": "finished", "exit": exit.code(), "producer": report.producer, "frames": figures.frames,
         "bytes": figures.bytes, "next_sequence": report.frames, "again": figures.again,
         "blocked_s": figures.blocked_ns as f64 / 1e9, "outages": figures.outages,
         "clock": clock_json(figures.clock), "seconds": took.as_secs_f64(),
         "set": whole.map(|(whole, pushed)| json!({"set": whole.set, "frames": whole.frames, "pushed": pushed})),
     });
+    if let Some((held, lag)) = &slot {
+        for (key, value) in events::lag(lag) {
+            event[key] = value;
+        }
+        event["slot"] = events::slot(held);
+    }
     teller.tell(&event, || {
+        let kept = slot.map(|(held, lag)| format!("; {}", slots::kept(&held, &lag)));
         let set = whole.filter(|(whole, pushed)| *pushed < u64::from(whole.frames));
         let set =
             set.map(|(whole, pushed)| format!("; {pushed} of {} of the set {}", whole.frames, whole.set));
         format!(
-            "{} frames, {} in {:.2} s as {}; the hub has all of them{}; waited {} for room; clock {}",
+            "{} frames, {} in {:.2} s as {}; the hub has all of them{}; waited {} for room; clock {}{}",
             units::count(figures.frames),
             units::size(figures.bytes),
             took.as_secs_f64(),
@@ -305,6 +317,7 @@ fn tell_end(
             set.unwrap_or_default(),
             units::time(figures.blocked_ns as f64 / 1e9),
             clock_text(figures.clock),
+            kept.unwrap_or_default(),
         )
     });
 }

@@ -1,4 +1,22 @@
-//! One file that somebody else writes.
+//! One file that somebody else writes, and whether what is there is still what was read.
+//!
+//! **Nothing is taken for the same by its name or its inode alone.** Where bytes that were read before stand for those of a file
+//! that is there now, the two are held against each other:
+//!
+//! | what is believed | against what |
+//! |---|---|
+//! | the destination has the first N bytes of this flow (an earlier attempt, a restart, an inode number that was used again) | all N bytes are read again here, and have its digest, or the flow does not go on there ([`Growing::rewind`]) |
+//! | another stream's mark says how far a file may be read | the mark only ever holds bytes back: what is sent are the bytes of the file that is there |
+//! | a file goes on where it was read to | the bytes in front of that place, whenever it grew; its first bytes, or else all of it is read again before it is said to be complete |
+//! | a file that did not grow is what it was | its time of change, or else the same |
+//! | a file that is over is over still | its length and its time of change, or else the flow is asked about again |
+//!
+//! So a new file that begins with all the bytes that the destination has may be taken for the old one that grew: the
+//! destination then has the new one's bytes, which is what it has to have. A new file that begins with what a stale mark says
+//! is read up to the mark and never said to be complete by it; the stream says so at its end.
+//!
+//! Not seen: a file that is cut, written anew beyond the place that it was read to, and is the same at its beginning and in
+//! front of that place, all between two looks; nor bytes in the middle that are changed while it grows.
 
 use super::{Pushed, Taker};
 use crate::endpoint::reread::Reread;
@@ -16,6 +34,8 @@ use thalweg_wire::{Digest, EntryId, RelativePath};
 /// Bytes in front of the position that are read again when a file grows: a file that was cut and written anew beyond
 /// where we were shows here, unless it is the same there.
 const TAIL_BYTES: usize = 4 << 10;
+/// First bytes that are read again when a file grows: one that was cut and written anew mostly shows here.
+const HEAD_BYTES: usize = 4 << 10;
 /// Pieces of one file before others have their turn.
 const PIECES_AT_A_TURN: usize = 16;
 /// Read at once of what is compared.
@@ -43,6 +63,8 @@ pub(super) struct Growing {
     refuted: BTreeSet<(u64, Option<Digest>)>,
     tail: Vec<u8>,
     tail_end: u64,
+    /// Its first bytes, as they were read.
+    head: Vec<u8>,
     /// Up to where everything was read when it was looked at last, and when it had been changed last by then.
     rested: Option<(u64, Time)>,
     /// It was changed while it did not grow: maybe in what was read before, maybe only its times were set.
@@ -109,6 +131,7 @@ impl Growing {
             refuted: BTreeSet::new(),
             tail: Vec::new(),
             tail_end: 0,
+            head: Vec::new(),
             rested: None,
             is_suspect: false,
         }
@@ -120,14 +143,19 @@ impl Growing {
         let of_io = |error: io::Error, at: u64, path: &RelativePath| {
             failure::of_io("read", &error).at(path).in_range(at, at)
         };
+        let mut is_looked_at = false;
         for _ in 0..PIECES_AT_A_TURN {
             let most = limit.saturating_sub(position).min(buffer.len() as u64) as usize;
             let read = self.file.read_at(&mut buffer[..most], position);
             let read = read.map_err(|error| of_io(error, position, &self.path))?;
             if read == 0 {
                 let stat = self.file.stat().map_err(|error| of_io(error, position, &self.path))?;
+                // As long as what was read of it, and never seen to rest there: it may have been written anew.
+                let is_new_here = self.rested.is_none_or(|(at, _)| at != position);
+                let is_same = !is_new_here
+                    || self.tail_is_same(position).map_err(|error| of_io(error, position, &self.path))?;
                 return Ok(match stat.size {
-                    size if size < position => Seen::Cut,
+                    size if size < position || !is_same => Seen::Cut,
                     size if size > position && position < limit => Seen::More,
                     _ => {
                         self.rest(position, stat.mtime);
@@ -138,10 +166,19 @@ impl Growing {
             if !self.tail_is_same(position).map_err(|error| of_io(error, position, &self.path))? {
                 return Ok(Seen::Cut);
             }
+            if !std::mem::replace(&mut is_looked_at, true) {
+                // Its length did not go back: a writer may have changed its head. So it goes on, and is compared in the end.
+                let is_same = self.head_is_same().map_err(|error| of_io(error, position, &self.path))?;
+                self.is_suspect |= !is_same;
+            }
             match taker.push(self.flow, position, &buffer[..read]) {
                 Pushed::Taken => {}
                 Pushed::Elsewhere => return Ok(Seen::Waits),
                 Pushed::Over => return Ok(Seen::Over),
+            }
+            if self.head.len() < HEAD_BYTES && position == self.head.len() as u64 {
+                let more = read.min(HEAD_BYTES - self.head.len());
+                self.head.extend_from_slice(&buffer[..more]);
             }
             position += read as u64;
             let kept = read.min(TAIL_BYTES);
@@ -229,6 +266,11 @@ impl Growing {
         is_anothers
     }
 
+    /// When it had been changed last, by the time that all of it was read.
+    pub(super) fn changed(&self) -> Option<Time> {
+        self.rested.map(|(_, changed)| changed)
+    }
+
     /// Whether it has another length, of `limit` bytes at most, than it was said to be complete with.
     pub(super) fn has_changed_since_end(&self, limit: u64) -> bool {
         let now = self.file.stat().map(|stat| stat.size.min(limit));
@@ -269,14 +311,35 @@ impl Growing {
         Ok(now[..read] == self.tail)
     }
 
+    fn head_is_same(&self) -> io::Result<bool> {
+        let mut now = vec![0; self.head.len()];
+        let read = self.file.read_at(&mut now, 0)?;
+        Ok(now[..read] == self.head)
+    }
+
+    /// What it goes on behind is what is there now.
+    fn stands_at(&mut self, bytes: u64) -> io::Result<()> {
+        let (head, tail) = (bytes.min(HEAD_BYTES as u64) as usize, bytes.min(TAIL_BYTES as u64) as usize);
+        self.head = vec![0; head];
+        let read = self.file.read_at(&mut self.head, 0)?;
+        self.head.truncate(read);
+        self.tail = vec![0; tail];
+        let read = self.file.read_at(&mut self.tail, bytes - tail as u64)?;
+        self.tail.truncate(read);
+        self.tail_end = bytes;
+        Ok(())
+    }
+
     /// Reads up to where the destination stands, and compares.
     pub(super) fn rewind(
-        &self,
+        &mut self,
         at: &FlowMark,
         is_ours: bool,
         buffer: &mut [u8],
         taker: &dyn Taker,
     ) -> Result<blake3::Hasher> {
+        let of_io = |error: io::Error| failure::of_io("read", &error);
+        self.stands_at(at.bytes).map_err(|error| of_io(error).at(&self.path))?;
         let what = format!("the source, {},", Escaped(self.path.as_bytes()));
         let mut reread = Reread::new(what, at.bytes);
         let mut tell = |done| reread.look(done, Instant::now()).into_iter().for_each(|text| taker.note(text));

@@ -9,9 +9,9 @@
 //! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is
 //! one flow, under the first that was seen.
 //!
-//! Bytes that are changed after they were read: seen where the file was changed while it did not grow; then all of it is
-//! read again before it is said to be complete, and it is not if it differs. Not seen where it grew at the same time, nor
-//! bytes that come and are cut between two looks.
+//! Bytes that are changed after they were read: seen where the file was changed while it did not grow, and at its beginning;
+//! then all of it is read again before it is said to be complete, and it is not if it differs. Elsewhere not seen where it
+//! grew at the same time, nor bytes that come and are cut between two looks. What is held against what says `file`.
 
 use super::file::{Growing, Identity, Seen};
 use super::{Feed, Taker, Wanted};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId, usage};
+use thalweg_sys::{Changed, Dir, Kind, Links, Time, Watch, WatchId, usage};
 use thalweg_wire::message::Until;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
@@ -72,11 +72,30 @@ struct Done {
     digest: Option<Digest>,
     /// As a flow after so many cuts.
     cuts: u32,
+    /// When it had been changed last, if all of it is at the destination: one that is written anew may have the same length, and
+    /// one that is another may have its number.
+    changed: Option<Time>,
+}
+
+impl Done {
+    /// Whether a file of its identity, of so many bytes and changed then, is still what it was.
+    fn is_still(&self, bytes: u64, changed: Time) -> bool {
+        self.bytes == bytes && self.changed.is_none_or(|then| then == changed)
+    }
+}
+
+/// When everything was looked at last, if what it showed still counts, and how long that took.
+#[derive(Debug, Default)]
+struct Looks {
+    last: Option<Instant>,
+    took: Duration,
 }
 
 /// See the module.
 pub struct FilesFeed {
     spec: FilesSpec,
+    /// What time it is; a simulation has its own.
+    clock: Box<dyn Fn() -> Instant + Send>,
     /// Where marks of the single file may be.
     places: Option<Places>,
     watch: Option<Watch>,
@@ -120,6 +139,7 @@ impl FilesFeed {
         let places = spec.name.as_ref().map(|name| Places::of(&spec.dir, name, spec.below.as_ref()));
         FilesFeed {
             spec,
+            clock: Box::new(Instant::now),
             places,
             watch: None,
             watched: HashMap::new(),
@@ -152,52 +172,66 @@ impl FilesFeed {
             }
         }
         let mut buffer = vec![0; self.spec.piece_bytes];
-        let mut looked: Option<Instant> = None;
-        let mut took = Duration::ZERO;
+        let mut looks = Looks::default();
         while !taker.is_over() {
-            let every = match self.spec.until.poll_ms {
-                Some(ms) => Duration::from_millis(ms.max(1).into()),
-                None if self.is_polling => POLL.max(took * LOOKS_REST),
-                None => LOOK_AGAIN,
-            };
-            let is_ending = self.marker_is_there();
-            // What nobody looked at has not rested.
-            let must_look = is_ending || (self.idle_since().is_some() && !self.is_idle());
-            if must_look || looked.is_none_or(|at| at.elapsed() >= every) {
-                let began = Instant::now();
-                self.look(taker)?;
-                self.looked_from = Some(began);
-                looked = Some(Instant::now());
-                took = began.elapsed();
-                self.busy.extend(self.files.keys().copied());
+            match self.round(&mut looks, taker, &mut buffer)? {
+                Some(pause) => self.wait(pause, &mut looks.last, taker),
+                None => return Ok(()),
             }
-            // As long as nobody knows where files go on, that is what is waited for.
-            let all_wait =
-                !self.busy.is_empty() && self.busy.iter().all(|identity| self.waits(identity, taker));
-            self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, &mut buffer)?;
-            self.tend(taker, &mut buffer, is_ending)?;
-            self.conclude(taker, is_ending);
-            if self.is_last && self.files.is_empty() {
-                return Ok(());
-            }
-            let until_look = looked.map_or(Duration::ZERO, |at| every.saturating_sub(at.elapsed()));
-            let pause =
-                match (self.busy.is_empty(), is_ending || self.files.values().any(|file| file.is_ended)) {
-                    (false, _) => Duration::ZERO,
-                    // Until the destination has them.
-                    (true, true) => STEP.min(until_look),
-                    (true, false) => until_look.min(HEAR_EVERY),
-                };
-            self.wait(pause, &mut looked, taker);
         }
         Ok(())
+    }
+
+    /// Looks, if that is due, hears what is wanted, and hands on what there is. How long to wait then, if nothing happens;
+    /// `None`: it is over.
+    fn round(&mut self, looks: &mut Looks, taker: &dyn Taker, buffer: &mut [u8]) -> Result<Option<Duration>> {
+        let every = match self.spec.until.poll_ms {
+            Some(ms) => Duration::from_millis(ms.max(1).into()),
+            None if self.is_polling => POLL.max(looks.took * LOOKS_REST),
+            None => LOOK_AGAIN,
+        };
+        let is_ending = self.marker_is_there();
+        // What nobody looked at has not rested.
+        let must_look = is_ending || (self.idle_since().is_some() && !self.is_idle());
+        if must_look || looks.last.is_none_or(|at| self.since(at) >= every) {
+            let began = self.now();
+            self.look(taker)?;
+            self.looked_from = Some(began);
+            looks.last = Some(self.now());
+            looks.took = self.since(began);
+            self.busy.extend(self.files.keys().copied());
+        }
+        // As long as nobody knows where files go on, that is what is waited for.
+        let all_wait = !self.busy.is_empty() && self.busy.iter().all(|identity| self.waits(identity, taker));
+        self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, buffer)?;
+        self.tend(taker, buffer, is_ending)?;
+        self.conclude(taker, is_ending);
+        if self.is_last && self.files.is_empty() {
+            return Ok(None);
+        }
+        let until_look = looks.last.map_or(Duration::ZERO, |at| every.saturating_sub(self.since(at)));
+        let is_waited_for = is_ending || self.files.values().any(|file| file.is_ended);
+        Ok(Some(match (self.busy.is_empty(), is_waited_for) {
+            (false, _) => Duration::ZERO,
+            // Until the destination has them.
+            (true, true) => STEP.min(until_look),
+            (true, false) => until_look.min(HEAR_EVERY),
+        }))
+    }
+
+    fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    fn since(&self, then: Instant) -> Duration {
+        self.now().saturating_duration_since(then)
     }
 
     /// When nothing had grown for the idle time, as far as anybody saw, if that is past. What is waited for has to come first.
     fn idle_since(&self) -> Option<Instant> {
         let since = self.grew_at + Duration::from_millis(self.spec.until.idle_ms?);
         let is_awaited = self.spec.until.wait && !self.has_begun && self.unread.is_empty();
-        (!is_awaited && Instant::now() >= since).then_some(since)
+        (!is_awaited && self.now() >= since).then_some(since)
     }
 
     /// Whether that was seen by a look at everything since.
@@ -262,6 +296,8 @@ impl FilesFeed {
         let mut names = BTreeMap::new();
         self.unread.clear();
         self.waiting = 0;
+        // Those that are there have the same numbers again.
+        self.watched.clear();
         match self.spec.name.clone() {
             Some(name) => {
                 let root = RelativePath::default();
@@ -302,7 +338,25 @@ impl FilesFeed {
             }
         }
         self.names = names;
+        if self.unread.is_empty() {
+            self.forget_gone();
+        }
         Ok(())
+    }
+
+    /// Forgets files that are over and gone, once they are as many as those that are there. One that comes back is compared
+    /// with what the destination has of it; so what was cut is remembered longer, because it would be compared with what it
+    /// was before.
+    fn forget_gone(&mut self) {
+        if self.done.len() <= GONE_MIN.max(2 * self.names.len()) {
+            return;
+        }
+        let there: BTreeSet<Identity> = self.names.values().chain(self.files.keys()).copied().collect();
+        self.done.retain(|identity, done| there.contains(identity) || done.cuts > 0);
+        if self.done.len() > DONE_MAX / 2 {
+            self.done.retain(|identity, _| there.contains(identity));
+        }
+        self.failures.retain(|identity, _| there.contains(identity));
     }
 
     fn look_into(
@@ -372,7 +426,7 @@ impl FilesFeed {
         }
         let size = stat.size.min(limit_of(&self.spec.until, None));
         let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
-        if is_given_up || self.done.get(&identity).is_some_and(|done| done.bytes == size) {
+        if is_given_up || self.done.get(&identity).is_some_and(|done| done.is_still(size, stat.mtime)) {
             return Ok(None);
         }
         if self.files.len() >= self.at_once {
@@ -411,8 +465,8 @@ impl FilesFeed {
         let flow = taker.begin(path.clone(), identity.origin(cuts), stat.mode & 0o777)?;
         self.by_flow.insert(flow, identity);
         self.has_begun = true;
-        self.grew_at = Instant::now();
-        self.grown.insert(identity, Instant::now());
+        self.grew_at = self.now();
+        self.grown.insert(identity, self.grew_at);
         self.files.insert(identity, Growing::new(path, file, flow, cuts));
         self.busy.insert(identity);
         Ok(())
@@ -487,7 +541,8 @@ impl FilesFeed {
         let bytes = ended.map_or(size, |(bytes, _)| bytes);
         if self.done.len() < DONE_MAX {
             let digest = ended.map(|(_, digest)| digest);
-            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts });
+            let changed = file.changed().filter(|_| is_done);
+            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts, changed });
             if !is_done {
                 *self.failures.entry(identity).or_default() += 1;
             }
@@ -522,8 +577,8 @@ impl FilesFeed {
                 }
             };
             if taker.position(file.flow) != before {
-                self.grew_at = Instant::now();
-                self.grown.insert(identity, Instant::now());
+                self.grew_at = (self.clock)();
+                self.grown.insert(identity, self.grew_at);
             }
             match seen {
                 Seen::More => {
@@ -540,7 +595,9 @@ impl FilesFeed {
                     self.begin_cut(identity, taker)?;
                 }
                 Seen::AtEnd(position) => {
-                    let idle = self.grown.get(&identity).map_or(Duration::ZERO, Instant::elapsed);
+                    let now = (self.clock)();
+                    let grown = self.grown.get(&identity);
+                    let idle = grown.map_or(Duration::ZERO, |since| now.saturating_duration_since(*since));
                     let until = &self.spec.until;
                     let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
                     if let Some(known) = &marks
@@ -625,6 +682,8 @@ const REFUTED: &str = "is not the file that a stream wrote there and did not com
                        one's mark says";
 /// Names that are told; of more there is no end.
 const TOLD_MAX: usize = 1000;
+/// So many files that are over and gone are not worth a look at all of them.
+const GONE_MIN: usize = 1024;
 /// Files that are complete and remembered: one that is forgotten is compared again.
 const DONE_MAX: usize = 1 << 20;
 
@@ -687,3 +746,7 @@ impl Feed for FilesFeed {
 #[cfg(test)]
 #[path = "files/tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "files/sim.rs"]
+mod sim;

@@ -122,7 +122,12 @@ fn another_sender_hears_of_a_flow_that_failed_before_and_both_have_it_in_their_r
     let said = actions(&mut receiver);
     assert!(is_told(&said, 0), "{said:?}");
     let is_stated = |said: &[Action]| {
-        said.iter().any(|action| matches!(action, Action::Settled(_, EntryId(0), Outcome::Failed(_))))
+        said.iter().any(|action| match action {
+            Action::Settled(_, over) => {
+                over.begin.flow == EntryId(0) && matches!(over.outcome, Outcome::Failed(_))
+            }
+            _ => false,
+        })
     };
     assert!(is_stated(&said), "the receipt lacks it: {said:?}");
     // Over a new link the same sender hears it again, and no receipt has it twice.
@@ -133,7 +138,11 @@ fn another_sender_hears_of_a_flow_that_failed_before_and_both_have_it_in_their_r
     // What the other sender does not know is in no receipt.
     hears(&mut receiver, FlowMessage::Last);
     let said = actions(&mut receiver);
-    assert!(said.iter().any(|action| matches!(action, Action::Forgotten(_, EntryId(6), _))), "{said:?}");
+    let is_gone = |action: &Action| match action {
+        Action::Forgotten(_, over) => over.begin.flow == EntryId(6),
+        _ => false,
+    };
+    assert!(said.iter().any(is_gone), "{said:?}");
     assert!(!said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
 }
 
@@ -172,4 +181,81 @@ fn what_could_not_be_read_is_counted_and_stated_and_nothing_is_opened_for_it() {
     assert_eq!(receiver.totals().failed, 1);
     let done = Outcome::Done { digest: None, losses: Vec::new() };
     assert!(receiver.hear(TransferMessage::Aside(vec![(EntryId(8), path, done)]), NOW).is_err());
+}
+
+/// A flow that begins, has no bytes, and is complete: what it took.
+fn comes_and_goes(receiver: &mut Receiver, flow: u64) -> Vec<Action> {
+    let slot = stands(receiver, flow, &format!("flow-{flow}"));
+    let end = FlowMark { flow: EntryId(flow), bytes: 0, digest: digest_of_nothing() };
+    hears(receiver, FlowMessage::End(vec![end]));
+    receiver.completed(slot, Ok(()));
+    actions(receiver)
+}
+
+#[test]
+fn flows_that_come_and_go_leave_nothing_but_the_latest_outcomes() {
+    const COUNT: u64 = 3 * TOLD_KEPT_MAX as u64;
+    let mut receiver = receiver(64 << 10);
+    // One that takes for ever makes a gap.
+    stands(&mut receiver, 7, "growing");
+    for flow in (0..COUNT).filter(|flow| *flow != 7) {
+        assert!(is_told(&comes_and_goes(&mut receiver, flow), flow));
+        let under_way = (receiver.flows.len(), receiver.numbers.len());
+        assert_eq!(under_way, (1, 1));
+        assert!(receiver.told.len() <= TOLD_KEPT_MAX && receiver.told_order.len() <= TOLD_KEPT_MAX);
+        assert!(receiver.ended.ranges() <= 2, "{:?}", receiver.ended);
+    }
+    assert_eq!(receiver.totals().done, COUNT - 1);
+    // The word of the last ones was lost with the link: they hear it again, and nothing is counted twice.
+    receiver.link_up();
+    let last = COUNT - 1;
+    let first = COUNT - TOLD_KEPT_MAX as u64;
+    for flow in [first, last] {
+        hears(&mut receiver, FlowMessage::Begin(vec![begin(flow, &format!("flow-{flow}"))]));
+        let said = actions(&mut receiver);
+        assert!(is_told(&said, flow) && said.len() == 1, "{said:?}");
+    }
+    assert_eq!(receiver.totals().done, COUNT - 1);
+    // Pieces and words that are late are of the past.
+    receiver.arrived(EntryId(0), 0, vec![1]).unwrap();
+    let end = FlowMark { flow: EntryId(0), bytes: 0, digest: Digest([1; 32]) };
+    hears(&mut receiver, FlowMessage::End(vec![end]));
+    receiver.hear(TransferMessage::Withdraw(vec![(EntryId(0), Some(failure()))]), NOW).unwrap();
+    assert!(actions(&mut receiver).is_empty());
+    // Of one that its sender has heard of long ago nobody may ask.
+    let long_over = FlowMessage::Begin(vec![begin(0, "flow-0")]);
+    assert!(receiver.hear(TransferMessage::Flow(long_over), NOW).is_err());
+}
+
+#[test]
+fn more_names_aside_than_are_remembered_are_counted_once() {
+    const COUNT: u64 = TOLD_KEPT_MAX as u64 + 100;
+    let mut receiver = receiver(64 << 10);
+    let aside = |flow: u64| {
+        let path = RelativePath::new(format!("secret-{flow}").into_bytes()).unwrap();
+        TransferMessage::Aside(vec![(EntryId(flow), path, Outcome::Failed(failure()))])
+    };
+    for _ in 0..2 {
+        for flow in 0..COUNT {
+            receiver.hear(aside(flow), NOW).unwrap();
+            assert!(is_told(&actions(&mut receiver), flow));
+        }
+        receiver.link_up();
+    }
+    assert_eq!(receiver.totals().failed, COUNT);
+    assert!(receiver.told.len() <= TOLD_KEPT_MAX);
+}
+
+#[test]
+fn a_sender_that_leaves_numbers_out_is_stopped() {
+    let mut receiver = receiver(64 << 10);
+    let aside = |flow: u64| {
+        let path = RelativePath::new(b"secret".to_vec()).unwrap();
+        TransferMessage::Aside(vec![(EntryId(2 * flow), path, Outcome::Failed(failure()))])
+    };
+    let taken = (0..).take_while(|flow| {
+        receiver.actions.clear();
+        receiver.hear(aside(*flow), NOW).is_ok()
+    });
+    assert_eq!(taken.count(), ENDED_RANGES_MAX);
 }

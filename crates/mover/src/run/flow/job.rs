@@ -7,7 +7,7 @@ use super::lags::Lag;
 use super::local::LocalFlow;
 use super::receiver::FlowReceive;
 use super::sender::FlowSend;
-use super::slot::TakenSlot;
+use super::slot::{TakenSlot, Word, fit_pieces};
 use crate::admission::{SlotAsked, SlotHeld};
 use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
@@ -38,8 +38,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{
-    Check, Direction, FlowTerms, Open, Place, Rhythm, SourceForm, Terms, Totals, TransferNumber, Until,
-    WaitingFor,
+    Check, Direction, FlowTerms, Open, Place, SourceForm, Terms, Totals, TransferNumber, Until, WaitingFor,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -272,7 +271,9 @@ impl Job<'_> {
                     (job.watch.events)(Event::Note(text.into()));
                 }
                 if let Some(slot) = &slot {
-                    job.tell_slot(slot, &mut held);
+                    if let Some(news) = slot.news(&mut held) {
+                        (job.watch.events)(Event::Slot(Box::new(news)));
+                    }
                     if let Some(failure) = slot.failure() {
                         return Some(Err(failure));
                     }
@@ -299,16 +300,8 @@ impl Job<'_> {
 
     fn take_slot(&self, client: &Arc<Client>, ready: Option<Instant>) -> Result<Option<TakenSlot>> {
         let Some(asked) = self.wishes.slot else { return Ok(None) };
-        let stall = self.wishes.link.stall_timeout;
-        if let Rhythm::Bursts { period_micros, .. } = asked.rhythm
-            && Duration::from_micros(period_micros) * 2 > stall
-        {
-            let cause =
-                "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
-            return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
-        }
-        let mark_every = Duration::from_millis(self.wishes.terms.mark_every_ms.into());
-        TakenSlot::take(client, asked, mark_every, ready).map(Some)
+        let word = Word::Durable(Duration::from_millis(self.wishes.terms.mark_every_ms.into()));
+        TakenSlot::take(client, asked, (word, self.wishes.link.stall_timeout), ready).map(Some)
     }
 
     /// What a slot promises is for bytes that are read when they are ready: the buffer is as large as that takes.
@@ -328,17 +321,6 @@ impl Job<'_> {
             return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
         }
         Ok(FlowTerms { window_bytes: needed, ..terms })
-    }
-
-    /// Tells what is promised, when that changes.
-    fn tell_slot(&self, slot: &TakenSlot, told: &mut Option<SlotHeld>) {
-        if slot.gate().next_opening().is_none() {
-            return;
-        }
-        let held = slot.held();
-        if told.replace(held).is_none_or(|told| told.slot.lease != held.slot.lease) {
-            (self.watch.events)(Event::Slot(Box::new(held)));
-        }
     }
 
     fn pull(&mut self, far: &Arc<Far>, place: &Place, to: FlowTo) -> Result<FlowReport> {
@@ -636,16 +618,6 @@ fn job_key_of(far: Option<(&Arc<Far>, &Place)>, to: &FlowTo) -> [u8; 16] {
     let mut key = [0; 16];
     key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     key
-}
-
-/// Pieces that a window has room for: a piece goes as a whole.
-fn fit_pieces(plan: &mut Plan, window_bytes: u64) {
-    let most = (window_bytes / 2).max(limits::SEGMENT_BYTES_MIN);
-    let segment = u64::from(plan.segment_bytes.value).min(1 << most.ilog2());
-    if segment != u64::from(plan.segment_bytes.value) {
-        plan.segment_bytes.value = segment as u32;
-        plan.segment_bytes.why = "a window of the slot has room for two of them".into();
-    }
 }
 
 fn stopped() -> Failure {

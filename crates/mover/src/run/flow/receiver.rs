@@ -343,7 +343,7 @@ impl FlowReceive {
             if let Err(failure) = written {
                 state.machine.failed(slot, failure);
             }
-            state.machine.written(slot, offset + bytes.len() as u64, digest, now);
+            state.machine.written(slot, bytes.len(), digest, now);
             self.pump(&mut state);
             if was_due.is_none() && state.machine.due().is_some() {
                 let _ = self.rounds.send(Job::Look);
@@ -439,13 +439,12 @@ impl FlowReceive {
                 Action::Write(slot, offset, bytes) => drop(self.writes.send(Job::Write(slot, offset, bytes))),
                 Action::Sync(marks) => drop(self.rounds.send(Job::Sync(marks))),
                 Action::Complete(slot, bytes) => drop(self.rounds.send(Job::Complete(slot, bytes))),
-                Action::Settled(slot, flow, outcome) => {
-                    let over = state.machine.flow(slot);
-                    entry::settled(&mut state.end, &self.events, flow, over, outcome);
+                Action::Settled(slot, over) => {
+                    entry::settled(&mut state.end, &self.events, *over);
                     self.let_go(slot);
                 }
-                Action::Forgotten(slot, flow, outcome) => {
-                    entry::forgotten(&self.events, flow, state.machine.flow(slot), outcome);
+                Action::Forgotten(slot, over) => {
+                    entry::forgotten(&self.events, *over);
                     self.let_go(slot);
                 }
                 Action::Conclude => state.machine.concluded(),

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage, TransferNumber,
+    FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
+    TransferNumber,
 };
 use thalweg_wire::{Digest, EntryId, RelativePath};
 
@@ -110,7 +111,15 @@ impl FlowSend {
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
         state.machine.rebind();
+        let forgotten = state.machine.forgotten();
         self.pump(&mut state);
+        drop(state);
+        if forgotten > 0 {
+            (self.events)(Event::Note(format!(
+                "{forgotten} files that were complete before are too many to ask the destination about again: they are \
+                 there, and the receipt begins after them"
+            )));
+        }
     }
 
     /// Turns its knobs.
@@ -184,15 +193,18 @@ impl FlowSend {
                 let (marks, stands) = match &message {
                     TransferMessage::Flow(FlowMessage::Mark(marks)) => (marks.clone(), Vec::new()),
                     TransferMessage::Flow(FlowMessage::Stand(stands)) => {
-                        (Vec::new(), stands.iter().map(|stand| stand.at).collect())
+                        // What it says may end one of them.
+                        let path = |stand: &FlowStand| {
+                            let begin = state.machine.begun(stand.at.flow)?;
+                            Some((begin.path.clone(), stand.at.bytes))
+                        };
+                        (Vec::new(), stands.iter().filter_map(path).collect())
                     }
                     _ => (Vec::new(), Vec::new()),
                 };
                 state.machine.hear(message)?;
-                for FlowMark { flow, bytes, .. } in stands {
-                    if let Some((begin, ..)) = state.machine.flow(flow) {
-                        (self.events)(Event::Stands(begin.path.clone(), bytes));
-                    }
+                for (path, bytes) in stands {
+                    (self.events)(Event::Stands(path, bytes));
                 }
                 let now = Instant::now();
                 for FlowMark { flow, bytes, .. } in marks {
@@ -312,14 +324,14 @@ impl FlowSend {
                     state.beside.lags.forget(at.flow);
                     state.beside.wanted.push_back(Wanted::Rewind { at, is_ours });
                 }
-                Action::Settled(flow, outcome) => {
-                    let is_done = matches!(outcome, Outcome::Done { .. });
+                Action::Settled(over) => {
+                    let flow = over.begin.flow;
+                    let is_done = matches!(over.outcome, Outcome::Done { .. });
                     if is_done {
                         state.beside.lags.marked(flow, u64::MAX, Instant::now());
                     }
                     state.beside.lags.forget(flow);
-                    let over = state.machine.flow(flow);
-                    entry::settled(&mut state.end, &self.events, flow, over, outcome);
+                    entry::settled(&mut state.end, &self.events, *over);
                     self.hashers().remove(&flow);
                     state.beside.wanted.push_back(Wanted::LetGo { flow, is_done });
                 }

@@ -15,6 +15,7 @@ use crate::admission::gate::{self, Gate, ramp};
 use crate::admission::{Margin, SlotAsked, SlotHeld};
 use crate::endpoint::grow::Taker;
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::plan::Plan;
 use crate::run::client::Client;
 use crate::run::party::Party;
 use std::collections::VecDeque;
@@ -32,6 +33,39 @@ const ANSWERS: usize = 4;
 const GUARD_MIN: Duration = Duration::from_millis(5);
 /// How often who waits looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Who sends in a slot.
+pub trait InSlot: Send + Sync {
+    /// When the first byte was ready; waits for it, at most so long.
+    fn first_ready(&self, patience: Duration) -> Option<Instant>;
+    /// Whether nothing more will be sent.
+    fn is_over(&self) -> bool;
+    /// Something that a person may want to know.
+    fn tell(&self, text: String);
+}
+
+impl InSlot for FlowSend {
+    fn first_ready(&self, patience: Duration) -> Option<Instant> {
+        self.first_read(patience)
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    fn tell(&self, text: String) {
+        self.note(text);
+    }
+}
+
+/// When a server says that it has what came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// When it is durable: marks are so far apart.
+    Durable(Duration),
+    /// As soon as it is in memory.
+    Held,
+}
 
 /// Holds pieces back until their window. Closed until it is opened.
 #[derive(Debug)]
@@ -108,6 +142,7 @@ pub struct TakenSlot {
 struct Inner {
     client: Arc<Client>,
     asked: SlotAsked,
+    word: Word,
     /// What is not the calendar's to promise.
     margin: Margin,
     wish: SlotWish,
@@ -125,32 +160,46 @@ struct State {
 }
 
 impl TakenSlot {
-    /// Asks for a slot. `mark_every` is the time between two marks; `ready`, when the first burst was, if it was: else the
-    /// windows are moved when it is.
+    /// Asks for a slot. `word`: when the server says that it has what came; `stall`: after so long without a word a link
+    /// counts as stalled; `ready`: when the first burst was, if it was. Else the windows are moved when it is.
     ///
     /// # Errors
     /// `Busy` with the reason if it cannot be promised, `Unsupported` by a server without slots, `Usage` for a deadline that
-    /// leaves nothing.
+    /// leaves nothing, and for bursts so far apart that the link would count as stalled.
     pub fn take(
         client: &Arc<Client>,
         asked: SlotAsked,
-        mark_every: Duration,
+        (word, stall): (Word, Duration),
         ready: Option<Instant>,
     ) -> Result<TakenSlot> {
+        if let Rhythm::Bursts { period_micros, .. } = asked.rhythm
+            && Duration::from_micros(period_micros) * 2 > stall
+        {
+            let cause =
+                "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
+            return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+        }
         let (table, _, took) = ask_one(client, SlotAsk::All, |reply| match reply {
             Reply::Slots(table) => Some(table),
             _ => None,
         })?;
-        let settle = Duration::from_micros(table.settle_micros);
         let way_back = client.rtt.max(took);
-        // What comes while a mark is made waits for the next.
-        let (mark, late) = (mark_every.max(settle), gate::OVERRUN);
+        let (mark, settle) = match word {
+            Word::Held => (Duration::ZERO, Duration::ZERO),
+            // What comes while a mark is made waits for the next.
+            Word::Durable(every) => {
+                let settle = Duration::from_micros(table.settle_micros);
+                (every.max(settle), settle)
+            }
+        };
+        let late = gate::OVERRUN;
         let margin = Margin { mark, settle, way_back, late, guard: Duration::ZERO };
         let wish = wish(&asked, &margin, client.rtt, &table)?;
         let margin = Margin { guard: Duration::from_micros(wish.guard_micros), ..margin };
         let inner = Inner {
             client: client.clone(),
             asked,
+            word,
             margin,
             wish,
             gate: Arc::new(SlotGate::new()),
@@ -174,9 +223,9 @@ impl TakenSlot {
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub(super) fn keep(&mut self, run: Arc<FlowSend>) -> Result<()> {
+    pub fn keep(&mut self, run: Arc<dyn InSlot>) -> Result<()> {
         let inner = self.inner.clone();
-        let work = move || inner.keep(&run);
+        let work = move || inner.keep(&*run);
         let spawned = std::thread::Builder::new().name("slot".into()).spawn(work);
         self.keeper = Some(spawned.map_err(|error| failure::of_io("start a thread", &error))?);
         Ok(())
@@ -195,6 +244,14 @@ impl TakenSlot {
         let worst = Duration::from_micros(slot.worst_micros) + margin.beside_window();
         let opens = self.inner.gate.next_opening().unwrap_or_else(|| opening(&state.openings));
         SlotHeld { slot, deadline: self.inner.asked.deadline, worst, margin, opens }
+    }
+
+    /// What is promised, if that is not what was `told` last; nothing while the gate is closed.
+    pub fn news(&self, told: &mut Option<SlotHeld>) -> Option<SlotHeld> {
+        self.inner.gate.next_opening()?;
+        let held = self.held();
+        let is_news = told.replace(held).is_none_or(|told| told.slot.lease != held.slot.lease);
+        is_news.then_some(held)
     }
 
     /// What must be kept in memory here, so that nothing that is ready waits to be read: all that is not durable at once,
@@ -245,7 +302,7 @@ impl Inner {
         Ok(())
     }
 
-    fn keep(&self, run: &FlowSend) {
+    fn keep(&self, run: &dyn InSlot) {
         if !self.state().slot.is_any_time && self.gate.next_opening().is_none() {
             let Some(ready) = self.first_burst(run) else { return };
             let lease = self.state().slot.lease;
@@ -272,7 +329,7 @@ impl Inner {
                     heard = Instant::now();
                     self.state().heard(slot, asked_at, took);
                     self.open();
-                    told.look(&slot, &self.margin, run);
+                    told.look(&slot, self, run);
                 }
                 // The link may come back; until the lease has ended the slot is ours.
                 Err(failure) if failure.kind == FailureKind::Connection && heard.elapsed() < lasts => {}
@@ -286,12 +343,12 @@ impl Inner {
     }
 
     /// When the first byte was read; `None` if it is over before.
-    fn first_burst(&self, run: &FlowSend) -> Option<Instant> {
+    fn first_burst(&self, run: &dyn InSlot) -> Option<Instant> {
         loop {
-            if let Some(ready) = run.first_read(LOOK_AGAIN) {
+            if let Some(ready) = run.first_ready(LOOK_AGAIN) {
                 return Some(ready);
             }
-            if self.state().is_over || run.ended().is_some() {
+            if self.state().is_over || run.is_over() {
                 return None;
             }
         }
@@ -315,17 +372,18 @@ struct Told {
 }
 
 impl Told {
-    fn look(&mut self, slot: &Slot, margin: &Margin, run: &FlowSend) {
+    fn look(&mut self, slot: &Slot, Inner { word, margin, .. }: &Inner, run: &dyn InSlot) {
         let settle = Duration::from_micros(slot.settle_micros);
-        if settle > margin.settle + SETTLE_MORE && !std::mem::replace(&mut self.is_slow, true) {
-            run.note(format!(
+        let is_slow = *word != Word::Held && settle > margin.settle + SETTLE_MORE;
+        if is_slow && !std::mem::replace(&mut self.is_slow, true) {
+            run.tell(format!(
                 "making durable what arrived takes {:.3} s at the daemon now; the slot was promised with {:.3} s",
                 settle.as_secs_f64(),
                 margin.settle.as_secs_f64()
             ));
         }
         if slot.over_bytes > 0 && !std::mem::replace(&mut self.is_over, true) {
-            run.note(format!(
+            run.tell(format!(
                 "{} bytes came beyond what the slot is for: the daemon takes such only when nobody else has a window",
                 slot.over_bytes
             ));
@@ -347,6 +405,16 @@ impl State {
 const SETTLE_MORE: Duration = Duration::from_millis(10);
 /// Without a link.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Pieces that a window has room for: a piece goes as a whole.
+pub fn fit_pieces(plan: &mut Plan, window_bytes: u64) {
+    let most = (window_bytes / 2).max(limits::SEGMENT_BYTES_MIN);
+    let segment = u64::from(plan.segment_bytes.value).min(1 << most.ilog2());
+    if segment != u64::from(plan.segment_bytes.value) {
+        plan.segment_bytes.value = segment as u32;
+        plan.segment_bytes.why = "a window of the slot has room for two of them".into();
+    }
+}
 
 /// Stands until the first answer.
 const NO_SLOT: Slot = Slot {
@@ -375,7 +443,7 @@ fn wish(asked: &SlotAsked, margin: &Margin, rtt: Duration, table: &SlotTable) ->
     let Some(left) = left else {
         return usage(format!(
             "the deadline is {:.3} s, and until what arrived is durable and known to be takes up to {:.3} s: \
-            {:.3} s to the next mark (--mark-every), {:.3} s for the daemon's disk, {:.3} s for the way back",
+            {:.3} s to the next mark (of a stream: --mark-every), {:.3} s for the daemon's disk, {:.3} s for the way back",
             asked.deadline.as_secs_f64(),
             margin.beside_window().as_secs_f64(),
             margin.mark.as_secs_f64(),

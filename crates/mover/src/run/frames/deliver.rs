@@ -137,7 +137,8 @@ impl FramesLink for Deliver {
         let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.link, &self.key, &self.who);
         let sink = (buffer, outlet, self.terms().segment_bytes as usize);
         let next = |outlet: &dyn Outlet| self.next(stream, outlet);
-        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
+        let at_once = |_, _, _| ();
+        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, at_once))
     }
 
     fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {

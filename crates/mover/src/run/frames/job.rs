@@ -6,6 +6,7 @@ use super::hub::HubChannel;
 use super::produce::ProduceRun;
 use super::windows::is_of_window;
 use super::within::Joined;
+use crate::admission::SlotAsked;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::frames::lane::Window;
@@ -14,6 +15,7 @@ use crate::plan::{self, Asked, Path, Plan};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
 use crate::run::far::Far;
+use crate::run::flow::slot::{InSlot, TakenSlot, Word, fit_pieces};
 use crate::run::session::Transfer;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex};
@@ -61,6 +63,8 @@ pub struct ProduceWishes {
     pub producer: Option<String>,
     /// When the hub has a frame.
     pub level: HeldLevel,
+    /// Send only in windows that the server promises; refused, nothing is sent.
+    pub slot: Option<SlotAsked>,
 }
 
 /// What a consumer wants.
@@ -109,7 +113,7 @@ impl Drop for Keeper {
 /// With a smaller window, which is told, where the hub has no room for the one that was asked for.
 ///
 /// # Errors
-/// Why it cannot begin.
+/// Why it cannot begin; `Busy` with the reason for a slot that cannot be promised.
 pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRun>, Keeper)> {
     let name = match wishes.producer {
         Some(name) => name,
@@ -121,7 +125,7 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
     loop {
         let window = window(opening.window_bytes, limits::LANE_ITEMS_MAX)?;
         let run = ProduceRun::new(producer.clone(), window);
-        let end = End::Producer(run.clone(), producer.clone(), wishes.level);
+        let end = End::Producer(run.clone(), producer.clone(), (wishes.level, wishes.slot));
         match keep(opening.clone(), end) {
             Ok(keeper) => return Ok((run, keeper)),
             // What is under way is ours to choose: half of it costs nothing where the hub is near.
@@ -227,7 +231,7 @@ fn random() -> Result<[u8; 16]> {
 
 /// The end that we are.
 enum End {
-    Producer(Arc<ProduceRun>, ProducerId, HeldLevel),
+    Producer(Arc<ProduceRun>, ProducerId, (HeldLevel, Option<SlotAsked>)),
     Consumer(Arc<ConsumeRun>, Consume),
 }
 
@@ -241,7 +245,7 @@ impl End {
 
     fn role(&self) -> FrameRole {
         match self {
-            End::Producer(run, producer, level) => {
+            End::Producer(run, producer, (level, _)) => {
                 FrameRole::Produce { producer: producer.clone(), first: run.first(), level: *level }
             }
             End::Consumer(run, asks) => FrameRole::Consume(Box::new(Consume {
@@ -299,6 +303,26 @@ impl End {
             End::Producer(run, ..) => run.fail(failure),
             End::Consumer(run, _) => run.fail(failure),
         }
+    }
+}
+
+/// A producer that sends in a slot.
+struct Pushing {
+    run: Arc<ProduceRun>,
+    events: Events,
+}
+
+impl InSlot for Pushing {
+    fn first_ready(&self, patience: Duration) -> Option<Instant> {
+        self.run.first_push(patience)
+    }
+
+    fn is_over(&self) -> bool {
+        self.run.is_over()
+    }
+
+    fn tell(&self, text: String) {
+        (self.events)(Event::Note(text));
     }
 }
 
@@ -373,8 +397,16 @@ impl Job {
         result
     }
 
-    fn ride(&mut self, client: &Client, number: TransferNumber) -> Result<()> {
-        let plan = self.plan(client);
+    fn ride(&mut self, client: &Arc<Client>, number: TransferNumber) -> Result<()> {
+        let mut plan = self.plan(client);
+        let mut slot = self.take_slot(client)?;
+        if let Some((run, slot)) = &mut slot {
+            let held = slot.held();
+            fit_pieces(&mut plan, held.slot.bytes);
+            run.set_slot(slot.gate(), held.deadline);
+            slot.keep(Arc::new(Pushing { run: run.clone(), events: self.opening.events.clone() }))?;
+        }
+        let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
         let opened = client.open(self.open(number, &terms))?;
         let link = self.end.attach(number, terms, opened.instance, client);
@@ -385,6 +417,13 @@ impl Job {
             if client.session.is_closed() {
                 let lost = || Failure::new(FailureKind::Connection, "move frames", "the session ended");
                 return Err(client.session.failure().unwrap_or_else(lost));
+            }
+            if let Some((run, slot)) = &slot {
+                if let Some(news) = slot.news(&mut told) {
+                    run.note_slot(news);
+                    (self.opening.events)(Event::Slot(Box::new(news)));
+                }
+                slot.failure().map_or(Ok(()), Err)?;
             }
             if client.session.lost_since().is_none() {
                 self.alive_at = Instant::now();
@@ -399,6 +438,26 @@ impl Job {
             }
             std::thread::sleep(if self.first.is_some() { LOOK_AGAIN / 10 } else { LOOK_AGAIN });
         }
+    }
+
+    /// Of a producer that wants one. All that it may have under way has to have room.
+    fn take_slot(&self, client: &Arc<Client>) -> Result<Option<(Arc<ProduceRun>, TakenSlot)>> {
+        let End::Producer(run, _, (level, Some(asked))) = &self.end else { return Ok(None) };
+        let word = match level {
+            HeldLevel::Memory => Word::Held,
+            HeldLevel::Durable => Word::Durable(Duration::ZERO),
+        };
+        let ready = run.first_push(Duration::ZERO);
+        let slot = TakenSlot::take(client, *asked, (word, self.opening.link.stall_timeout), ready)?;
+        let (needed, most) = (slot.buffer_bytes(), run.window().bytes);
+        if needed > most {
+            let cause = format!(
+                "{needed} bytes would have to be kept until the hub has them, and {most} may be: smaller bursts, or a \
+                larger --window"
+            );
+            return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+        }
+        Ok(Some((run.clone(), slot)))
     }
 
     fn plan(&self, client: &Client) -> Plan {

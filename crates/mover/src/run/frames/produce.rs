@@ -3,21 +3,24 @@
 use super::client_end::{ClientEnd, State};
 use super::segments::{Going, Outlets};
 use super::{FramesLink, Head, wall_ns};
+use crate::admission::SlotHeld;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
 use crate::frames::producer::{Made, Producer};
 use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures};
 use crate::link::FrameBuffer;
 use crate::run::Outbox;
+use crate::run::flow::lags::{Lag, Lags};
+use crate::run::flow::slot::SlotGate;
 use crate::run::sender::Did;
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_wire::Digest;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FrameHead, FramesMessage, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::{Digest, EntryId};
 
 /// See the module. Outlives sessions.
 pub struct ProduceRun {
@@ -34,7 +37,17 @@ struct Counts {
     blocked: Duration,
     /// Bytes that the hub has.
     taken_bytes: u64,
+    /// When the first frame was pushed.
+    first_push: Option<Instant>,
+    /// Holds frames back until their window.
+    slot: Option<Arc<SlotGate>>,
+    /// What the slot promises, and how late frames were that were pushed with one.
+    held: Option<SlotHeld>,
+    lags: Lags,
 }
+
+/// All frames of a producer, to who reckons how late they are.
+const ALL: EntryId = EntryId(0);
 
 impl ProduceRun {
     /// Of this name; nothing is said before it has a link.
@@ -51,6 +64,38 @@ impl ProduceRun {
     /// Its window.
     pub fn window(&self) -> Window {
         self.end.window
+    }
+
+    /// Has frames wait for the windows of a slot, and counts those that the hub has later than its deadline.
+    pub fn set_slot(&self, gate: Arc<SlotGate>, deadline: Duration) {
+        let mut state = self.end.lock();
+        state.beside.lags.set_deadline(deadline);
+        state.beside.slot = Some(gate);
+    }
+
+    /// This is promised now.
+    pub fn note_slot(&self, held: SlotHeld) {
+        self.end.lock().beside.held = Some(held);
+    }
+
+    /// What its slot promises, if it has one, and how late frames were so far: from pushed to known to be at the hub.
+    pub fn slot(&self) -> Option<(SlotHeld, Lag)> {
+        let state = self.end.lock();
+        state.beside.held.map(|held| (held, state.beside.lags.so_far()))
+    }
+
+    /// When the first frame was pushed; waits for it, at most so long.
+    pub fn first_push(&self, patience: Duration) -> Option<Instant> {
+        let began = Instant::now();
+        let mut state = self.end.lock();
+        loop {
+            let left = patience.saturating_sub(began.elapsed());
+            let is_over = state.is_over || state.failed.is_some();
+            if state.beside.first_push.is_some() || is_over || left.is_zero() {
+                return state.beside.first_push;
+            }
+            state = self.end.wait(state, Some(left));
+        }
     }
 
     /// The lowest sequence that it can still give.
@@ -125,6 +170,10 @@ impl ProduceRun {
             return Err(Failure::new(FailureKind::Busy, "push a frame", cause));
         }
         let sequence = state.machine.push(head, payload)?;
+        state.beside.first_push.get_or_insert(began);
+        if state.beside.slot.is_some() {
+            state.beside.lags.read(ALL, sequence + 1, began);
+        }
         state.beside.frames += 1;
         state.beside.bytes += payload_bytes;
         self.pump(&mut state);
@@ -244,6 +293,20 @@ struct ProduceLink {
     outlets: Outlets,
 }
 
+impl ProduceLink {
+    /// Waits until the next bytes of a frame may go, of which `sent` went before.
+    fn wait_for_slot(&self, sequence: u64, sent: usize, bytes: usize) {
+        let slot = self.run.end.current(self.id).and_then(|state| state.beside.slot.clone());
+        let Some(slot) = slot else { return };
+        let mut watch = Stopwatch::start(&self.run.end.accounts);
+        slot.wait(bytes as u64, || self.run.end.current(self.id).is_some() && !self.run.is_over());
+        watch.lap_out(Stage::Pace, bytes as u64);
+        if sent == 0 {
+            self.run.end.lock().beside.lags.sent(ALL, sequence + 1, Instant::now());
+        }
+    }
+}
+
 impl FramesLink for ProduceLink {
     fn head(&self) -> &Head {
         &self.head
@@ -256,6 +319,8 @@ impl FramesLink for ProduceLink {
             state.machine.hear(message)?;
             let taken = before.saturating_sub(state.machine.waiting().1);
             state.beside.taken_bytes += taken;
+            let has = state.machine.frames() - state.machine.waiting().0;
+            state.beside.lags.marked(ALL, has, Instant::now());
             state.ask_first();
         }
         self.run.pump(&mut state);
@@ -298,7 +363,8 @@ impl FramesLink for ProduceLink {
             let Some((epoch, made)) = made else { return Ok(None) };
             Going::frame(epoch, made.head.sequence, &made.head, made.payload.clone()).map(Some)
         };
-        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
+        let pass = |sequence: u64, sent: usize, bytes: usize| self.wait_for_slot(sequence, sent, bytes);
+        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, pass))
     }
 
     fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {

@@ -87,6 +87,7 @@ impl Going {
 impl Outlets {
     /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
     /// once more, under its own lock, whether the stream is over, before it takes an item for it.
+    /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it may go.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -97,7 +98,7 @@ impl Outlets {
         epoch: Option<u16>,
         sink: (&mut FrameBuffer, &mut dyn Outlet, usize),
         accounts: &Accounts,
-        next: impl FnOnce(&dyn Outlet) -> Result<Option<Going>>,
+        (next, pass): (impl FnOnce(&dyn Outlet) -> Result<Option<Going>>, impl FnOnce(u64, usize, usize)),
     ) -> io::Result<Did> {
         let (buffer, outlet, segment_bytes) = sink;
         let (serial, begun) = {
@@ -113,6 +114,7 @@ impl Outlets {
             None => next(&*outlet).map_err(io::Error::other)?,
         };
         let Some(mut going) = going else { return Ok(Did::Nothing(None)) };
+        pass(going.number, going.sent, segment_bytes.min(going.bytes() - going.sent));
         let mut watch = Stopwatch::start(accounts);
         let bytes = going.fill(&mut buffer.payload_mut()[..segment_bytes]);
         let inner = Inner {

@@ -279,3 +279,125 @@ fn what_another_stream_has_not_completed_does_not_end_as_complete() {
     assert_eq!(state.flows[0].content, [1; 500]);
     assert!(matches!(&state.flows[0].phase, Phase::Failed(failure) if failure.kind == FailureKind::Busy));
 }
+
+#[test]
+fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let spec = FilesSpec {
+        dir: Dir::open(scratch.path()).unwrap(),
+        name: None,
+        below: None,
+        prefix: RelativePath::default(),
+        until: Until { closed: true, ..Until::default() },
+        piece_bytes: 64 << 10,
+    };
+    let mut feed = FilesFeed::new(spec);
+    let mut buffer = vec![0; 64 << 10];
+    let stays = scratch.path().join("stays");
+    append(&stays, b"x");
+    let rounds = 5 * GONE_MIN / 500;
+    for round in 0..rounds {
+        let names: Vec<_> = (0..500).map(|number| scratch.path().join(format!("{round}-{number}"))).collect();
+        names.iter().for_each(|name| append(name, b"y"));
+        // All are begun, read and let go, however many may be open at the same time.
+        while feed.names.len() != 501 || feed.waiting > 0 || !feed.files.is_empty() {
+            feed.look(&taker).unwrap();
+            feed.busy.extend(feed.files.keys().copied());
+            feed.tend(&taker, &mut buffer, false).unwrap();
+            feed.hear(Duration::ZERO, &taker, &mut buffer).unwrap();
+        }
+        assert!(feed.done.len() <= GONE_MIN.max(2 * 501) + 501, "{} are remembered", feed.done.len());
+        names.iter().for_each(|name| std::fs::remove_file(name).unwrap());
+        feed.look(&taker).unwrap();
+    }
+    let state = taker.lock();
+    assert_eq!(state.flows.len(), rounds * 500 + 1, "one of them was streamed twice");
+    assert!(state.flows.iter().all(|flow| flow.phase == Phase::Ended), "not all were complete");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_not_remembered() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let spec = FilesSpec {
+        dir: Dir::open(scratch.path()).unwrap(),
+        name: None,
+        below: None,
+        prefix: RelativePath::default(),
+        until: Until::default(),
+        piece_bytes: 64 << 10,
+    };
+    let mut feed = FilesFeed::new(spec);
+    feed.watch = Some(Watch::new().unwrap());
+    for round in 0..20 {
+        let dir = scratch.path().join(format!("run-{round}"));
+        std::fs::create_dir(&dir).unwrap();
+        feed.look(&taker).unwrap();
+        assert_eq!(feed.watched.len(), 2);
+        std::fs::remove_dir(&dir).unwrap();
+    }
+    feed.look(&taker).unwrap();
+    assert_eq!(feed.watched.len(), 1);
+}
+
+#[test]
+fn a_beginning_that_is_changed_while_the_file_grows_is_told_in_the_end() {
+    use std::os::unix::fs::FileExt;
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let spec = FilesSpec {
+        dir: Dir::open(scratch.path()).unwrap(),
+        name: None,
+        below: None,
+        prefix: RelativePath::default(),
+        until: Until::default(),
+        piece_bytes: 64 << 10,
+    };
+    let mut feed = FilesFeed::new(spec);
+    let mut buffer = vec![0; 64 << 10];
+    for (name, changed) in [("log", Some(7)), ("sound", None)] {
+        let path = scratch.path().join(name);
+        append(&path, &[1; 20_000]);
+        feed.look(&taker).unwrap();
+        feed.tend(&taker, &mut buffer, false).unwrap();
+        // Between two looks.
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        changed.into_iter().for_each(|at| file.write_all_at(&[2], at).unwrap());
+        append(&path, &[3; 1000]);
+        feed.busy.extend(feed.files.keys().copied());
+        feed.tend(&taker, &mut buffer, true).unwrap();
+    }
+    let whole = [&[1; 20_000][..], &[3; 1000]].concat();
+    let state = taker.lock();
+    let phase = &state.flows[0].phase;
+    assert!(matches!(phase, Phase::Failed(failure) if failure.kind == FailureKind::Changed), "{phase:?}");
+    assert!(state.is(1, &Phase::Ended, &whole), "{:?}", state.flows[1].phase);
+}
+
+#[test]
+fn a_complete_file_that_is_written_anew_with_as_many_bytes_is_another_stream() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let (latest, rests) = (scratch.path().join("latest"), scratch.path().join("rests"));
+    append(&latest, &[1; 1000]);
+    append(&rests, &[9; 1000]);
+    let set = |path: &Path, seconds| {
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    };
+    [&latest, &rests].into_iter().for_each(|path| set(path, 1));
+    let taken =
+        |state: &Known| state.wanted.is_empty() && state.flows.iter().all(|flow| flow.phase == Phase::Ended);
+    streamed(scratch.path(), None, until_done(), &taker, || {
+        taker.wait("complete", |state| state.flows.len() == 2 && taken(state));
+        std::fs::write(&latest, [2; 1000]).unwrap();
+        set(&latest, 2);
+        taker.wait("anew", |state| state.flows.iter().any(|flow| flow.content == [2; 1000]) && taken(state));
+        append(&scratch.path().join("DONE"), b"");
+    });
+    let state = taker.lock();
+    let of = |name: &str| {
+        state.flows.iter().filter(|flow| flow.path.as_bytes() == name.as_bytes()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("rests").len(), 1);
+    let origins: BTreeSet<Origin> = of("latest").iter().map(|flow| flow.origin).collect();
+    assert_eq!(origins.len(), 2, "what it was stays as it is");
+    assert!(of("latest").iter().all(|flow| flow.content == [1; 1000] || flow.content == [2; 1000]));
+}
