@@ -402,7 +402,9 @@ fn results(breaches: &mut Vec<String>) -> Result<()> {
             (false, false) => breaches.push(format!(
                 "bench/results/{name} was measured with {commit}, which is not in the history"
             )),
-            (true, true) => breaches.push(format!("bench/results/{name} is no result of a lost commit any more")),
+            (true, true) => {
+                breaches.push(format!("bench/results/{name} is no result of a lost commit any more"))
+            }
             _ => {}
         }
     }
