@@ -407,7 +407,9 @@ fn the_plan_names_the_setting_that_bounds_a_stream() {
     let ran = site.push("from/large", "large", &["--bwlimit", "80Mbit/s", "--dry-run"]).end(LIMIT).expect(0);
     let plan = &ran.finished()["plan"];
     assert!(plan["window_bytes"]["why"].is_string(), "{plan}");
-    assert_eq!(plan["segment_bytes"]["value"], 524_288, "{plan}");
+    // A tenth of a second of a stream's share, in a power of two; a request is no larger.
+    assert_eq!(plan["chunk_bytes"]["value"], 262_144, "{plan}");
+    assert_eq!(plan["segment_bytes"]["value"], 262_144, "{plan}");
 }
 
 /// A CPU control group of its own with a twentieth of a core, and one below it that has no quota; they go with the value.
