@@ -380,9 +380,6 @@ fn git(words: &[&str]) -> Command {
     git
 }
 
-/// Results of before this was asked of them, whose commits are not in the history; they are to be measured again.
-const OF_LOST_COMMITS: &[&str] = &["limit.jsonl", "size.jsonl", "sweep-bulk.jsonl", "sweep-streaming.jsonl"];
-
 /// Who doubts a result builds the commit that it names: it has to be in the history of what is checked out. Older results name
 /// none.
 fn results(breaches: &mut Vec<String>) -> Result<()> {
@@ -398,14 +395,10 @@ fn results(breaches: &mut Vec<String>) -> Result<()> {
         BufReader::new(file).read_line(&mut first).with_context(|| path.display().to_string())?;
         let Some(commit) = commit_of(&first) else { continue };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        match (is_in_history(&commit), OF_LOST_COMMITS.contains(&&*name)) {
-            (false, false) => breaches.push(format!(
+        if !is_in_history(&commit) {
+            breaches.push(format!(
                 "bench/results/{name} was measured with {commit}, which is not in the history"
-            )),
-            (true, true) => {
-                breaches.push(format!("bench/results/{name} is no result of a lost commit any more"))
-            }
-            _ => {}
+            ));
         }
     }
     Ok(())
