@@ -88,6 +88,19 @@ fn what_the_emulated_path_cost_stands_beside_each_figure_that_was_taken_through_
 }
 
 #[test]
+fn each_figure_says_date_path_iterations_encryption_and_verification() {
+    let samples = vec![sample("tuned", 2.0, &[("rtt", 0.01)]), sample("tuned", 4.0, &[("rtt", 0.1)])];
+    let figures = figures(&[results("latency", gigabit(), samples)]);
+    assert!(figures.len() >= 2, "with the paper's beside it");
+    let path = gigabit().to_string();
+    for figure in figures {
+        for fact in ["2026-11-22", &*path, "1 iteration", "encryption: none", "verification: none"] {
+            assert!(figure.facts.iter().any(|one| one == fact), "{}: no {fact}: {:?}", figure.name, figure.facts);
+        }
+    }
+}
+
+#[test]
 fn samples_for_which_the_machine_was_too_slow_are_told_to_be_void_over_each_figure() {
     let taken = |lost: f64| {
         let sample = |wall_s, rtt| sample("tuned", wall_s, &[("rtt", rtt)]);
