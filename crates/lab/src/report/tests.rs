@@ -95,7 +95,12 @@ fn each_figure_says_date_path_iterations_encryption_and_verification() {
     let path = gigabit().to_string();
     for figure in figures {
         for fact in ["2026-11-22", &*path, "1 iteration", "encryption: none", "verification: none"] {
-            assert!(figure.facts.iter().any(|one| one == fact), "{}: no {fact}: {:?}", figure.name, figure.facts);
+            assert!(
+                figure.facts.iter().any(|one| one == fact),
+                "{}: no {fact}: {:?}",
+                figure.name,
+                figure.facts
+            );
         }
     }
 }
@@ -168,7 +173,11 @@ fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
     samples.extend([4.0, 32.0, 512.0].map(less));
     let figures = figures(&[results("files", gigabit(), samples)]);
     let figure = named(&figures, "files-fit");
-    assert!(figure.notes[0].ends_with("a mean absolute error of 0.0 % (below 15 %: met)."), "{:?}", figure.notes);
+    assert!(
+        figure.notes[0].ends_with("a mean absolute error of 0.0 % (below 15 %: met)."),
+        "{:?}",
+        figure.notes
+    );
     assert_eq!(curves(figure).limits[0].label, "N* = 128");
     let counts: Vec<usize> = curves(figure).series.iter().map(|series| series.points.len()).collect();
     assert_eq!(counts, [4, 5, 65]);
@@ -178,9 +187,8 @@ fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
 #[test]
 fn a_fit_that_misses_what_it_was_not_shown_says_so() {
     let times = [(4.0, 4.0), (8.0, 3.0), (16.0, 3.0), (32.0, 9.0), (64.0, 3.0), (128.0, 3.0), (256.0, 3.0)];
-    let of = |(files, time_s): (f64, f64)| {
-        sample("4 at once", time_s, &[("files", files), ("concurrency", 4.0)])
-    };
+    let of =
+        |(files, time_s): (f64, f64)| sample("4 at once", time_s, &[("files", files), ("concurrency", 4.0)]);
     let figures = figures(&[results("files", gigabit(), times.map(of).to_vec())]);
     let note = &named(&figures, "files-fit").notes[0];
     assert!(note.ends_with("(below 15 %: missed)."), "{note}");
