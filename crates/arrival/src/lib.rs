@@ -9,9 +9,9 @@
 //! 5. [`engine`]: joins them, and copies by the engine of `cp`.
 //!
 //! Guaranteed: for each name and content the command succeeds once, whichever process is killed, and is not begun while
-//! an earlier run of it lives; of what is gone from the source, for the last [`done_keys::DONE_KEYS_MAX`]. The exceptions:
-//! keeper and guard of one run are both killed, or the power is cut. Then what became of the command is not known, and it
-//! runs again with the same key (at least once).
+//! an earlier run of it lives; of what is gone from the source, for the last [`done_keys::DONE_KEYS_MAX`]. Except
+//! where keeper and guard of one run are both killed, or the power is cut: then what became of the command is not
+//! known, and it runs again with the same key (at least once).
 //!
 //! Not here: files that are analysed while they still grow.
 #![forbid(unsafe_code)]
