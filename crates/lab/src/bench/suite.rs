@@ -44,7 +44,7 @@ mod frames;
 
 mod lag;
 
-mod slow;
+mod slow_consumer;
 
 mod slots;
 

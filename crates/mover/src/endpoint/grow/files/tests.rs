@@ -168,17 +168,21 @@ fn append(path: &Path, bytes: &[u8]) {
     file.write_all(bytes).unwrap();
 }
 
-/// Streams a directory, or a file in it, while the test does something.
-fn streamed(dir: &Path, name: Option<&str>, until: Until, taker: &Fake, test: impl FnOnce()) {
-    let spec = FilesSpec {
+/// What follows a directory, or a file in it.
+fn feed_of(dir: &Path, name: Option<&str>, until: Until) -> FilesFeed {
+    FilesFeed::new(FilesSpec {
         dir: Dir::open(dir).unwrap(),
         name: name.map(|name| name.as_bytes().to_vec()),
         below: None,
         prefix: RelativePath::default(),
         until,
         piece_bytes: 64 << 10,
-    };
-    let feed = Box::new(FilesFeed::new(spec));
+    })
+}
+
+/// Streams a directory, or a file in it, while the test does something.
+fn streamed(dir: &Path, name: Option<&str>, until: Until, taker: &Fake, test: impl FnOnce()) {
+    let feed = Box::new(feed_of(dir, name, until));
     std::thread::scope(|scope| {
         scope.spawn(|| feed.run(taker));
         let over = Over(taker);
@@ -283,15 +287,7 @@ fn what_another_stream_has_not_completed_does_not_end_as_complete() {
 #[test]
 fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
-    let spec = FilesSpec {
-        dir: Dir::open(scratch.path()).unwrap(),
-        name: None,
-        below: None,
-        prefix: RelativePath::default(),
-        until: Until { closed: true, ..Until::default() },
-        piece_bytes: 64 << 10,
-    };
-    let mut feed = FilesFeed::new(spec);
+    let mut feed = feed_of(scratch.path(), None, until_closed());
     let mut buffer = vec![0; 64 << 10];
     let stays = scratch.path().join("stays");
     append(&stays, b"x");
@@ -318,15 +314,7 @@ fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
 #[test]
 fn a_directory_that_is_gone_is_not_remembered() {
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
-    let spec = FilesSpec {
-        dir: Dir::open(scratch.path()).unwrap(),
-        name: None,
-        below: None,
-        prefix: RelativePath::default(),
-        until: Until::default(),
-        piece_bytes: 64 << 10,
-    };
-    let mut feed = FilesFeed::new(spec);
+    let mut feed = feed_of(scratch.path(), None, Until::default());
     feed.watch = Some(Watch::new().unwrap());
     for round in 0..20 {
         let dir = scratch.path().join(format!("run-{round}"));
@@ -343,15 +331,7 @@ fn a_directory_that_is_gone_is_not_remembered() {
 fn a_beginning_that_is_changed_while_the_file_grows_is_told_in_the_end() {
     use std::os::unix::fs::FileExt;
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
-    let spec = FilesSpec {
-        dir: Dir::open(scratch.path()).unwrap(),
-        name: None,
-        below: None,
-        prefix: RelativePath::default(),
-        until: Until::default(),
-        piece_bytes: 64 << 10,
-    };
-    let mut feed = FilesFeed::new(spec);
+    let mut feed = feed_of(scratch.path(), None, Until::default());
     let mut buffer = vec![0; 64 << 10];
     for (name, changed) in [("log", Some(7)), ("sound", None)] {
         let path = scratch.path().join(name);
