@@ -565,7 +565,15 @@ impl Receiver {
         let dirty = self.dirty_bytes + (self.dirty_pieces * limits::FLOW_PIECE_BESIDE_BYTES) as u64;
         let is_pressed = dirty >= self.window_bytes as u64 / 4;
         let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
-        if self.is_syncing || self.dirty.is_empty() || !is_due {
+        if self.is_syncing {
+            return;
+        }
+        if self.dirty.is_empty() {
+            // What was due came with the last round: who waits for that time would look again and again, without a pause.
+            self.due = None;
+            return;
+        }
+        if !is_due {
             return;
         }
         self.is_syncing = true;

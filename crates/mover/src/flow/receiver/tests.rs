@@ -259,3 +259,17 @@ fn a_sender_that_leaves_numbers_out_is_stopped() {
     });
     assert_eq!(taken.count(), ENDED_RANGES_MAX);
 }
+
+#[test]
+fn a_flow_that_ends_while_its_last_bytes_are_made_durable_leaves_nothing_due_behind() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 0, "log");
+    receiver.arrived(EntryId(0), 0, vec![1; 10]).unwrap();
+    let digest = Digest(*blake3::hash(&[1; 10]).as_bytes());
+    receiver.written(slot, 10, digest, NOW);
+    assert!(actions(&mut receiver).iter().any(|action| matches!(action, Action::Sync(_))));
+    hears(&mut receiver, FlowMessage::End(vec![FlowMark { flow: EntryId(0), bytes: 10, digest }]));
+    receiver.synced(&[(slot, 10, digest)], NOW);
+    assert!(actions(&mut receiver).iter().any(|action| matches!(action, Action::Complete(..))));
+    assert_eq!(receiver.due(), None, "who makes marks would look for one without a pause");
+}
