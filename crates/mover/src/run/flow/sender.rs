@@ -318,7 +318,7 @@ impl FlowSend {
             match action {
                 Action::Say(message) => state.say(message),
                 Action::Rewind { at, .. } if state.beside.is_fed => {
-                    state.machine.rewound(at.flow, Err(read_no_more()));
+                    state.machine.rewound(&at, Err(read_no_more()));
                 }
                 Action::Rewind { at, is_ours } => {
                     state.beside.lags.forget(at.flow);
@@ -348,7 +348,7 @@ impl FlowSend {
         state.beside.is_fed = true;
         for wanted in std::mem::take(&mut state.beside.wanted) {
             if let Wanted::Rewind { at, .. } = wanted {
-                state.machine.rewound(at.flow, Err(read_no_more()));
+                state.machine.rewound(&at, Err(read_no_more()));
             }
         }
         self.pump(&mut state);
@@ -496,12 +496,17 @@ impl Taker for FlowSend {
         state.beside.wanted.drain(..).collect()
     }
 
-    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
-        let result = result.map(|hasher| {
-            self.hashers().insert(flow, hasher);
-        });
+    fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>) {
+        let (hasher, result) = match result {
+            Ok(hasher) => (Some(hasher), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
         let mut state = self.lock();
-        state.machine.rewound(flow, result);
+        if state.machine.rewound(at, result)
+            && let Some(hasher) = hasher
+        {
+            self.hashers().insert(at.flow, hasher);
+        }
         self.pump(&mut state);
     }
 
