@@ -290,7 +290,11 @@ impl FlowSend {
             watch.lap_out(Stage::Pace, bytes);
         }
         if let Some(slot) = slot {
-            slot.wait(bytes, || self.ended().is_none());
+            let goes = slot.wait(bytes, || self.ended().is_none() && !outlet.is_over());
+            if !goes && outlet.is_over() {
+                // As above: the next window may be minutes away, and others have the piece.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
             watch.lap_out(Stage::Pace, bytes);
         }
         self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
@@ -563,8 +567,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
+    /// A stream that is lost after a piece was taken for it.
+    #[derive(Default)]
+    struct LostThen(AtomicBool);
+
+    impl Outlet for LostThen {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing goes on it any more")
+        }
+
+        fn is_over(&self) -> bool {
+            self.0.swap(true, Ordering::AcqRel)
+        }
+    }
+
+    /// With a piece that waits.
+    fn with_a_piece() -> Arc<FlowSend> {
         let terms = FlowWishes::new(Until::default()).terms;
         let run = FlowSend::new(Terms::of(4 << 20, 1 << 20), terms, crate::event::nobody());
         run.attach(TransferNumber(0), Box::new(Nobody), None);
@@ -575,7 +593,29 @@ mod tests {
         let stand = FlowStand { at, is_ours: true, name: None };
         run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
         assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
-        let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+        run
+    }
+
+    #[test]
+    fn who_waits_for_a_window_sees_that_the_stream_is_lost() {
+        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+        // Closed until the server says when a window opens, which it never does.
+        run.set_slot(Some((Arc::new(SlotGate::new()), Duration::from_secs(1))));
+        let (waiting, done) = (run.clone(), std::sync::mpsc::channel());
+        std::thread::spawn(move || {
+            let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+            let _ = done.0.send(waiting.work(0, &mut buffer, &mut LostThen::default()).map(drop));
+        });
+        let did = done.1.recv_timeout(Duration::from_secs(60)).expect("it waits for the window all the same");
+        assert_eq!(did.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        run.stream_lost(0);
+        run.set_slot(None);
+        assert!(matches!(run.work(1, &mut buffer, &mut Out::default()), Ok(Did::Work)), "the others have it");
+    }
+
+    #[test]
+    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
+        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
         let mut lost = Out { is_lost: true, ..Out::default() };
         assert!(matches!(run.work(0, &mut buffer, &mut lost), Ok(Did::Nothing(None))));
         let mut other = Out::default();

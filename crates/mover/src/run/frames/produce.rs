@@ -294,16 +294,22 @@ struct ProduceLink {
 }
 
 impl ProduceLink {
-    /// Waits until the next bytes of a frame may go, of which `sent` went before.
-    fn wait_for_slot(&self, sequence: u64, sent: usize, bytes: usize) {
+    /// Waits until the next bytes of a frame may go, of which `sent` went before; false if the stream is gone
+    /// before that.
+    fn wait_for_slot(&self, outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize) -> bool {
         let slot = self.run.end.current(self.id).and_then(|state| state.beside.slot.clone());
-        let Some(slot) = slot else { return };
+        let Some(slot) = slot else { return true };
         let mut watch = Stopwatch::start(&self.run.end.accounts);
-        slot.wait(bytes as u64, || self.run.end.current(self.id).is_some() && !self.run.is_over());
+        let stands = || self.run.end.current(self.id).is_some() && !self.run.is_over();
+        let goes = slot.wait(bytes as u64, || stands() && !outlet.is_over());
+        if !goes && outlet.is_over() {
+            return false;
+        }
         watch.lap_out(Stage::Pace, bytes as u64);
         if sent == 0 {
             self.run.end.lock().beside.lags.sent(ALL, sequence + 1, Instant::now());
         }
+        true
     }
 }
 
@@ -363,7 +369,9 @@ impl FramesLink for ProduceLink {
             let Some((epoch, made)) = made else { return Ok(None) };
             Going::frame(epoch, made.head.sequence, &made.head, made.payload.clone()).map(Some)
         };
-        let pass = |sequence: u64, sent: usize, bytes: usize| self.wait_for_slot(sequence, sent, bytes);
+        let pass = |outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize| {
+            self.wait_for_slot(outlet, sequence, sent, bytes)
+        };
         self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, pass))
     }
 
