@@ -30,7 +30,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
              another channel"
         }
         (FailureKind::Busy, frames::WRITE_LOG) => {
-            "make room where the hub's log is (or make it writable): it tries again until it can, and nothing is lost meanwhile"
+            "make room where the hub's log is (or make it writable): it tries again until it can"
         }
         (FailureKind::Busy | FailureKind::Connection, "declare a set")
         | (FailureKind::Busy, "push a frame" | "finish") => {
