@@ -52,6 +52,29 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(".").unwrap()
 }
 
+/// Whoever sends chooses the names; below this one journals and marks of all jobs are.
+#[test]
+fn no_flow_has_a_name_in_the_staging_directory() {
+    let scratch = scratch();
+    let flows = flows(scratch.path());
+    let job = "07".repeat(16);
+    let marks = scratch.path().join(".thalweg-staging").join(&job).join("marks");
+    let before = fs::read(&marks).unwrap();
+    let names = [format!(".thalweg-staging/{job}/marks"), "run/.thalweg-staging/x".to_owned()];
+    for name in names {
+        let begin = FlowBegin {
+            flow: EntryId(0),
+            path: path(name.as_bytes()),
+            origin: Origin([3; 16]),
+            mode: 0o644,
+        };
+        let refused = flows.open(&begin, &|_, _| true).err().expect("it is refused");
+        assert_eq!(refused.kind, FailureKind::Conflict, "{name}");
+    }
+    assert_eq!(fs::read(&marks).unwrap(), before);
+    assert!(!scratch.path().join("run").exists());
+}
+
 #[test]
 fn a_flow_has_every_byte_in_its_place_whatever_its_pieces() {
     let scratch = scratch();

@@ -12,7 +12,7 @@
 use super::partial::{BLOCK_BYTES, DIRECT_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
-use super::{failed, lock, shown};
+use super::{STAGING_NAME, failed, lock, shown};
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::Marks;
@@ -179,6 +179,10 @@ impl FlowDestination for LocalFlows {
                 Failure::new(FailureKind::Usage, "open the destination", error.to_string())
             })?,
         };
+        if path.as_bytes().split(|&byte| byte == b'/').any(|name| name == STAGING_NAME) {
+            let cause = "the name belongs to thalweg's staging directory";
+            return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(&path));
+        }
         let mut marks = lock(&self.marks);
         let known = marks.find(&path, &begin.origin).map(|(number, known)| (number, known.clone()));
         let (number, name, marked) = match known {
