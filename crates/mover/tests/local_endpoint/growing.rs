@@ -147,6 +147,24 @@ fn a_flow_goes_on_behind_its_mark_over_whatever_a_kill_left_there() {
     }
 }
 
+/// Killed between the making of the file and its first record, and then between its first bytes and their mark.
+#[test]
+fn an_empty_file_that_a_kill_left_is_ours_from_then_on() {
+    let scratch = scratch();
+    fs::write(scratch.path().join("run"), b"").unwrap();
+    let first = flows(scratch.path());
+    let standing = stands(&first);
+    assert_eq!((standing.bytes, standing.is_ours), (0, false));
+    standing.file.write(b"torn", 0).unwrap();
+    drop((standing, first));
+    let again = flows(scratch.path());
+    let standing = stands(&again);
+    assert_eq!((standing.bytes, standing.is_ours), (0, true), "what has no mark is written again");
+    standing.file.write(b"whole", 0).unwrap();
+    standing.file.complete(5).unwrap();
+    assert_eq!(fs::read(scratch.path().join("run")).unwrap(), b"whole");
+}
+
 #[test]
 fn large_pieces_go_past_the_page_cache_unless_somebody_reads_them() {
     if !is_root() {
