@@ -28,19 +28,19 @@ pub(super) struct Keeper {
     pub dialler: Arc<Dialler>,
     pub mail: Arc<Mail>,
     pub rtt: Duration,
-    pub dials: Dials,
+    pub dials: UnderWay,
 }
 
 /// Streams that are being dialled.
 #[derive(Default)]
-pub(super) struct Dials(Mutex<BTreeSet<u16>>);
+pub(super) struct UnderWay(Mutex<BTreeSet<u16>>);
 
-impl Dials {
-    fn under_way(&self) -> BTreeSet<u16> {
+impl UnderWay {
+    fn streams(&self) -> BTreeSet<u16> {
         self.lock().clone()
     }
 
-    /// Dials these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on the
+    /// UnderWay these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on the
     /// others. False if some are known to have failed by then.
     fn dial<'scope, 'env>(
         &'scope self,
@@ -89,7 +89,7 @@ impl Keeper {
         }
     }
 
-    /// Dials that are under way at the end are waited for: what they started to reach the peer ends with the copy.
+    /// UnderWay that are under way at the end are waited for: what they started to reach the peer ends with the copy.
     fn run(self) {
         let keeper = &self;
         std::thread::scope(|scope| keeper.keep(scope));
@@ -156,7 +156,7 @@ impl Keeper {
         }
     }
 
-    /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know the
+    /// UnderWay a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know the
     /// session any more, that is its end.
     fn dial_link(&self, at_most: Duration) -> Dialled {
         match self.dialler.resume(&self.session, at_most).and_then(|c| self.replace_link(c)) {
@@ -182,10 +182,10 @@ impl Keeper {
         self.session.attach_control(connection)
     }
 
-    /// Dials what is missing and not being dialled, each for at most so long. False if some could not be had.
+    /// UnderWay what is missing and not being dialled, each for at most so long. False if some could not be had.
     fn dial_streams<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>, at_most: Duration) -> bool {
         // In this order: one that comes to stand in between is dialled no second time.
-        let under_way = self.dials.under_way();
+        let under_way = self.dials.streams();
         let there = self.session.streams();
         let (mut missing, hints) = {
             let boxes = self.boxes();
@@ -306,18 +306,18 @@ mod tests {
 
     #[test]
     fn a_dial_that_hangs_keeps_no_other() {
-        let (dials, (goes_on, hangs)) = (Dials::default(), mpsc::channel::<()>());
+        let (dials, (goes_on, hangs)) = (UnderWay::default(), mpsc::channel::<()>());
         let hangs = Mutex::new(hangs);
         std::thread::scope(|scope| {
             // The first one's handshake has no end before the test says so.
             let dial = |stream: u16| stream != 0 || hangs.lock().unwrap().recv().is_ok();
             assert!(dials.dial(scope, vec![0, 1], Duration::from_millis(1), dial), "nothing failed yet");
-            assert!(dials.under_way().contains(&0), "nobody dials it a second time");
+            assert!(dials.streams().contains(&0), "nobody dials it a second time");
             assert!(dials.dial(scope, vec![2], Duration::from_secs(60), dial));
-            assert!(!dials.under_way().contains(&2));
+            assert!(!dials.streams().contains(&2));
             assert!(!dials.dial(scope, vec![3], Duration::from_secs(60), |_| panic!("a dial may")));
             drop(goes_on);
         });
-        assert!(dials.under_way().is_empty());
+        assert!(dials.streams().is_empty());
     }
 }
