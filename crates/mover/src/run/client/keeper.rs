@@ -40,7 +40,7 @@ impl UnderWay {
         self.lock().clone()
     }
 
-    /// UnderWay these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on the
+    /// Dials these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on the
     /// others. False if some are known to have failed by then.
     fn dial<'scope, 'env>(
         &'scope self,
@@ -89,7 +89,7 @@ impl Keeper {
         }
     }
 
-    /// UnderWay that are under way at the end are waited for: what they started to reach the peer ends with the copy.
+    /// Dials that are under way at the end are waited for: what they started to reach the peer ends with the copy.
     fn run(self) {
         let keeper = &self;
         std::thread::scope(|scope| keeper.keep(scope));
@@ -156,7 +156,7 @@ impl Keeper {
         }
     }
 
-    /// UnderWay a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know the
+    /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know the
     /// session any more, that is its end.
     fn dial_link(&self, at_most: Duration) -> Dialled {
         match self.dialler.resume(&self.session, at_most).and_then(|c| self.replace_link(c)) {
@@ -182,7 +182,7 @@ impl Keeper {
         self.session.attach_control(connection)
     }
 
-    /// UnderWay what is missing and not being dialled, each for at most so long. False if some could not be had.
+    /// Dials what is missing and not being dialled, each for at most so long. False if some could not be had.
     fn dial_streams<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>, at_most: Duration) -> bool {
         // In this order: one that comes to stand in between is dialled no second time.
         let under_way = self.dials.streams();
