@@ -7,6 +7,7 @@
 //! 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
 //! 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
 //! 7. bench/results: the commit that a result was measured with is in the history.
+//! 8. docs/reference/json.md has every event that `--json` tells.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -110,10 +111,11 @@ pub fn run() -> Result<()> {
     pages(&mut breaches)?;
     citations(&mut breaches)?;
     results(&mut breaches)?;
+    events(&mut breaches)?;
     if breaches.is_empty() {
         println!(
-            "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results: \
-             in order"
+            "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
+             events: in order"
         );
         return Ok(());
     }
@@ -380,9 +382,6 @@ fn git(words: &[&str]) -> Command {
     git
 }
 
-/// Results of before this was asked of them, whose commits are not in the history; they are to be measured again.
-const OF_LOST_COMMITS: &[&str] = &["limit.jsonl", "size.jsonl", "sweep-bulk.jsonl", "sweep-streaming.jsonl"];
-
 /// Who doubts a result builds the commit that it names: it has to be in the history of what is checked out. Older results name
 /// none.
 fn results(breaches: &mut Vec<String>) -> Result<()> {
@@ -398,14 +397,10 @@ fn results(breaches: &mut Vec<String>) -> Result<()> {
         BufReader::new(file).read_line(&mut first).with_context(|| path.display().to_string())?;
         let Some(commit) = commit_of(&first) else { continue };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        match (is_in_history(&commit), OF_LOST_COMMITS.contains(&&*name)) {
-            (false, false) => breaches.push(format!(
+        if !is_in_history(&commit) {
+            breaches.push(format!(
                 "bench/results/{name} was measured with {commit}, which is not in the history"
-            )),
-            (true, true) => {
-                breaches.push(format!("bench/results/{name} is no result of a lost commit any more"))
-            }
-            _ => {}
+            ));
         }
     }
     Ok(())
@@ -425,6 +420,36 @@ fn is_in_history(commit: &str) -> bool {
     let name = format!("{commit}^{{commit}}");
     let mut asked = git(&["merge-base", "--is-ancestor", &name, "HEAD"]);
     is_name && asked.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// What a program reads it has to be able to look up.
+fn events(breaches: &mut Vec<String>) -> Result<()> {
+    const PAGE: &str = "docs/reference/json.md";
+    let page = fs::read_to_string(tools::root().join(PAGE)).context(PAGE)?;
+    let told: Vec<&str> = quoted(&page).collect();
+    for source in ["crates/cli/src", "crates/client/src"] {
+        for file in tools::files_below(&tools::root().join(source))? {
+            if file.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            for (number, line) in code_lines(&text) {
+                for event in events_in(line).filter(|event| !told.contains(event)) {
+                    let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+                    breaches.push(format!("{place}:{number} tells `{event}`, which is not in {PAGE}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Events whose names stand in a line of code, behind the field or in an object about a path.
+fn events_in(line: &str) -> impl Iterator<Item = &str> {
+    const BEFORE: [&str; 4] = ["\"event\": \"", "(\"event\".into(), \"", "(\"event\", \"", "about(\""];
+    let rests = BEFORE.into_iter().flat_map(move |before| line.split(before).skip(1));
+    let names = rests.filter_map(|rest| rest.split('"').next());
+    names.filter(|name| name.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'-'))
 }
 
 /// What stands between backquotes.
@@ -447,6 +472,20 @@ mod tests {
         let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
         assert_eq!(not_shown(&text), Vec::<String>::new());
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 50);
+    }
+
+    #[test]
+    fn every_event_is_in_the_reference() {
+        let mut breaches = Vec::new();
+        events(&mut breaches).unwrap();
+        assert_eq!(breaches, Vec::<String>::new());
+        let told = |line: &'static str| events_in(line).collect::<Vec<&str>>();
+        assert_eq!(told(r#"json!({"event": "set", "frames": 3})"#), ["set"]);
+        assert_eq!(told(r#"put("event", "finished".into());"#), ["finished"]);
+        assert_eq!(told(r#"object.insert("event".into(), "why".into());"#), ["why"]);
+        assert_eq!(told(r#"let mut object = json::about("damage", path);"#), ["damage"]);
+        assert_eq!(told(r#"json!({"event": name})"#), [""; 0]);
+        assert_eq!(told(r#"about("read a result file", &args.file, &error)"#), [""; 0]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ enum Chore {
     Real(real::Args),
     /// A million entries: time to the first byte, and the most memory of both sides
     Entries(entries::Args),
-    /// thalweg beside rsync: wall time and CPU of both sides
+    /// How fast: beside the limits of the machine and other tools, wall time and CPU of both sides
     Bench(bench::Args),
     /// Bottlenecks made on purpose, and whether `thalweg why` names them
     Bottlenecks(bottlenecks::Args),
@@ -71,7 +71,7 @@ enum Chore {
     Instructions(instructions::Args),
     /// Streams sealed by the kernel, in a guest whose kernel can
     Ktls(ktls::Args),
-    /// Man pages, completions and the reference, made from the code
+    /// Pages, man pages, completions, vectors and figures, made from the code and from bench/results
     Gen(gen_docs::Args),
     /// The Python wheel: built, installed, and tried with pytest and mypy
     Python(python::Args),

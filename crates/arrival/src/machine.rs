@@ -7,7 +7,7 @@
 //! records and [`Machine::begin`] then go on wherever it was killed.
 //!
 //! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its key:
-//! should it come again under its name, it is not analysed again. Keys have a bound of their own ([`crate::past`]).
+//! should it come again under its name, it is not analysed again. Keys have a bound of their own ([`crate::done_keys`]).
 
 use crate::done_keys::{DONE_KEYS_MAX, DoneKeys};
 use crate::item::{Complete, Order, Version, by_name, name_text};

@@ -17,7 +17,8 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
                 units::time(predicted.low_s),
                 units::time(predicted.high_s)
             );
-            if told.is_within { range } else { format!("{range}: {}", wrong(told)) }
+            let verdict = if told.is_within { "most off" } else { "not in the range" };
+            format!("{range}, {verdict}: {}", wrong(told))
         }
     }
 }
@@ -52,4 +53,30 @@ pub fn details(compared: &Compared) -> Vec<String> {
 fn wrong(told: &Comparison) -> String {
     let (by, word) = (told.wrong_by_s.abs(), if told.wrong_by_s < 0.0 { "less" } else { "more" });
     format!("{} took {} {word}", told.wrong.name(), units::time(by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::model::prediction::{Prediction, Taken, compare};
+
+    #[test]
+    fn each_copy_says_what_was_predicted_and_which_term_was_wrong() {
+        let predicted = Prediction {
+            seconds: 2.0,
+            low_s: 1.0,
+            high_s: 4.0,
+            p99_s: 5.0,
+            terms: vec![(Term::Start, 0.5), (Term::Bytes, 1.5)],
+            rests_on: 3,
+            guessed: Vec::new(),
+        };
+        let told = |start_s: f64, bytes_s: f64| {
+            let taken = Taken { start_s, bytes_s, ..Taken::default() };
+            short(&Compared::Told(Box::new(compare(predicted.clone(), taken))), false)
+        };
+        let range = "; predicted 2.00 s (1.00 s to 4.00 s)";
+        assert_eq!(told(0.5, 1.25), format!("{range}, most off: bytes took 250 ms less"));
+        assert_eq!(told(4.5, 1.5), format!("{range}, not in the range: start-up took 4.00 s more"));
+    }
 }

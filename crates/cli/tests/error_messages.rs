@@ -19,6 +19,11 @@ struct Case<'a> {
     hint: &'a str,
 }
 
+/// A command that cannot open the place it is given.
+fn cannot_open<'a>(command: &'a str, place: &'a str, why: &'a str) -> Case<'a> {
+    Case { words: vec![command, place], exit: 3, operation: "open", object: place, why, hint: "" }
+}
+
 #[test]
 fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
     let scratch = Scratch::new();
@@ -56,30 +61,9 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             why: "it is a directory: use -r",
             hint: "",
         },
-        Case {
-            words: vec!["cat", &directory],
-            exit: 3,
-            operation: "open",
-            object: &directory,
-            why: "it is a directory",
-            hint: "",
-        },
-        Case {
-            words: vec!["cat", &absent],
-            exit: 3,
-            operation: "open",
-            object: &absent,
-            why: "No such file or directory",
-            hint: "",
-        },
-        Case {
-            words: vec!["ls", &absent],
-            exit: 3,
-            operation: "open",
-            object: &absent,
-            why: "No such file or directory",
-            hint: "",
-        },
+        cannot_open("cat", &directory, "it is a directory"),
+        cannot_open("cat", &absent, "No such file or directory"),
+        cannot_open("ls", &absent, "No such file or directory"),
         Case {
             words: vec!["cp", &plain, &read_only],
             exit: 3,

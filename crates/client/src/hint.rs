@@ -29,6 +29,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "have consumers take what is there and end who is not needed (`thalweg frames status` tells who is there), or use \
              another channel"
         }
+        (FailureKind::Busy, frames::WRITE_LOG) => {
+            "make room where the hub's log is (or make it writable): it tries again until it can"
+        }
         (FailureKind::Busy | FailureKind::Connection, "declare a set")
         | (FailureKind::Busy, "push a frame" | "finish") => {
             "its consumers are slower than its producers, or away: `thalweg frames status` tells who is how far behind"
@@ -135,6 +138,7 @@ mod tests {
             (windows::OPERATION, "--window"),
             (frames::TAKE_NAME, "--producer"),
             (frames::JOIN, "another channel"),
+            (frames::WRITE_LOG, "make room"),
             ("open a channel", "--frames-memory"),
             ("open the spill log", "same directory"),
             ("take the hub's directory", "another directory"),

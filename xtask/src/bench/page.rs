@@ -91,6 +91,20 @@ pub fn weak(runs: usize, load: f64, cores: f64) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
+/// The same line, of a result whose program nobody can build again: by the commit that it says, if it says one.
+pub fn rootless(commit: Option<&str>) -> Option<String> {
+    rootless_why(commit).map(|why| format!("{WEAK}{why}."))
+}
+
+/// The reason alone.
+pub fn rootless_why(commit: Option<&str>) -> Option<&'static str> {
+    match commit {
+        None | Some("" | "unknown") => Some("the program's commit is not known"),
+        Some(commit) if commit.ends_with("-dirty") => Some("sources had been changed since the commit"),
+        Some(_) => None,
+    }
+}
+
 /// That a machine had more to do than it has cores before a measurement began; nothing where it had not, or nobody knows.
 pub fn busy(load: f64, cores: f64) -> Option<String> {
     (load > cores).then(|| format!("busy machine: load {load:.2} before it began, on {cores} cores"))
@@ -128,8 +142,8 @@ the final sync. CPU seconds are those of all processes of both sides, for each 1
 threads are not in them. An emulated path runs on the same machine: its own process is not in the CPU seconds of a copy, and what it \
 cost, for each 10⁹ bytes carried in both directions, stands apart. Every copy was compared with its source afterwards, outside the time. All tools use the same \
 congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
-better. A result is *weak*, and says so, with fewer than three runs, or where the machine had more to do than it has cores before \
-it began.
+better. A result is *weak*, and says so, with fewer than three runs, where the machine had more to do than it has cores before \
+it began, or where the program's commit is not known or its sources had been changed since.
 ";
 
 fn section(out: &mut String, suite: &Suite) -> Result<()> {
@@ -145,7 +159,8 @@ fn section(out: &mut String, suite: &Suite) -> Result<()> {
     let about = &results.about;
     let of = |key: &str| about[key].as_str().unwrap_or("?").to_owned();
     let (load, cores) = busyness(about);
-    for line in [weakness(results.runs(), load, cores), void(&results)].iter().flatten() {
+    let rootless = rootless(about["commit"].as_str());
+    for line in [weakness(results.runs(), load, cores), rootless, void(&results)].iter().flatten() {
         writeln!(out, "\n{line}")?;
     }
     writeln!(
@@ -281,6 +296,16 @@ mod tests {
                 format!("| [Far](#far) | 1 of 1 |  | 2 runs, fewer than 3. {busy} |")
             ]
         );
+    }
+
+    #[test]
+    fn a_result_of_a_program_that_nobody_can_build_again_is_weak() {
+        assert_eq!((rootless(Some("bc7c365")), rootless_why(Some("bc7c365"))), (None, None));
+        let dirty = rootless(Some("bc7c365-dirty")).unwrap();
+        assert_eq!(dirty, "**Weak:** sources had been changed since the commit.");
+        for unknown in [None, Some("unknown")] {
+            assert_eq!(rootless(unknown).unwrap(), "**Weak:** the program's commit is not known.");
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ pub fn sections() -> Result<String> {
                 writeln!(out, "The emulated path's own cost: {} CPU-s/GB carried.\n", number(cost))?;
             }
             let (machine, runs) = (&results.about.machine, results.about.iterations);
-            if let Some(line) = page::weakness(runs as usize, machine.load, machine.cores.into()) {
+            let weakness = page::weakness(runs as usize, machine.load, machine.cores.into());
+            for line in [weakness, page::rootless(results.about.commit.as_deref())].iter().flatten() {
                 writeln!(out, "{line}\n")?;
             }
             writeln!(out, "{}", origin(&results.about))?;

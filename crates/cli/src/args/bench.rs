@@ -105,7 +105,7 @@ pub struct RunArgs {
     /// Most files of one data set
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<u64>(1..=1 << 20))]
     pub max_files: u64,
-    /// Counted runs of each case [default: the suite's own, 2 to 5]; five give its median an interval of 94 %
+    /// Counted runs of each case [default: the suite's own, 3 to 5]; five give its median an interval of 94 %
     #[arg(long, value_name = "K", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,
     /// Where chance comes from: content of files, what is damaged, where stripes lie

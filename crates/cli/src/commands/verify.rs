@@ -95,11 +95,11 @@ fn end(json: bool, found: &Found) -> Exit {
         return exit;
     }
     out::tell(&format!(
-        "{}: {} in {} entries; {missing} missing, {differing} differ, {extra} extra, {unreadable} unreadable, \
+        "{}: {} in {}; {missing} missing, {differing} differ, {extra} extra, {unreadable} unreadable, \
          {without_digest} without a digest to compare",
         if exit == Exit::Done { "verified" } else { "NOT as the receipt says" },
         units::size(bytes),
-        units::count(entries),
+        units::entries(entries),
     ));
     exit
 }

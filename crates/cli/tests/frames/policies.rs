@@ -237,6 +237,16 @@ fn a_full_disk_under_the_spill_log_holds_producers_up_and_loses_nothing() {
         }),
         "it is told"
     );
+    // Its producer too, which else would look for consumers that are slow.
+    let mut why = String::new();
+    let hears = || {
+        match maker.push(frame("m", pushed, BYTES), Some(Duration::from_millis(500))) {
+            Ok(_) => pushed += 1,
+            Err(failure) => why = failure.cause,
+        }
+        why.contains("cannot write its log") && why.contains("No space left on device")
+    };
+    assert!(wait_until(LIMIT, hears), "{why}");
     std::thread::scope(|scope| {
         scope.spawn(|| maker.finish(Some(LIMIT)).expect("an end"));
         let got = Got::default().to_the_end(&taker, BYTES);

@@ -44,7 +44,7 @@ mod frames;
 
 mod lag;
 
-mod slow;
+mod slow_consumer;
 
 mod slots;
 
@@ -228,5 +228,13 @@ mod tests {
         assert_eq!(names.len(), SUITES.len());
         assert!(Suite::find("latency").is_some() && Suite::find("folklore").is_none());
         assert_eq!((size(1 << 20), size(1536), size(0)), ("1 MiB".into(), "1536 B".into(), "0 B".into()));
+    }
+
+    /// Of two nobody knows which is the odd one.
+    #[test]
+    fn nobody_has_to_ask_for_enough_runs() {
+        for suite in SUITES {
+            assert!((3..=5).contains(&suite.runs), "{}: {} runs", suite.name, suite.runs);
+        }
     }
 }

@@ -56,24 +56,33 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
     let line = network::line_rate_bits_per_s(roots);
     // Half of the receive buffer is window (tcp(7), `tcp_adv_win_scale` 1).
     let window_bytes = buffer as f64 / 2.0;
+    let streams_for =
+        |rtt_s: f64| line.and_then(|line| window::streams_needed(line as f64, rtt_s, window_bytes).ok());
     let each: Vec<String> = rtts
         .iter()
         .filter_map(|rtt| {
             let rtt_s = rtt.as_secs_f64();
             let rate = window::rate_bits_per_s(window_bytes, rtt_s).ok()?;
-            let streams = line.and_then(|line| window::streams_needed(line as f64, rtt_s, window_bytes).ok());
-            let streams =
-                streams.map_or(String::new(), |streams| format!(" ({streams} streams fill the line)"));
+            let streams = match streams_for(rtt_s) {
+                None => String::new(),
+                Some(streams) if streams <= 1.0 => " (one stream fills the line)".to_owned(),
+                Some(streams) => format!(" ({streams} streams fill the line)"),
+            };
             Some(format!("{:.2} Gbit/s at {:.3} ms{streams}", rate / 1e9, rtt_s * 1e3))
         })
         .collect();
+    let is_enough =
+        rtts.iter().all(|rtt| streams_for(rtt.as_secs_f64()).is_some_and(|streams| streams <= 1.0));
+    let advice = match is_enough {
+        true => "The buffers are large enough",
+        false => "More streams or larger buffers, not a shorter way",
+    };
     let origin = match measured {
         Some(way) => format!("round trip time measured to {}", way.to),
         None => "computed for the round trip times of 000 Table IV; --to HOST:PORT measures one".into(),
     };
     let answer = format!(
-        "no: windows are. With buffers up to {} MiB a stream carries {}; {origin}. More streams or larger buffers, not a \
-         shorter way",
+        "no: windows are. With buffers up to {} MiB a stream carries {}; {origin}. {advice}",
         buffer >> 20,
         each.join(", ")
     );

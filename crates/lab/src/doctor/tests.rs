@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use thalweg_sys::card::{Offload, Rings};
+use thalweg_sys::host::ClockState;
 use thalweg_sys::namespace::NetworkNamespace;
 
 struct Tree(TempDir);
@@ -254,6 +255,106 @@ fn the_six_beliefs_are_answered_by_what_was_measured() {
     assert!(processors == Holds::No && answer.contains("8 of them 128.0"), "{answer}");
     let (guest, answer) = belief(&report, 6);
     assert!(guest == Holds::Unknown && answer.contains("no guest"), "{answer}");
+}
+
+/// Windows are wide, much is lost, the disk is quicker than the line and the processors are not.
+#[test]
+fn a_belief_that_holds_here_is_said_to_hold() {
+    let tree = dtn();
+    for key in ["tcp_rmem", "tcp_wmem"] {
+        tree.put(&format!("proc/sys/net/ipv4/{key}"), "4096 67108864 2147483647");
+    }
+    tree.put("proc/net/snmp", "Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 22000000 22000");
+    let mut probes = dtn_probes();
+    let disk = probes.disks.get_mut(Path::new("/data")).and_then(|disk| disk.as_mut().ok()).expect("a disk");
+    disk.write_bytes_per_s = 20e9;
+    probes.core_bytes_per_s = Some(Ok(1e9));
+    probes.testbed = Some(Err("the kernel needs nfnetlink_queue".into()));
+    let report = tree.report(&probes, &["/data"]);
+    // A window of 1 GiB each 74 ms: 116 Gbit/s.
+    let (_, answer) = belief(&report, 1);
+    assert!(answer.contains("(one stream fills the line)") && answer.ends_with("large enough"), "{answer}");
+    let (loss, answer) = belief(&report, 2);
+    assert!(loss == Holds::Yes && answer.contains("22000 of 22000000 segments (1.0e-3)"), "{answer}");
+    let (line, answer) = belief(&report, 3);
+    assert!(line == Holds::Unknown && answer.contains("nfnetlink_queue"), "{answer}");
+    let (bandwidth, answer) = belief(&report, 4);
+    assert!(bandwidth == Holds::Yes && answer.contains("160.0 Gbit/s"), "{answer}");
+    let (processors, answer) = belief(&report, 5);
+    assert!(processors == Holds::Yes && answer.contains("8 of them 64.0"), "{answer}");
+}
+
+/// Everything that a node is to be asked about, each with its line; what should be otherwise says what, why, by whom it is
+/// wanted, where a change takes effect, and how to make it and to take it back.
+#[test]
+fn each_thing_has_its_line_and_each_change_its_reason_its_reach_and_its_way_back() {
+    let tree = dtn();
+    let clock = ClockState { synchronised: false, error_max: Duration::from_millis(5) };
+    let probes = Probes {
+        io_uring: Some(Ok(())),
+        kernel_tls: Some(Err("the kernel has no CONFIG_TLS".into())),
+        clock: Some(Ok(clock)),
+        ..dtn_probes()
+    };
+    let report = tree.report(&probes, &["/data"]);
+    for name in [
+        "virtualisation",
+        "container",
+        "network namespace",
+        "kernel settings",
+        "net.core.rmem_max",
+        "net.core.wmem_max",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_wmem",
+        "net.ipv4.tcp_mtu_probing",
+        "net.core.default_qdisc",
+        "net.core.netdev_max_backlog",
+        "net.ipv4.tcp_congestion_control",
+        "net.ipv4.tcp_available_congestion_control",
+        "net.ipv4.tcp_allowed_congestion_control",
+        "ens1f0 line",
+        "ens1f0 rings",
+        "ens1f0 queue",
+        "ens1f0 MTU",
+        "ens1f0 offloads",
+        "ens1f0 interrupts",
+        "path MTU to far:443",
+        "round trip time to far:443",
+        "NUMA nodes",
+        "AES",
+        "VAES",
+        "SHA",
+        "digest and seal",
+        "governor",
+        "CPUs of the control group",
+        "memory of the control group",
+        "open files",
+        "locked memory",
+        "io_uring",
+        "kernel TLS",
+        "/data file system",
+        "/data mount options",
+        "/data disk",
+        "/data write",
+        "/data read",
+        "/data read latency",
+        "/data sync latency",
+        "clock source",
+        "synchronised",
+    ] {
+        let found = finding(&report, name);
+        assert_ne!(found.verdict, Verdict::Unseen, "{name}: {found:?}");
+        assert!(!found.why.is_empty(), "{name}");
+    }
+    let changes =
+        report.findings.iter().filter(|one| matches!(one.verdict, Verdict::Change | Verdict::Depends));
+    // A disk that is too slow is no setting.
+    for one in changes.filter(|one| one.name != "/data write") {
+        let has = |words: &Option<String>| words.as_ref().is_some_and(|words| !words.is_empty());
+        assert!(has(&one.wanted) && has(&one.source) && has(&one.scope), "{one:?}");
+        let back = one.remedy.as_ref().is_some_and(|way| !way.apply.is_empty() && !way.undo.is_empty());
+        assert!(back, "{one:?}");
+    }
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn medians(results: &Results) -> Markup {
                 @for column in &columns {
                     th scope="col" { (column.name) ", median" }
                     th scope="col" { "interval" }
-                    th scope="col" { "st. dev." }
+                    th scope="col" { "mean ± st. dev." }
                 }
             }
         },
@@ -235,16 +235,16 @@ fn sure(results: &Results) -> String {
         0 | 1 => "Each case was measured once.".to_owned(),
         runs => format!(
             "Medians of {runs} runs or more; in the interval beside it lies the median of what was drawn from with a confidence \
-             of {:.0} % at least (order statistics, no assumption about the distribution); then the standard deviation.",
+             of {:.0} % at least (order statistics, no assumption about the distribution); then mean and standard deviation.",
             interval.floor()
         ),
     }
 }
 
-/// Three cells: median, interval, standard deviation.
+/// Three cells: median, interval, mean and standard deviation.
 fn figures(summary: Option<Summary>, unit: Unit) -> Markup {
     let none = || "–".to_owned();
-    let [median, interval, deviation] = match summary {
+    let [median, interval, mean] = match summary {
         None => [none(), none(), none()],
         Some(summary) => {
             let interval = summary.interval;
@@ -255,11 +255,13 @@ fn figures(summary: Option<Summary>, unit: Unit) -> Markup {
                 let low = if same { low.split(' ').next().unwrap_or_default() } else { &low };
                 format!("{low} to {high}")
             });
-            let deviation = summary.standard_deviation.map(|deviation| unit.show(deviation));
-            [unit.show(summary.median), range.unwrap_or_else(none), deviation.unwrap_or_else(none)]
+            let mean = summary
+                .standard_deviation
+                .map(|deviation| format!("{} ± {}", unit.show(summary.mean), unit.show(deviation)));
+            [unit.show(summary.median), range.unwrap_or_else(none), mean.unwrap_or_else(none)]
         }
     };
-    html! { td { strong { (median) } } td { (interval) } td { (deviation) } }
+    html! { td { strong { (median) } } td { (interval) } td { (mean) } }
 }
 
 fn quantities(results: &Results, parameters: &[&String], sample: &Sample) -> Markup {

@@ -44,6 +44,28 @@ const fn preset(name: &'static str, rtt_ns: u64, rate_bits_per_s: u64, source: &
 mod tests {
     use super::*;
 
+    /// Round trip times in microseconds and rates in Gbit/s.
+    #[test]
+    fn each_path_of_the_papers_has_a_name_and_says_where_it_is_from() {
+        let all: Vec<(u64, f64, &str)> = PRESETS
+            .iter()
+            .map(|p| (p.rtt_ns / 1000, p.rate_bits_per_s as f64 / 1e9, &p.source[..3]))
+            .collect();
+        let papers = [
+            (10_000, 100.0, "000"),
+            (50_000, 100.0, "000"),
+            (100_000, 100.0, "000"),
+            (74_000, 100.0, "000"),
+            (6_000, 100.0, "001"),
+            (16_000, 25.0, "003"),
+            (280, 9.6, "004"),
+            (26_800, 9.6, "004"),
+            (128_000, 9.6, "004"),
+            (163_000, 9.6, "004"),
+        ];
+        assert_eq!(all, papers);
+    }
+
     #[test]
     fn the_usn_loops_are_those_of_the_paper() {
         let rtts: Vec<u64> =

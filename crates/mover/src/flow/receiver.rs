@@ -69,6 +69,10 @@ const TOLD_KEPT_MAX: usize = 2 * limits::FLOWS_MAX;
 /// again.
 const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
 
+/// Flows that are to be looked at, with those that were withdrawn meanwhile: who begins and withdraws without an end, while
+/// something large is looked at, is no correct sender.
+const OPENS_MAX: usize = 2 * limits::FLOWS_MAX;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Being looked at.
@@ -141,6 +145,8 @@ pub struct Receiver {
     kept_bytes: usize,
     /// The same of flows that ended meanwhile: who writes has yet to come by them.
     abandoned_bytes: usize,
+    /// Flows that were handed out to be looked at, and that nobody has come by yet.
+    opens: usize,
     /// Flows of another sender that the one that stands now has not begun.
     unbound: usize,
     /// Written and not marked.
@@ -174,6 +180,7 @@ impl Receiver {
             failed_before: BTreeMap::new(),
             kept_bytes: 0,
             abandoned_bytes: 0,
+            opens: 0,
             unbound: 0,
             dirty: BTreeSet::new(),
             dirty_bytes: 0,
@@ -306,9 +313,11 @@ impl Receiver {
         if self.ended.has(begin.flow) {
             return Err(protocol("a flow began again that its sender knows to be over"));
         }
-        if self.flows.len() >= limits::FLOWS_MAX || self.ended.ranges() >= ENDED_RANGES_MAX {
+        let is_full = self.flows.len() >= limits::FLOWS_MAX || self.opens >= OPENS_MAX;
+        if is_full || self.ended.ranges() >= ENDED_RANGES_MAX {
             return Err(protocol("too many flows at the same time"));
         }
+        self.opens += 1;
         let slot = self.insert(begin.clone());
         self.actions.push_back(Action::Open(slot, begin));
         Ok(())
@@ -441,6 +450,7 @@ impl Receiver {
 
     /// What is there of a flow: so many bytes, with this digest; whether an earlier attempt left them.
     pub fn opened(&mut self, slot: Slot, result: Result<Stood>) {
+        self.not_opened();
         let Some(flow) = self.flows.get_mut(&slot).filter(|flow| flow.phase == Phase::Opening) else {
             return;
         };
@@ -456,6 +466,11 @@ impl Receiver {
             Err(failure) => self.settle(slot, Outcome::Failed(failure), true),
         }
         self.conclude();
+    }
+
+    /// A flow that was to be looked at was over by then.
+    pub fn not_opened(&mut self) {
+        self.opens = self.opens.saturating_sub(1);
     }
 
     /// Says where it stands, once everything that was handed out is written: to the one who asked, not to one who is about
@@ -565,7 +580,15 @@ impl Receiver {
         let dirty = self.dirty_bytes + (self.dirty_pieces * limits::FLOW_PIECE_BESIDE_BYTES) as u64;
         let is_pressed = dirty >= self.window_bytes as u64 / 4;
         let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
-        if self.is_syncing || self.dirty.is_empty() || !is_due {
+        if self.is_syncing {
+            return;
+        }
+        if self.dirty.is_empty() {
+            // What was due came with the last round: who waits for that time would look again and again, without a pause.
+            self.due = None;
+            return;
+        }
+        if !is_due {
             return;
         }
         self.is_syncing = true;

@@ -3,7 +3,7 @@
 //! A flow is *asked about* until the receiver has said where it stands. If that is inside of what is kept, the flow goes
 //! on from memory. If not (the first time, or after the receiver was restarted), the source is *rewound*: it reads its
 //! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
-//! of it was read.
+//! of it was read. That takes long, and outlasts links: who is asked for the same again meanwhile answers once.
 //!
 //! A flow that is over is forgotten, but for what another receiver is asked about complete ones, of which the latest
 //! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for months takes no
@@ -67,7 +67,7 @@ enum Phase {
     /// The receiver was asked where it stands.
     Asked,
     /// The source compares.
-    Rewinding(FlowMark),
+    Rewinding,
     /// Pieces go.
     Open,
 }
@@ -100,6 +100,8 @@ struct Flow {
     /// Its name at the destination, if that is another.
     name: Option<RelativePath>,
     phase: Phase,
+    /// The source was asked to go there, and has not said yet that it is: what is kept is not where it is.
+    rewinding: Option<FlowMark>,
     /// The last mark: durable at the receiver.
     marked: u64,
     /// Where the source was rewound to.
@@ -120,6 +122,7 @@ impl Flow {
             missed,
             name: None,
             phase: Phase::Asked,
+            rewinding: None,
             marked: 0,
             resumed: 0,
             from,
@@ -249,7 +252,7 @@ impl Sender {
         let waits = |flow: &Flow| match flow.phase {
             Phase::Asked => true,
             Phase::Open => flow.is_ended || flow.from.0 < flow.end().0,
-            Phase::Rewinding(_) => false,
+            Phase::Rewinding => false,
         };
         // The last of a pipe has begun before its first byte comes: the end is waited for when nothing can come any more.
         let is_waiting = || !self.again.is_empty() || self.flows.values().any(waits);
@@ -293,18 +296,24 @@ impl Sender {
         self.actions.extend(aside.map(Action::Say));
     }
 
-    /// The source has compared its first bytes, as [`Action::Rewind`] asked: it goes on behind them, or cannot.
-    pub fn rewound(&mut self, flow: EntryId, result: Result<()>) {
-        let Some(known) = self.flows.get_mut(&flow) else { return };
-        let Phase::Rewinding(at) = known.phase else { return };
+    /// The source has compared its first bytes, as [`Action::Rewind`] asked: it goes on behind them, or cannot. Says
+    /// whether that is what it was asked for last; else its answer is of the past.
+    pub fn rewound(&mut self, at: &FlowMark, result: Result<()>) -> bool {
+        let is_asked = |known: &&mut Flow| known.rewinding == Some(*at);
+        let Some(known) = self.flows.get_mut(&at.flow).filter(is_asked) else { return false };
         match result {
             Ok(()) => {
-                known.phase = Phase::Open;
+                known.rewinding = None;
                 known.from = (at.bytes, at.digest);
                 known.resumed = at.bytes;
+                // If the link broke meanwhile, the receiver is asked first whether it stands there still.
+                if known.phase == Phase::Rewinding {
+                    known.phase = Phase::Open;
+                }
             }
-            Err(failure) => self.give_up(flow, failure),
+            Err(failure) => self.give_up(at.flow, failure),
         }
+        true
     }
 
     /// Whether more may be read.
@@ -335,12 +344,12 @@ impl Sender {
         Ok(())
     }
 
-    /// The flow has no more bytes than were pushed.
+    /// The flow has no more bytes than were pushed. Without a link that is said over the next.
     pub fn end(&mut self, flow: EntryId) {
-        let Some(known) = self.flows.get_mut(&flow).filter(|known| known.phase == Phase::Open) else {
+        let Some(known) = self.flows.get_mut(&flow).filter(|known| known.rewinding.is_none()) else {
             return;
         };
-        if !std::mem::replace(&mut known.is_ended, true) {
+        if !std::mem::replace(&mut known.is_ended, true) && known.phase == Phase::Open {
             let mark = known.mark(known.end());
             self.say(FlowMessage::End(vec![mark]));
         }
@@ -505,7 +514,7 @@ impl Sender {
             self.give_up(at.flow, failure.in_range(at.bytes, at.bytes));
             return Ok(());
         }
-        match flow.digest_at(at.bytes) {
+        match flow.digest_at(at.bytes).filter(|_| flow.rewinding.is_none()) {
             Some(ours) if ours == at.digest => {
                 flow.phase = Phase::Open;
                 for kept in flow.kept.iter().filter(|kept| kept.piece.offset >= at.bytes) {
@@ -524,9 +533,12 @@ impl Sender {
                 self.kept_pieces -= flow.kept.len();
                 let dropped: usize = flow.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
                 self.kept_bytes -= dropped;
-                flow.phase = Phase::Rewinding(at);
+                flow.phase = Phase::Rewinding;
                 flow.is_ended = false;
-                self.actions.push_back(Action::Rewind { at, is_ours });
+                // Over the link before it was asked for the same: its answer is to both.
+                if flow.rewinding.replace(at) != Some(at) {
+                    self.actions.push_back(Action::Rewind { at, is_ours });
+                }
             }
         }
         Ok(())
@@ -695,6 +707,72 @@ mod tests {
         let marks = FlowMessage::Mark(vec![mark(pieces, Digest([(pieces - 1) as u8; 32]))]);
         sender.hear(TransferMessage::Flow(marks)).unwrap();
         assert!(sender.has_room() && sender.progress().is_at_rest());
+    }
+
+    fn stands(sender: &mut Sender, at: FlowMark) {
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        sender.hear(TransferMessage::Flow(stand)).unwrap();
+    }
+
+    fn rewinds(sender: &mut Sender) -> usize {
+        let actions = std::iter::from_fn(|| sender.take_action());
+        actions.filter(|action| matches!(action, Action::Rewind { .. })).count()
+    }
+
+    /// A flow of which nothing was read.
+    fn begun() -> Sender {
+        let mut sender = Sender::new(64 << 10);
+        sender.link_up();
+        let path = RelativePath::new(b"x".to_vec()).unwrap();
+        sender.begin(path, Origin::default(), 0o644).unwrap();
+        sender
+    }
+
+    #[test]
+    fn a_source_that_is_rewound_while_the_link_breaks_is_rewound_once() {
+        let (mut sender, at) = (begun(), mark(100, Digest([7; 32])));
+        stands(&mut sender, at);
+        assert_eq!(rewinds(&mut sender), 1);
+        // While it reads.
+        sender.link_up();
+        stands(&mut sender, at);
+        assert_eq!(rewinds(&mut sender), 0, "it does that already");
+        // It has read before the receiver says again where it stands.
+        sender.link_up();
+        assert!(sender.rewound(&at, Ok(())));
+        assert_eq!(sender.position(EntryId(0)), None);
+        stands(&mut sender, at);
+        assert_eq!(rewinds(&mut sender), 0, "a pipe could not");
+        assert_eq!(sender.position(EntryId(0)), Some(100));
+        assert!(!sender.rewound(&at, Ok(())), "once is enough");
+    }
+
+    #[test]
+    fn the_answer_of_a_source_that_is_to_be_elsewhere_by_now_is_of_the_past() {
+        let (mut sender, then, now) = (begun(), mark(100, Digest([7; 32])), mark(0, digest_of_nothing()));
+        stands(&mut sender, then);
+        sender.link_up();
+        rewinds(&mut sender);
+        // Nothing is kept behind that, and the source is on its way elsewhere.
+        stands(&mut sender, now);
+        assert_eq!(rewinds(&mut sender), 1);
+        assert!(!sender.rewound(&then, Ok(())));
+        assert_eq!(sender.position(EntryId(0)), None);
+        assert!(sender.rewound(&now, Ok(())));
+        assert_eq!(sender.position(EntryId(0)), Some(0));
+    }
+
+    #[test]
+    fn a_flow_that_ends_without_a_link_says_so_over_the_next() {
+        let mut sender = open(64 << 10);
+        push_byte(&mut sender, 0);
+        sender.unlink();
+        sender.end(EntryId(0));
+        sender.link_up();
+        while sender.take_action().is_some() {}
+        stands(&mut sender, mark(1, Digest([0; 32])));
+        let end = FlowMessage::End(vec![mark(1, Digest([0; 32]))]);
+        assert_eq!(sender.take_action(), Some(Action::Say(TransferMessage::Flow(end))));
     }
 
     #[test]

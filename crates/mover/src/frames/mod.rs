@@ -55,6 +55,8 @@ use crate::failure::{Failure, FailureKind};
 pub const TAKE_NAME: &str = "come to a channel by this name";
 /// What fails where a channel has as many producers or consumers as it may have.
 pub const JOIN: &str = "join a channel";
+/// What is refused, for a while, of a hub that cannot write its log.
+pub const WRITE_LOG: &str = "push frames through the hub's log";
 /// Times that one item may come damaged before its lane is given up.
 pub const DAMAGED_MAX: u32 = 8;
 

@@ -31,6 +31,7 @@ impl Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// 003 section 4: 16 ms round trip; under load 0.5 GB took more than 5 s instead of 0.16 s.
     #[test]
@@ -38,5 +39,23 @@ mod tests {
         let busy = Delay { processing_s: 0.0, queueing_s: 4.832, transmission_s: 0.16, propagation_s: 0.008 };
         assert!((busy.total_s() - 5.0).abs() < 1e-9);
         assert!(busy.overlooked_s() / busy.propagation_s > 600.0);
+    }
+
+    proptest! {
+        #[test]
+        fn what_waits_is_overlooked_in_full_and_distance_is_not(
+            processing_s in 0.0..1.0, queueing_s in 0.0..100.0, transmission_s in 0.0..100.0, propagation_s in 0.0..1.0,
+            more in 0.0..10.0
+        ) {
+            let delay = Delay { processing_s, queueing_s, transmission_s, propagation_s };
+            let is_near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+            prop_assert!(delay.overlooked_s() > -1e-9);
+            prop_assert!(is_near(delay.overlooked_s() + propagation_s, delay.total_s()));
+            let fuller = Delay { queueing_s: queueing_s + more, ..delay };
+            prop_assert!(is_near(fuller.overlooked_s() - delay.overlooked_s(), more));
+            let longer = Delay { propagation_s: propagation_s + more, ..delay };
+            prop_assert!(is_near(longer.overlooked_s(), delay.overlooked_s()));
+            prop_assert!(is_near(longer.total_s() - delay.total_s(), more));
+        }
     }
 }

@@ -84,6 +84,7 @@ pub fn nearest_rank(sorted: &[f64], percent: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::is_near;
     use proptest::prelude::*;
 
     /// 003 section 4.1: 0.5 GB at 25 Gbit/s ideally take 0.16 s; more than 5 s under load; 0.2 s if scheduled.
@@ -124,6 +125,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_score_has_no_unit_and_grows_with_the_worst_alone(
+            worst in 0.0..1e4, ideal in 1e-6..1e4, by in 1.0..100.0
+        ) {
+            let score = speed_score(worst, ideal).unwrap();
+            prop_assert!(is_near(speed_score(worst * by, ideal * by).unwrap(), score, 1e-9));
+            prop_assert!(is_near(speed_score(ideal * by, ideal).unwrap(), by, 1e-9));
+            prop_assert!(speed_score(worst * by, ideal).unwrap() >= score);
+            prop_assert!(speed_score(worst, ideal * by).unwrap() <= score);
+        }
+
         #[test]
         fn ranks_are_in_order_and_among_the_times(times in proptest::collection::vec(0.0..1e6, 1..300)) {
             let tail = tail(&times).unwrap();

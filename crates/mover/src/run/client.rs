@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
 use answers::ANSWER_TIMEOUT;
 use dial::{Dialler, left};
-use keeper::Keeper;
+use keeper::{Keeper, UnderWay};
 use rustls::ClientConfig;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
@@ -326,7 +326,8 @@ impl Client {
         )?;
         let name = dialler.connect.name();
         session.attach_control(connection)?;
-        let keeper = Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt };
+        let keeper =
+            Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt, dials: UnderWay::default() };
         std::thread::Builder::new()
             .name("dial".into())
             .spawn(move || keeper.run_guarded())

@@ -415,7 +415,7 @@ impl World {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&source.content[..at.bytes as usize]);
         source.hasher = hasher;
-        self.sender.rewound(at.flow, Ok(()));
+        self.sender.rewound(at, Ok(()));
     }
 
     fn look(&mut self) -> Result<(), String> {

@@ -52,6 +52,25 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(".").unwrap()
 }
 
+/// Whoever sends chooses the names; below this one journals and marks of all jobs are.
+#[test]
+fn no_flow_has_a_name_in_the_staging_directory() {
+    let scratch = scratch();
+    let flows = flows(scratch.path());
+    let job = "07".repeat(16);
+    let marks = scratch.path().join(".thalweg-staging").join(&job).join("marks");
+    let before = fs::read(&marks).unwrap();
+    let names = [format!(".thalweg-staging/{job}/marks"), "run/.thalweg-staging/x".to_owned()];
+    for name in names {
+        let begin =
+            FlowBegin { flow: EntryId(0), path: path(name.as_bytes()), origin: Origin([3; 16]), mode: 0o644 };
+        let refused = flows.open(&begin, &|_, _| true).err().expect("it is refused");
+        assert_eq!(refused.kind, FailureKind::Conflict, "{name}");
+    }
+    assert_eq!(fs::read(&marks).unwrap(), before);
+    assert!(!scratch.path().join("run").exists());
+}
+
 #[test]
 fn a_flow_has_every_byte_in_its_place_whatever_its_pieces() {
     let scratch = scratch();
@@ -126,6 +145,24 @@ fn a_flow_goes_on_behind_its_mark_over_whatever_a_kill_left_there() {
         assert!(fs::read(root.join("run")).unwrap() == content, "{mark}");
         flows.close(true);
     }
+}
+
+/// Killed between the making of the file and its first record, and then between its first bytes and their mark.
+#[test]
+fn an_empty_file_that_a_kill_left_is_ours_from_then_on() {
+    let scratch = scratch();
+    fs::write(scratch.path().join("run"), b"").unwrap();
+    let first = flows(scratch.path());
+    let standing = stands(&first);
+    assert_eq!((standing.bytes, standing.is_ours), (0, false));
+    standing.file.write(b"torn", 0).unwrap();
+    drop((standing, first));
+    let again = flows(scratch.path());
+    let standing = stands(&again);
+    assert_eq!((standing.bytes, standing.is_ours), (0, true), "what has no mark is written again");
+    standing.file.write(b"whole", 0).unwrap();
+    standing.file.complete(5).unwrap();
+    assert_eq!(fs::read(scratch.path().join("run")).unwrap(), b"whole");
 }
 
 #[test]

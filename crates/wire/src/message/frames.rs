@@ -445,13 +445,19 @@ impl FrameTerms {
             return Err(DecodeError::Invalid { what: "size of a channel" });
         }
         match &self.role {
-            FrameRole::Produce { producer, .. } => producer.check(),
+            FrameRole::Produce { producer, first, .. } => {
+                producer.check()?;
+                first.map_or(Ok(()), check_number)
+            }
             FrameRole::Consume(consume) => {
                 if let Some(group) = &consume.group {
                     check_name("name of a group", group)?;
                 }
                 check_count("producers", consume.has.len(), limits::PRODUCERS_MAX)?;
-                consume.has.iter().try_for_each(|(producer, _)| producer.check())
+                consume.has.iter().try_for_each(|(producer, next)| {
+                    producer.check()?;
+                    check_number(*next)
+                })
             }
         }
     }
@@ -465,7 +471,7 @@ impl ProducerId {
 
 impl LostRange {
     fn check(&self) -> Result<(), DecodeError> {
-        if self.first >= self.end {
+        if self.first >= self.end || self.end > limits::FRAME_SEQUENCE_END {
             return Err(DecodeError::Invalid { what: "range of lost frames" });
         }
         self.producer.check()
@@ -720,6 +726,41 @@ mod tests {
         assert_eq!(with(&[], "", 5).check(), Ok(()));
         assert_eq!(with(&[0, 7], "<u2", 0).check(), Ok(()));
         assert_eq!(with(&[3], "V7", 24).check(), Ok(()));
+    }
+
+    /// Who hears of frames that were lost adds them up.
+    #[test]
+    fn a_sequence_behind_the_last_that_there_is_is_refused_wherever_it_stands() {
+        let end = limits::FRAME_SEQUENCE_END;
+        let producer = ProducerId::new("cam").unwrap();
+        let is_taken = |role| {
+            let channel = ChannelWishes::default();
+            let terms = FrameTerms { window_bytes: limits::LANE_BYTES_MIN, window_items: 1, channel, role };
+            terms.check().is_ok()
+        };
+        let produces = |first| FrameRole::Produce {
+            producer: producer.clone(),
+            first: Some(first),
+            level: HeldLevel::Memory,
+        };
+        let consumes = |next| {
+            FrameRole::Consume(Box::new(Consume {
+                consumer: [1; 16],
+                group: None,
+                policy: FramePolicy::Block,
+                from: FrameFrom::Start,
+                instance: None,
+                has: vec![(producer.clone(), next)],
+                producers: 1,
+                keep_ms: 0,
+            }))
+        };
+        let lost = |end| LostRange { producer: producer.clone(), first: 0, end, reason: LossReason::Dropped };
+        assert!(is_taken(produces(end)) && is_taken(consumes(end)) && lost(end).check().is_ok());
+        for beyond in [end + 1, u64::MAX] {
+            assert!(!is_taken(produces(beyond)) && !is_taken(consumes(beyond)));
+            assert!(lost(beyond).check().is_err());
+        }
     }
 
     #[test]

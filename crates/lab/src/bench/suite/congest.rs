@@ -18,7 +18,7 @@ use thalweg_sys::usage::process_cpu;
 pub const SUITE: Suite = Suite {
     name: "congest",
     asks: "how long does the worst transfer take when many share a link? (003 Figs 2 and 3)",
-    runs: 2,
+    runs: 3,
     budget_bytes: 20_000_000,
     prepare,
     run,

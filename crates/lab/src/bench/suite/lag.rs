@@ -7,13 +7,13 @@
 //! the sample (`unmeasured`).
 //!
 //! A consumer that is slower than its frames drops them, each by name, or has them spilled while it stands still: what it took and what
-//! was named is held against what was given ([`super::slow`]).
+//! was named is held against what was given ([`super::slow_consumer`]).
 //!
 //! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always from
 //! when it was due: a path that cannot carry the rate shows as lag, not as a slower writer. It ends when the last byte of the
 //! message was read, which is looked for every [`LOOK`]; so much is in each.
 
-use super::slow::{self, Slow};
+use super::slow_consumer::{self, Slow};
 use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
@@ -142,7 +142,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         .chain(["drop-oldest", "latest-only"].map(|policy| What::Slow(Slow::Drops(policy))));
     let (stall, frames) = stalled(bench.wishes);
     // The log, and what is not written yet.
-    let whats: Vec<What> = match bench.workspace.needs(frames * FRAME_BYTES + slow::MEMORY_BYTES) {
+    let whats: Vec<What> = match bench.workspace.needs(frames * FRAME_BYTES + slow_consumer::MEMORY_BYTES) {
         Ok(()) => whats.chain([What::Slow(Slow::Stalls { stall, frames })]).collect(),
         Err(failure) => {
             bench.leave_out("a consumer that stands still, spill", &failure.cause)?;
@@ -299,10 +299,10 @@ impl Stand {
             Slow::Stalls { stall, frames } => (frames, frames as f64 / stall.as_secs_f64()),
         };
         let name = format!("slow-{}", self.channels.fetch_add(1, Ordering::Relaxed));
-        let (place, log) = (self.daemon.url(&name), slow::log_of(&self.daemon.path(&name)));
-        let memory = slow::MEMORY_BYTES.to_string();
+        let (place, log) = (self.daemon.url(&name), slow_consumer::log_of(&self.daemon.path(&name)));
+        let memory = slow_consumer::MEMORY_BYTES.to_string();
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let window = slow::WINDOW_BYTES.to_string();
+        let window = slow_consumer::WINDOW_BYTES.to_string();
         let pull = words(&["frames", "pull", &place, "-", "--policy", slow.policy(), "--window", &window]);
         let (bytes, rate) = (FRAME_BYTES.to_string(), per_s.to_string());
         let window = self.window(per_s).to_string();
@@ -313,9 +313,9 @@ impl Stand {
         let (frame_bytes, daemon, stop) = (FRAME_BYTES as usize, Some(&self.daemon), &bench.wishes.stop);
         let before_s = workspace.cpu_s();
         let (pushed, pulled) = std::thread::scope(|scope| {
-            let take = |pipe: ChildStdout| slow::take(pipe, frame_bytes, slow, &log, stop);
+            let take = |pipe: ChildStdout| slow_consumer::take(pipe, frame_bytes, slow, &log, stop);
             let pulling = scope.spawn(move || workspace.taken(far, daemon, &pull, take));
-            let give = |pipe: ChildStdin| slow::give(pipe, count, frame_bytes);
+            let give = |pipe: ChildStdin| slow_consumer::give(pipe, count, frame_bytes);
             (workspace.fed(near, daemon, &push, give), pulling.join())
         });
         let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
@@ -329,10 +329,10 @@ impl Stand {
             .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
             .measured("unmeasured", both.number("unmeasured"), "1");
         let sample = match slow {
-            Slow::Drops(_) => sample.with("taken_each", seconds(slow::TAKES_EVERY.as_secs_f64())),
+            Slow::Drops(_) => sample.with("taken_each", seconds(slow_consumer::TAKES_EVERY.as_secs_f64())),
             Slow::Stalls { stall, .. } => sample.with("stall", seconds(stall.as_secs_f64())),
         };
-        Ok(with_tail(slow::accounted(sample, slow, count, &said, &taken), tail_of(&both)))
+        Ok(with_tail(slow_consumer::accounted(sample, slow, count, &said, &taken), tail_of(&both)))
     }
 
     /// Twice what is under way at this rate and distance.

@@ -25,7 +25,7 @@ use thalweg_mover::model::score;
 pub const SUITE: Suite = Suite {
     name: "slots",
     asks: "how late is the worst burst of producers that share a link: at once, apart, in slots? (003 Figs 2 and 3)",
-    runs: 2,
+    runs: 3,
     budget_bytes: 5_000_000,
     prepare,
     run,

@@ -195,24 +195,24 @@ impl Growing {
     }
 
     /// It is complete. What was changed while it did not grow is read once more before that, all of it, and compared: a
-    /// writer that changes what it wrote is told, and never passed as good.
+    /// writer that changes what it wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
     pub(super) fn end(&mut self, taker: &dyn Taker) {
+        let Some(read) = taker.position(self.flow).zip(taker.digest(self.flow)) else { return };
         self.is_ended = true;
-        let read = taker.position(self.flow).zip(taker.digest(self.flow));
         if let Ok(stat) = self.file.stat()
-            && let Some((position, _)) = read
-            && stat.size == position
+            && stat.size == read.0
         {
-            self.rest(position, stat.mtime);
+            self.rest(read.0, stat.mtime);
         }
         let is_same = |(bytes, digest): (u64, Digest)| {
             let mut buffer = vec![0; COMPARE_BYTES];
             let found = self.hash(bytes, &mut buffer, taker, &mut |_| {})?;
             Ok(found.is_some_and(|hasher| hasher.finalize().as_bytes() == &digest.0))
         };
-        match read.filter(|_| self.is_suspect).map_or(Ok(true), is_same) {
+        let found: Result<bool> = if self.is_suspect { is_same(read) } else { Ok(true) };
+        match found {
             Ok(true) => {
-                self.ended_at = read;
+                self.ended_at = Some(read);
                 taker.end(self.flow);
             }
             Ok(false) if taker.is_over() => {}

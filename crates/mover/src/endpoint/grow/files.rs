@@ -497,11 +497,15 @@ impl FilesFeed {
                         let cause =
                             "the destination lost what it had, and the source was let go or cut since";
                         let failure = Failure::new(FailureKind::Changed, "go on with the stream", cause);
-                        taker.rewound(at.flow, Err(failure));
+                        taker.rewound(&at, Err(failure));
                         continue;
                     };
                     (file.is_ended, file.ended_at) = (false, None);
                     let result = file.rewind(&at, is_ours, buffer, taker);
+                    if result.is_err() && taker.is_over() {
+                        // It was not read to its end: that says nothing of what it is.
+                        return Ok(());
+                    }
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
                     let whole = (at.bytes, Some(at.digest), file.cuts);
                     let before = self.done.get(&identity).map(|done| (done.bytes, done.digest, done.cuts));
@@ -509,10 +513,10 @@ impl FilesFeed {
                         // All of it was read before the cut, and is there.
                         true => {
                             taker.note(cut_note(&file.path, at.bytes));
-                            taker.rewound(at.flow, Ok(blake3::Hasher::new()));
+                            taker.rewound(&at, Ok(blake3::Hasher::new()));
                             taker.end(at.flow);
                         }
-                        false => taker.rewound(at.flow, result),
+                        false => taker.rewound(&at, result),
                     }
                     if was_cut {
                         self.begin_cut(identity, taker)?;
@@ -665,6 +669,10 @@ impl FilesFeed {
                 return;
             }
             self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end_as_it_is(taker));
+            if self.files.values().any(|file| !file.is_ended) {
+                // The link broke this moment.
+                return;
+            }
         }
         // Those that have to wait for their turn have it when these are let go.
         if self.waiting == 0 && (idle || is_ending || single) {

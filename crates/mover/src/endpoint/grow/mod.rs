@@ -62,7 +62,7 @@ pub trait Taker: Send + Sync {
     fn digest(&self, flow: EntryId) -> Option<Digest>;
     /// The next bytes, which begin at `offset`. Waits while there is no room or no link.
     fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed;
-    /// The flow has no more bytes.
+    /// The flow has no more bytes: also without a link.
     fn end(&self, flow: EntryId);
     /// The flow cannot go on.
     fn give_up(&self, flow: EntryId, failure: Failure);
@@ -70,8 +70,8 @@ pub trait Taker: Send + Sync {
     fn last(&self);
     /// What is wanted now; waits for it at most so long.
     fn wanted(&self, at_most: Duration) -> Vec<Wanted>;
-    /// The flow was read up to where it was to be rewound to, by this hasher; or cannot be.
-    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>);
+    /// A flow was read up to where [`Wanted::Rewind`] has it, by this hasher; or cannot be.
+    fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>);
     /// This was to be a flow, or to have some in it, and could not be read: it is not at the destination.
     fn missed(&self, path: RelativePath, failure: Failure);
     /// Something that a person may want to know.

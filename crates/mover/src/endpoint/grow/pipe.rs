@@ -107,7 +107,11 @@ impl Feed for PipeFeed {
                     match wanted {
                         Wanted::Rewind { at, is_ours } => {
                             let result = self.rewind(&at, is_ours, taker);
-                            taker.rewound(flow, result);
+                            if result.is_err() && taker.is_over() {
+                                // It was not read to its end: that says nothing of what stands there.
+                                return;
+                            }
+                            taker.rewound(&at, result);
                         }
                         Wanted::LetGo { .. } => is_over = true,
                     }

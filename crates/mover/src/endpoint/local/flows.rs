@@ -12,7 +12,7 @@
 use super::partial::{BLOCK_BYTES, DIRECT_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
-use super::{failed, lock, shown};
+use super::{STAGING_NAME, failed, lock, shown};
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::Marks;
@@ -179,26 +179,37 @@ impl FlowDestination for LocalFlows {
                 Failure::new(FailureKind::Usage, "open the destination", error.to_string())
             })?,
         };
+        if path.as_bytes().split(|&byte| byte == b'/').any(|name| name == STAGING_NAME) {
+            let cause = "the name belongs to thalweg's staging directory";
+            return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(&path));
+        }
         let mut marks = lock(&self.marks);
         let known = marks.find(&path, &begin.origin).map(|(number, known)| (number, known.clone()));
-        let (number, name, marked) = match known {
+        let (number, name, marked, (file, made_in)) = match known {
             Some((number, known)) => {
-                (number, known.name.clone(), Some(known).filter(|_| marks.is_ours(number)))
+                let name = known.name.clone();
+                let marked = Some(known).filter(|_| marks.is_ours(number));
+                drop(marks);
+                let opened = self.open_file(&name, begin.mode)?;
+                (number, name, marked, opened)
             }
             None => {
                 let name = self.name_for(&marks, &path)?;
                 let (dir, last) = self.directory(&name)?;
-                let is_free = dir.stat(&last).is_err();
+                // An empty one may be what a kill left, just below.
+                let is_free = dir.stat(&last).map_or(true, |stat| stat.kind == Kind::File && stat.size == 0);
+                let (file, mut made_in) = self.open_file(&name, begin.mode)?;
+                // Behind that, so that no file which somebody else puts there is ever taken for ours; and before a byte is
+                // in it, so that whatever a kill leaves of it is known to be ours.
                 let number = marks.begin(path.clone(), begin.origin, name.clone(), !is_free);
                 if is_free {
-                    // Before there is a file of that name: whatever a kill leaves of it is known to be ours.
+                    made_in.get_or_insert(dir);
                     marks.record(&[])?;
                 }
-                (number, name, None)
+                drop(marks);
+                (number, name, None, (file, made_in))
             }
         };
-        drop(marks);
-        let (file, made_in) = self.open_file(&name, begin.mode)?;
         if !file.lock_exclusive().map_err(|error| failed("lock", &name, &error))? {
             let cause = "another stream writes it";
             return Err(Failure::new(FailureKind::Busy, "open the destination", cause).at(&name));
@@ -234,8 +245,12 @@ impl FlowDestination for LocalFlows {
 
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()> {
         // Names first: what is marked is found after a power cut.
-        for dir in std::mem::take(&mut *lock(&self.made_in)) {
-            dir.sync().map_err(|error| failure::of_io("sync a directory", &error))?;
+        let made_in = std::mem::take(&mut *lock(&self.made_in));
+        for (index, dir) in made_in.iter().enumerate() {
+            if let Err(error) = dir.sync() {
+                lock(&self.made_in).extend_from_slice(&made_in[index..]);
+                return Err(failure::of_io("sync a directory", &error));
+            }
         }
         lock(&self.marks).record(marks)
     }

@@ -259,3 +259,33 @@ fn a_sender_that_leaves_numbers_out_is_stopped() {
     });
     assert_eq!(taken.count(), ENDED_RANGES_MAX);
 }
+
+#[test]
+fn a_flow_that_ends_while_its_last_bytes_are_made_durable_leaves_nothing_due_behind() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 0, "log");
+    receiver.arrived(EntryId(0), 0, vec![1; 10]).unwrap();
+    let digest = Digest(*blake3::hash(&[1; 10]).as_bytes());
+    receiver.written(slot, 10, digest, NOW);
+    assert!(actions(&mut receiver).iter().any(|action| matches!(action, Action::Sync(_))));
+    hears(&mut receiver, FlowMessage::End(vec![FlowMark { flow: EntryId(0), bytes: 10, digest }]));
+    receiver.synced(&[(slot, 10, digest)], NOW);
+    assert!(actions(&mut receiver).iter().any(|action| matches!(action, Action::Complete(..))));
+    assert_eq!(receiver.due(), None, "who makes marks would look for one without a pause");
+}
+
+#[test]
+fn who_begins_and_withdraws_while_something_large_is_looked_at_comes_to_an_end() {
+    let mut receiver = receiver(64 << 10);
+    let cycle = |receiver: &mut Receiver, flow: u64| -> Result<()> {
+        let message = TransferMessage::Flow(FlowMessage::Begin(vec![begin(flow, "x")]));
+        receiver.hear(message, NOW)?;
+        receiver.hear(TransferMessage::Withdraw(vec![(EntryId(flow), Some(failure()))]), NOW)
+    };
+    let taken = (0..1 << 20).take_while(|flow| cycle(&mut receiver, *flow).is_ok()).count();
+    assert_eq!(taken, OPENS_MAX, "each is kept until it is looked at");
+    // Who looks comes by them.
+    let opens = actions(&mut receiver).iter().filter(|action| matches!(action, Action::Open(..))).count();
+    (0..opens).for_each(|_| receiver.not_opened());
+    cycle(&mut receiver, 1 << 20).unwrap();
+}

@@ -175,10 +175,15 @@ impl Channel {
             FramesMessage::Again { number } => member.lane.damaged(number)?,
             FramesMessage::Taken { next } => {
                 for handed in member.lane.taken(next)? {
-                    if let Handed::Frame(_, held) = handed {
-                        one.took(&held);
-                        let since = held.head.stamp.map_or(now_ns, |stamp| stamp.taken_ns);
-                        one.tails.add(now_ns.saturating_sub(since), 0);
+                    match handed {
+                        Handed::Frame(_, held) => {
+                            one.took(&held);
+                            let since = held.head.stamp.map_or(now_ns, |stamp| stamp.taken_ns);
+                            one.tails.add(now_ns.saturating_sub(since), 0);
+                        }
+                        // It lies: that is still being read for it. The file is not held for it any more.
+                        Handed::OnDisk { at, .. } => self.files.pin(at.file, false),
+                        Handed::Note(_) => {}
                     }
                 }
             }

@@ -620,3 +620,22 @@ fn a_report_that_has_no_room_yet_is_waited_for_with_what_is_behind_it() {
     assert!(had[..4] == ["frame 0", "frame 1", "frame 2", "frame 3"] && had.contains(&set), "{had:?}");
     assert_eq!((had.len(), had.last().map(String::as_str)), (8, Some("End")), "{had:?}");
 }
+
+#[test]
+fn a_consumer_that_says_it_took_what_is_still_read_for_it_holds_no_file_of_the_log() {
+    let mut first = recorded();
+    let epoch = begun(&mut first);
+    push(&mut first, epoch, 0, (7, 0));
+    let mut channel = recorded();
+    written(&mut first).into_iter().for_each(|(place, item, at)| channel.restore(place, item, at));
+    channel.restored();
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let work = channel.next(11, &key, &asks.consumer, 0);
+    let Some(Work::Read { number: 0, at, .. }) = work else { panic!("{work:?}") };
+    channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next: 1 }, 0).unwrap();
+    channel.loaded(&key, &asks.consumer, 0, at, None);
+    // Behind another one it may go.
+    channel.files.found(1000, Location { file: 1, offset: 0, bytes: 1000 });
+    assert_eq!(channel.files.oldest().map(|(number, _)| number), Some(0));
+}

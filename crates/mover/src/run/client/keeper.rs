@@ -7,7 +7,11 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Connection;
 use crate::run::session::{Session, Transfer};
-use std::sync::{Arc, MutexGuard};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 use thalweg_wire::message::WaitingFor;
 
@@ -15,6 +19,8 @@ use thalweg_wire::message::WaitingFor;
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Between two looks at a link with which nothing is wrong.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// So long dials are waited for together; who takes longer goes on beside the others.
+const DIALS_WAIT: Duration = Duration::from_secs(1);
 
 /// Keeps the link and its streams standing, and judges the peer by what it acknowledges.
 pub(super) struct Keeper {
@@ -22,6 +28,55 @@ pub(super) struct Keeper {
     pub dialler: Arc<Dialler>,
     pub mail: Arc<Mail>,
     pub rtt: Duration,
+    pub dials: UnderWay,
+}
+
+/// Streams that are being dialled.
+#[derive(Default)]
+pub(super) struct UnderWay(Mutex<BTreeSet<u16>>);
+
+impl UnderWay {
+    fn streams(&self) -> BTreeSet<u16> {
+        self.lock().clone()
+    }
+
+    /// Dials these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on the
+    /// others. False if some are known to have failed by then.
+    fn dial<'scope, 'env>(
+        &'scope self,
+        scope: &'scope Scope<'scope, 'env>,
+        streams: Vec<u16>,
+        at_most: Duration,
+        dial: impl Fn(u16) -> bool + Clone + Send + 'scope,
+    ) -> bool {
+        let (tells, told) = mpsc::channel();
+        let mut all_stand = true;
+        for stream in streams {
+            self.lock().insert(stream);
+            let (tells, dial) = (tells.clone(), dial.clone());
+            let work = move || {
+                // One that panics came to nothing.
+                let stands = catch_unwind(AssertUnwindSafe(|| dial(stream))).unwrap_or(false);
+                self.lock().remove(&stream);
+                let _ = tells.send(stands);
+            };
+            // Where there is no thread to be had it is one that could not be dialled, for now.
+            if std::thread::Builder::new().name("dial".into()).spawn_scoped(scope, work).is_err() {
+                self.lock().remove(&stream);
+                all_stand = false;
+            }
+        }
+        drop(tells);
+        let until = Instant::now() + at_most;
+        while let Ok(stands) = told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            all_stand &= stands;
+        }
+        all_stand
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Keeper {
@@ -34,7 +89,13 @@ impl Keeper {
         }
     }
 
+    /// Dials that are under way at the end are waited for: what they started to reach the peer ends with the copy.
     fn run(self) {
+        let keeper = &self;
+        std::thread::scope(|scope| keeper.keep(scope));
+    }
+
+    fn keep<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         let settings = &self.dialler.settings;
         let limits = Limits { patience: settings.patience, stall_timeout: settings.stall_timeout };
         let mut pulse = Pulse::begin(Instant::now(), progress(&self.session), self.session.moved_bytes());
@@ -67,12 +128,12 @@ impl Keeper {
                     Dialled::Stands => {
                         back_off = BACK_OFF.0;
                         pulse.has_new_link(Instant::now());
-                        self.dial_streams(patience_left)
+                        self.dial_streams(scope, patience_left)
                     }
                     Dialled::NotYet => false,
                     Dialled::Never => return,
                 },
-                Verdict::Keep => self.dial_streams(patience_left),
+                Verdict::Keep => self.dial_streams(scope, patience_left),
             };
             if stands {
                 back_off = BACK_OFF.0;
@@ -121,33 +182,28 @@ impl Keeper {
         self.session.attach_control(connection)
     }
 
-    /// Dials what is missing, side by side, for at most so long. False if some could not be had.
-    fn dial_streams(&self, at_most: Duration) -> bool {
+    /// Dials what is missing and not being dialled, each for at most so long. False if some could not be had.
+    fn dial_streams<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>, at_most: Duration) -> bool {
+        // In this order: one that comes to stand in between is dialled no second time.
+        let under_way = self.dials.streams();
         let there = self.session.streams();
         let (mut missing, hints) = {
             let boxes = self.boxes();
-            let is_missing = |stream: &u16| !there.contains(stream) && !boxes.refusals.rests(*stream);
+            let is_missing = |stream: &u16| {
+                !there.contains(stream) && !under_way.contains(stream) && !boxes.refusals.rests(*stream)
+            };
             ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
         };
         // One at a time, and what is missing first: what it has under way is sent again.
-        if missing.is_empty() && !there.is_empty() {
+        if missing.is_empty() && under_way.is_empty() && !there.is_empty() {
             missing.extend(self.dialler.connect.stream_to_move());
         }
-        std::thread::scope(|scope| {
-            let dials: Vec<_> = missing
-                .iter()
-                .map(|&stream| {
-                    let dial = move || {
-                        let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
-                        self.note_dialled(stream, dialled.as_ref().err());
-                        dialled.is_ok()
-                    };
-                    // Where there is no thread to be had it is one that could not be dialled, for now.
-                    std::thread::Builder::new().name("dial".into()).spawn_scoped(scope, dial)
-                })
-                .collect();
-            dials.into_iter().all(|dial| dial.is_ok_and(|dial| dial.join().unwrap_or(false)))
-        })
+        let dial = move |stream: u16| {
+            let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
+            self.note_dialled(stream, dialled.as_ref().err());
+            dialled.is_ok()
+        };
+        self.dials.dial(scope, missing, DIALS_WAIT, dial)
     }
 
     /// The first that fails before any stands is told: with a wrong address or card none ever will.
@@ -242,4 +298,26 @@ fn awaits_peer(session: &Session) -> bool {
             is_silent || (run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dial_that_hangs_keeps_no_other() {
+        let (dials, (goes_on, hangs)) = (UnderWay::default(), mpsc::channel::<()>());
+        let hangs = Mutex::new(hangs);
+        std::thread::scope(|scope| {
+            // The first one's handshake has no end before the test says so.
+            let dial = |stream: u16| stream != 0 || hangs.lock().unwrap().recv().is_ok();
+            assert!(dials.dial(scope, vec![0, 1], Duration::from_millis(1), dial), "nothing failed yet");
+            assert!(dials.streams().contains(&0), "nobody dials it a second time");
+            assert!(dials.dial(scope, vec![2], Duration::from_secs(60), dial));
+            assert!(!dials.streams().contains(&2));
+            assert!(!dials.dial(scope, vec![3], Duration::from_secs(60), |_| panic!("a dial may")));
+            drop(goes_on);
+        });
+        assert!(dials.streams().is_empty());
+    }
 }

@@ -253,9 +253,13 @@ impl FlowReceive {
 
     fn open(&self, queue: &mpsc::Receiver<Job>) {
         while let Ok(Job::Open(slot, begin)) = queue.recv() {
-            if !self.lock().machine.is_opening(slot) {
-                // It was withdrawn meanwhile.
-                continue;
+            {
+                let mut state = self.lock();
+                if !state.machine.is_opening(slot) {
+                    // It was withdrawn meanwhile.
+                    state.machine.not_opened();
+                    continue;
+                }
             }
             let opened = self.look_at(slot, &begin);
             let mut state = self.lock();
@@ -263,6 +267,7 @@ impl FlowReceive {
                 return;
             }
             if !state.machine.is_opening(slot) {
+                state.machine.not_opened();
                 continue;
             }
             let standing = match opened {

@@ -290,7 +290,11 @@ impl FlowSend {
             watch.lap_out(Stage::Pace, bytes);
         }
         if let Some(slot) = slot {
-            slot.wait(bytes, || self.ended().is_none());
+            let goes = slot.wait(bytes, || self.ended().is_none() && !outlet.is_over());
+            if !goes && outlet.is_over() {
+                // As above: the next window may be minutes away, and others have the piece.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
             watch.lap_out(Stage::Pace, bytes);
         }
         self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
@@ -318,7 +322,7 @@ impl FlowSend {
             match action {
                 Action::Say(message) => state.say(message),
                 Action::Rewind { at, .. } if state.beside.is_fed => {
-                    state.machine.rewound(at.flow, Err(read_no_more()));
+                    state.machine.rewound(&at, Err(read_no_more()));
                 }
                 Action::Rewind { at, is_ours } => {
                     state.beside.lags.forget(at.flow);
@@ -348,7 +352,7 @@ impl FlowSend {
         state.beside.is_fed = true;
         for wanted in std::mem::take(&mut state.beside.wanted) {
             if let Wanted::Rewind { at, .. } = wanted {
-                state.machine.rewound(at.flow, Err(read_no_more()));
+                state.machine.rewound(&at, Err(read_no_more()));
             }
         }
         self.pump(&mut state);
@@ -496,12 +500,17 @@ impl Taker for FlowSend {
         state.beside.wanted.drain(..).collect()
     }
 
-    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
-        let result = result.map(|hasher| {
-            self.hashers().insert(flow, hasher);
-        });
+    fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>) {
+        let (hasher, result) = match result {
+            Ok(hasher) => (Some(hasher), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
         let mut state = self.lock();
-        state.machine.rewound(flow, result);
+        if state.machine.rewound(at, result)
+            && let Some(hasher) = hasher
+        {
+            self.hashers().insert(at.flow, hasher);
+        }
         self.pump(&mut state);
     }
 
@@ -558,8 +567,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
+    /// A stream that is lost after a piece was taken for it.
+    #[derive(Default)]
+    struct LostThen(AtomicBool);
+
+    impl Outlet for LostThen {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing goes on it any more")
+        }
+
+        fn is_over(&self) -> bool {
+            self.0.swap(true, Ordering::AcqRel)
+        }
+    }
+
+    /// With a piece that waits.
+    fn with_a_piece() -> Arc<FlowSend> {
         let terms = FlowWishes::new(Until::default()).terms;
         let run = FlowSend::new(Terms::of(4 << 20, 1 << 20), terms, crate::event::nobody());
         run.attach(TransferNumber(0), Box::new(Nobody), None);
@@ -570,7 +593,29 @@ mod tests {
         let stand = FlowStand { at, is_ours: true, name: None };
         run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
         assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
-        let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+        run
+    }
+
+    #[test]
+    fn who_waits_for_a_window_sees_that_the_stream_is_lost() {
+        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+        // Closed until the server says when a window opens, which it never does.
+        run.set_slot(Some((Arc::new(SlotGate::new()), Duration::from_secs(1))));
+        let (waiting, done) = (run.clone(), std::sync::mpsc::channel());
+        std::thread::spawn(move || {
+            let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+            let _ = done.0.send(waiting.work(0, &mut buffer, &mut LostThen::default()).map(drop));
+        });
+        let did = done.1.recv_timeout(Duration::from_secs(60)).expect("it waits for the window all the same");
+        assert_eq!(did.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        run.stream_lost(0);
+        run.set_slot(None);
+        assert!(matches!(run.work(1, &mut buffer, &mut Out::default()), Ok(Did::Work)), "the others have it");
+    }
+
+    #[test]
+    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
+        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
         let mut lost = Out { is_lost: true, ..Out::default() };
         assert!(matches!(run.work(0, &mut buffer, &mut lost), Ok(Did::Nothing(None))));
         let mut other = Out::default();

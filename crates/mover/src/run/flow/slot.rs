@@ -76,12 +76,13 @@ pub struct SlotGate {
 }
 
 impl SlotGate {
-    fn new() -> SlotGate {
+    pub(super) fn new() -> SlotGate {
         SlotGate { began: Instant::now(), gate: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until so many bytes may go. `go_on` is asked between pauses; false ends the wait.
-    pub fn wait(&self, bytes: u64, go_on: impl Fn() -> bool) {
+    /// Waits until so many bytes may go, and says whether they may. `go_on` is asked between pauses; false ends
+    /// the wait.
+    pub fn wait(&self, bytes: u64, go_on: impl Fn() -> bool) -> bool {
         let goes = loop {
             let mut gate = self.lock();
             if let Some(gate) = &mut *gate {
@@ -89,13 +90,16 @@ impl SlotGate {
             }
             drop(self.changed.wait_timeout(gate, LOOK_AGAIN).unwrap_or_else(|p| p.into_inner()));
             if !go_on() {
-                return;
+                return false;
             }
         };
         loop {
             let left = Duration::from_nanos(goes.saturating_sub(self.now()));
-            if left.is_zero() || !go_on() {
-                return;
+            if left.is_zero() {
+                return true;
+            }
+            if !go_on() {
+                return false;
             }
             std::thread::sleep(left.min(LOOK_AGAIN));
         }

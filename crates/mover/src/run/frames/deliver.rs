@@ -137,7 +137,7 @@ impl FramesLink for Deliver {
         let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.link, &self.key, &self.who);
         let sink = (buffer, outlet, self.terms().segment_bytes as usize);
         let next = |outlet: &dyn Outlet| self.next(stream, outlet);
-        let at_once = |_, _, _| ();
+        let at_once = |_: &dyn Outlet, _, _, _| true;
         self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, at_once))
     }
 

@@ -3,7 +3,7 @@
 use super::FramesLink;
 use super::consume::ConsumeRun;
 use super::hub::HubChannel;
-use super::produce::ProduceRun;
+use super::produce::{self, ProduceRun};
 use super::windows::is_of_window;
 use super::within::Joined;
 use crate::admission::SlotAsked;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Terms, TransferNumber,
+    Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question, Reply, Terms, TransferNumber,
 };
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them overtake.
@@ -33,6 +33,9 @@ const STREAMS_MAX: u16 = 4;
 const PAUSE: Duration = Duration::from_millis(300);
 /// Between two looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// A hub that takes nothing for so long is asked why, and then so often.
+const ASK_WHY_AFTER: Duration = Duration::from_secs(1);
+const ASK_WHY_EVERY: Duration = Duration::from_secs(5);
 /// Items under way to a consumer that shares: whoever is free takes the next.
 const SHARED_ITEMS: u32 = 16;
 /// Items under way to a consumer that gets only the latest: one to work on, one to come, and what was lost before each.
@@ -326,6 +329,26 @@ impl InSlot for Pushing {
     }
 }
 
+/// How long a hub has taken nothing of a producer.
+struct HeldUp {
+    /// Frames that it has.
+    taken: u64,
+    since: Instant,
+    asked_at: Option<Instant>,
+}
+
+/// Why a hub cannot write the log of a channel, if it cannot. Only it knows: its producers see no more than that it
+/// takes nothing.
+fn trouble_of(client: &Client, place: &Place) -> Option<String> {
+    let mut status = None;
+    for reply in client.ask(Question::Channel { place: place.clone() }).ok()? {
+        if let Reply::Channel(told) = reply.ok()? {
+            status = Some(*told);
+        }
+    }
+    status?.spill_trouble
+}
+
 /// Has a thread keep the link, and waits until it stands for the first time.
 fn keep(opening: Opening, end: End) -> Result<Keeper> {
     let stop = Arc::new(Stop::default());
@@ -413,7 +436,9 @@ impl Job {
         client.session.add(number, Transfer::Frames(link))?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
+        let mut held_up = HeldUp { taken: 0, since: Instant::now(), asked_at: None };
         loop {
+            self.look_why(client, &mut held_up);
             if client.session.is_closed() {
                 let lost = || Failure::new(FailureKind::Connection, "move frames", "the session ended");
                 return Err(client.session.failure().unwrap_or_else(lost));
@@ -437,6 +462,31 @@ impl Job {
                 let _ = first.send(Ok(()));
             }
             std::thread::sleep(if self.first.is_some() { LOOK_AGAIN / 10 } else { LOOK_AGAIN });
+        }
+    }
+
+    /// Asks a hub that takes nothing whether it is its log that cannot be written, and tells it: else people look for
+    /// consumers that are slow.
+    fn look_why(&self, client: &Client, held_up: &mut HeldUp) {
+        let End::Producer(run, ..) = &self.end else { return };
+        let figures = run.figures();
+        let taken = figures.frames.saturating_sub(figures.waiting);
+        if figures.waiting == 0 || taken != held_up.taken {
+            *held_up = HeldUp { taken, since: Instant::now(), asked_at: None };
+            run.set_trouble(None);
+            return;
+        }
+        let is_asked = held_up.asked_at.is_some_and(|at| at.elapsed() < ASK_WHY_EVERY);
+        let is_lost = client.session.lost_since().is_some() || client.session.is_closed();
+        if held_up.since.elapsed() < ASK_WHY_AFTER || is_asked || is_lost {
+            return;
+        }
+        let trouble = trouble_of(client, &self.opening.place);
+        held_up.asked_at = Some(Instant::now());
+        if let Some(why) = &trouble
+            && run.set_trouble(trouble.clone())
+        {
+            (self.opening.events)(Event::Note(produce::cannot_write(why)));
         }
     }
 

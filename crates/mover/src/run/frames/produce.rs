@@ -7,7 +7,7 @@ use crate::admission::SlotHeld;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
 use crate::frames::producer::{Made, Producer};
-use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures};
+use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures, WRITE_LOG};
 use crate::link::FrameBuffer;
 use crate::run::Outbox;
 use crate::run::flow::lags::{Lag, Lags};
@@ -44,6 +44,8 @@ struct Counts {
     /// What the slot promises, and how late frames were that were pushed with one.
     held: Option<SlotHeld>,
     lags: Lags,
+    /// Why the hub takes nothing, as it says itself, if that is not its consumers.
+    trouble: Option<String>,
 }
 
 /// All frames of a producer, to who reckons how late they are.
@@ -76,6 +78,15 @@ impl ProduceRun {
     /// This is promised now.
     pub fn note_slot(&self, held: SlotHeld) {
         self.end.lock().beside.held = Some(held);
+    }
+
+    /// Why the hub takes nothing, if that is not its consumers; `None`: it takes something, or waits for them. Says
+    /// whether that is news.
+    pub fn set_trouble(&self, trouble: Option<String>) -> bool {
+        let mut state = self.end.lock();
+        let is_news = state.beside.trouble != trouble;
+        state.beside.trouble = trouble;
+        is_news
     }
 
     /// What its slot promises, if it has one, and how late frames were so far: from pushed to known to be at the hub.
@@ -167,7 +178,7 @@ impl ProduceRun {
         state.check()?;
         if !state.machine.has_room(payload_bytes, metadata_bytes) {
             let cause = "the hub takes no more at the moment: its consumers are slower";
-            return Err(Failure::new(FailureKind::Busy, "push a frame", cause));
+            return Err(state.held_up("push a frame", cause));
         }
         let sequence = state.machine.push(head, payload)?;
         state.beside.first_push.get_or_insert(began);
@@ -209,8 +220,7 @@ impl ProduceRun {
             state.check()?;
             let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
-                let cause = "the hub has not everything yet";
-                return Err(Failure::new(FailureKind::Busy, "finish", cause));
+                return Err(state.held_up("finish", "the hub has not everything yet"));
             }
             state = self.end.wait(state, left);
         }
@@ -271,7 +281,20 @@ impl ProduceRun {
     }
 }
 
+/// Of a hub that tries again until it can.
+pub(super) fn cannot_write(why: &str) -> String {
+    format!("the hub takes no more at the moment: it cannot write its log ({why})")
+}
+
 impl State<Producer, Counts> {
+    /// It may be tried again: `cause`, unless the hub said why.
+    fn held_up(&self, operation: &str, cause: &str) -> Failure {
+        match &self.beside.trouble {
+            Some(why) => Failure::new(FailureKind::Busy, WRITE_LOG, cannot_write(why)),
+            None => Failure::new(FailureKind::Busy, operation, cause),
+        }
+    }
+
     /// Why it failed for good, if it did. A hub that is `Busy` when a producer comes back has no more of it than one that cannot be
     /// reached; and `Busy` is what who waits for room is told, and goes on.
     fn check(&self) -> Result<()> {
@@ -294,16 +317,22 @@ struct ProduceLink {
 }
 
 impl ProduceLink {
-    /// Waits until the next bytes of a frame may go, of which `sent` went before.
-    fn wait_for_slot(&self, sequence: u64, sent: usize, bytes: usize) {
+    /// Waits until the next bytes of a frame may go, of which `sent` went before; false if the stream is gone
+    /// before that.
+    fn wait_for_slot(&self, outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize) -> bool {
         let slot = self.run.end.current(self.id).and_then(|state| state.beside.slot.clone());
-        let Some(slot) = slot else { return };
+        let Some(slot) = slot else { return true };
         let mut watch = Stopwatch::start(&self.run.end.accounts);
-        slot.wait(bytes as u64, || self.run.end.current(self.id).is_some() && !self.run.is_over());
+        let stands = || self.run.end.current(self.id).is_some() && !self.run.is_over();
+        let goes = slot.wait(bytes as u64, || stands() && !outlet.is_over());
+        if !goes && outlet.is_over() {
+            return false;
+        }
         watch.lap_out(Stage::Pace, bytes as u64);
         if sent == 0 {
             self.run.end.lock().beside.lags.sent(ALL, sequence + 1, Instant::now());
         }
+        true
     }
 }
 
@@ -363,7 +392,9 @@ impl FramesLink for ProduceLink {
             let Some((epoch, made)) = made else { return Ok(None) };
             Going::frame(epoch, made.head.sequence, &made.head, made.payload.clone()).map(Some)
         };
-        let pass = |sequence: u64, sent: usize, bytes: usize| self.wait_for_slot(sequence, sent, bytes);
+        let pass = |outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize| {
+            self.wait_for_slot(outlet, sequence, sent, bytes)
+        };
         self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, pass))
     }
 
@@ -399,5 +430,22 @@ mod tests {
         assert_eq!(run.push(made(), None).unwrap_err(), over);
         assert_eq!(run.declare(1, 1).unwrap_err(), over);
         assert_eq!(run.finish(None).unwrap_err(), over);
+    }
+
+    #[test]
+    fn who_waits_for_a_hub_whose_disk_is_full_is_told_that_and_not_of_its_consumers() {
+        let run = ProduceRun::new(ProducerId::new("cam").unwrap(), Window { bytes: 1 << 20, items: 4 });
+        let made = || run.prepare(NewFrame { payload: vec![1; 10].into(), ..NewFrame::default() }).unwrap();
+        let short = Some(Duration::from_millis(1));
+        let why = || Some("write the spill log: No space left on device".to_owned());
+        assert!(run.set_trouble(why()));
+        assert!(!run.set_trouble(why()), "told once");
+        for told in [run.push(made(), short).unwrap_err(), run.finish(short).unwrap_err()] {
+            assert_eq!(told.kind, FailureKind::Busy);
+            assert!(told.cause.contains("No space left on device"), "{told}");
+        }
+        assert!(run.set_trouble(None));
+        let told = run.push(made(), short).unwrap_err();
+        assert!(told.cause.contains("its consumers are slower"), "{told}");
     }
 }

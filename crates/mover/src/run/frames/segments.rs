@@ -87,7 +87,8 @@ impl Going {
 impl Outlets {
     /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
     /// once more, under its own lock, whether the stream is over, before it takes an item for it.
-    /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it may go.
+    /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it
+    /// may go, or false when the stream is gone before that.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -98,7 +99,10 @@ impl Outlets {
         epoch: Option<u16>,
         sink: (&mut FrameBuffer, &mut dyn Outlet, usize),
         accounts: &Accounts,
-        (next, pass): (impl FnOnce(&dyn Outlet) -> Result<Option<Going>>, impl FnOnce(u64, usize, usize)),
+        (next, pass): (
+            impl FnOnce(&dyn Outlet) -> Result<Option<Going>>,
+            impl FnOnce(&dyn Outlet, u64, usize, usize) -> bool,
+        ),
     ) -> io::Result<Did> {
         let (buffer, outlet, segment_bytes) = sink;
         let (serial, begun) = {
@@ -114,7 +118,9 @@ impl Outlets {
             None => next(&*outlet).map_err(io::Error::other)?,
         };
         let Some(mut going) = going else { return Ok(Did::Nothing(None)) };
-        pass(going.number, going.sent, segment_bytes.min(going.bytes() - going.sent));
+        if !pass(&*outlet, going.number, going.sent, segment_bytes.min(going.bytes() - going.sent)) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let mut watch = Stopwatch::start(accounts);
         let bytes = going.fill(&mut buffer.payload_mut()[..segment_bytes]);
         let inner = Inner {
@@ -331,5 +337,30 @@ mod tests {
         assert!(take(1, &old[0]).unwrap().is_none());
         inlets.over(1);
         assert!(inlets.lock().is_empty(), "half of an item takes no memory when nothing follows");
+    }
+
+    /// A stream that is lost while a segment waits for its window.
+    struct Lost;
+
+    impl Outlet for Lost {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing goes on it any more")
+        }
+    }
+
+    #[test]
+    fn a_segment_whose_stream_is_lost_while_it_waits_does_not_go() {
+        let (outlets, accounts) = (Outlets::default(), Accounts::default());
+        let mut buffer = FrameBuffer::new(SEGMENT_BYTES).unwrap();
+        let going = Going { epoch: 1, number: 7, head: vec![1; 10], payload: Payload::default(), sent: 0 };
+        let next = |_: &dyn Outlet| Ok(Some(going));
+        let pass = |_: &dyn Outlet, number: u64, sent: usize, bytes: usize| {
+            assert_eq!((number, sent, bytes), (7, 0, 10));
+            false
+        };
+        let mut lost = Lost;
+        let sink: (&mut FrameBuffer, &mut dyn Outlet, usize) = (&mut buffer, &mut lost, SEGMENT_BYTES);
+        let did = outlets.work(0, TransferNumber(0), Some(1), sink, &accounts, (next, pass));
+        assert_eq!(did.map(drop).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

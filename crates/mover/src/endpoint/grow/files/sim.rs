@@ -152,10 +152,10 @@ impl Taker for Taking {
         self.lock().wanted.drain(..).collect()
     }
 
-    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
+    fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>) {
         match result {
-            Ok(_) => self.lock().flows[flow.0 as usize].phase = Phase::Open,
-            Err(failure) => self.give_up(flow, failure),
+            Ok(_) => self.lock().flows[at.flow.0 as usize].phase = Phase::Open,
+            Err(failure) => self.give_up(at.flow, failure),
         }
     }
 

@@ -132,10 +132,10 @@ impl Taker for Fake {
         self.lock().wanted.drain(..).collect()
     }
 
-    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
+    fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>) {
         match result {
-            Ok(_) => self.lock().flows[flow.0 as usize].phase = Phase::Open,
-            Err(failure) => self.give_up(flow, failure),
+            Ok(_) => self.lock().flows[at.flow.0 as usize].phase = Phase::Open,
+            Err(failure) => self.give_up(at.flow, failure),
         }
     }
 
@@ -168,17 +168,21 @@ fn append(path: &Path, bytes: &[u8]) {
     file.write_all(bytes).unwrap();
 }
 
-/// Streams a directory, or a file in it, while the test does something.
-fn streamed(dir: &Path, name: Option<&str>, until: Until, taker: &Fake, test: impl FnOnce()) {
-    let spec = FilesSpec {
+/// What follows a directory, or a file in it.
+fn feed_of(dir: &Path, name: Option<&str>, until: Until) -> FilesFeed {
+    FilesFeed::new(FilesSpec {
         dir: Dir::open(dir).unwrap(),
         name: name.map(|name| name.as_bytes().to_vec()),
         below: None,
         prefix: RelativePath::default(),
         until,
         piece_bytes: 64 << 10,
-    };
-    let feed = Box::new(FilesFeed::new(spec));
+    })
+}
+
+/// Streams a directory, or a file in it, while the test does something.
+fn streamed(dir: &Path, name: Option<&str>, until: Until, taker: &Fake, test: impl FnOnce()) {
+    let feed = Box::new(feed_of(dir, name, until));
     std::thread::scope(|scope| {
         scope.spawn(|| feed.run(taker));
         let over = Over(taker);
@@ -283,15 +287,7 @@ fn what_another_stream_has_not_completed_does_not_end_as_complete() {
 #[test]
 fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
-    let spec = FilesSpec {
-        dir: Dir::open(scratch.path()).unwrap(),
-        name: None,
-        below: None,
-        prefix: RelativePath::default(),
-        until: Until { closed: true, ..Until::default() },
-        piece_bytes: 64 << 10,
-    };
-    let mut feed = FilesFeed::new(spec);
+    let mut feed = feed_of(scratch.path(), None, until_closed());
     let mut buffer = vec![0; 64 << 10];
     let stays = scratch.path().join("stays");
     append(&stays, b"x");
@@ -318,15 +314,7 @@ fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
 #[test]
 fn a_directory_that_is_gone_is_not_remembered() {
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
-    let spec = FilesSpec {
-        dir: Dir::open(scratch.path()).unwrap(),
-        name: None,
-        below: None,
-        prefix: RelativePath::default(),
-        until: Until::default(),
-        piece_bytes: 64 << 10,
-    };
-    let mut feed = FilesFeed::new(spec);
+    let mut feed = feed_of(scratch.path(), None, Until::default());
     feed.watch = Some(Watch::new().unwrap());
     for round in 0..20 {
         let dir = scratch.path().join(format!("run-{round}"));
@@ -343,15 +331,7 @@ fn a_directory_that_is_gone_is_not_remembered() {
 fn a_beginning_that_is_changed_while_the_file_grows_is_told_in_the_end() {
     use std::os::unix::fs::FileExt;
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
-    let spec = FilesSpec {
-        dir: Dir::open(scratch.path()).unwrap(),
-        name: None,
-        below: None,
-        prefix: RelativePath::default(),
-        until: Until::default(),
-        piece_bytes: 64 << 10,
-    };
-    let mut feed = FilesFeed::new(spec);
+    let mut feed = feed_of(scratch.path(), None, Until::default());
     let mut buffer = vec![0; 64 << 10];
     for (name, changed) in [("log", Some(7)), ("sound", None)] {
         let path = scratch.path().join(name);
@@ -400,4 +380,52 @@ fn a_complete_file_that_is_written_anew_with_as_many_bytes_is_another_stream() {
     let origins: BTreeSet<Origin> = of("latest").iter().map(|flow| flow.origin).collect();
     assert_eq!(origins.len(), 2, "what it was stays as it is");
     assert!(of("latest").iter().all(|flow| flow.content == [1; 1000] || flow.content == [2; 1000]));
+}
+
+/// A feed of a directory with one file, all of which was read.
+fn at_rest(root: &Path, taker: &Fake) -> (FilesFeed, Vec<u8>) {
+    append(&root.join("log"), &[1; 1000]);
+    let spec = FilesSpec {
+        dir: Dir::open(root).unwrap(),
+        name: None,
+        below: None,
+        prefix: RelativePath::default(),
+        until: Until::default(),
+        piece_bytes: 64 << 10,
+    };
+    let (mut feed, mut buffer) = (FilesFeed::new(spec), vec![0; 64 << 10]);
+    feed.look(taker).unwrap();
+    feed.tend(taker, &mut buffer, false).unwrap();
+    assert!(taker.lock().is(0, &Phase::Open, &[1; 1000]));
+    (feed, buffer)
+}
+
+#[test]
+fn a_file_that_ends_at_the_moment_in_which_the_link_breaks_ends_when_it_is_back() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let (mut feed, mut buffer) = at_rest(scratch.path(), &taker);
+    taker.lock().flows[0].phase = Phase::Rewinding;
+    feed.files.values_mut().for_each(|file| file.end(&taker));
+    assert!(feed.files.values().all(|file| !file.is_ended), "nobody would look at it again");
+    taker.lock().flows[0].phase = Phase::Open;
+    feed.busy.extend(feed.files.keys().copied());
+    feed.tend(&taker, &mut buffer, true).unwrap();
+    assert!(taker.lock().is(0, &Phase::Ended, &[1; 1000]));
+}
+
+#[test]
+fn a_source_that_is_compared_when_the_stream_is_stopped_is_not_said_to_have_changed() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let (mut feed, mut buffer) = at_rest(scratch.path(), &taker);
+    let digest = Digest(*blake3::hash(&[1; 1000]).as_bytes());
+    let at = FlowMark { flow: EntryId(0), bytes: 1000, digest };
+    let mut state = taker.lock();
+    state.flows[0].phase = Phase::Rewinding;
+    state.wanted.push_back(Wanted::Rewind { at, is_ours: true });
+    drop(state);
+    taker.is_over.store(true, Ordering::Release);
+    feed.hear(Duration::ZERO, &taker, &mut buffer).unwrap();
+    let state = taker.lock();
+    assert!(state.is(0, &Phase::Rewinding, &[1; 1000]), "{:?}", state.flows[0].phase);
+    assert!(state.flows.len() == 1 && state.notes.is_empty(), "{:?}", state.notes);
 }
