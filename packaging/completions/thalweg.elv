@@ -993,7 +993,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;sweep;bulk'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1014,7 +1014,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;sweep;streaming'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1046,7 +1046,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;path'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1067,7 +1067,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;latency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1088,7 +1088,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;streams'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1109,7 +1109,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;cca'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1130,7 +1130,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;order'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1151,7 +1151,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;concurrency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1172,7 +1172,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;files'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1193,7 +1193,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;faults'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1214,7 +1214,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;layout'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1235,7 +1235,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;hop'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1256,7 +1256,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;congest'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1277,7 +1277,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;frames'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1298,7 +1298,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;lag'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1319,7 +1319,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;slots'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1340,7 +1340,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;predict'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
@@ -1361,7 +1361,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;storage'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
-            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'

@@ -793,7 +793,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -810,7 +810,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -827,7 +827,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -844,7 +844,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -861,7 +861,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -878,7 +878,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -895,7 +895,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -912,7 +912,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -929,7 +929,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -946,7 +946,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -963,7 +963,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -980,7 +980,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -997,7 +997,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -1014,7 +1014,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -1031,7 +1031,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
@@ -1048,7 +1048,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l max-files -d 'Most files of one data set' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l runs -d 'Counted runs of each case [default: the suite\'s own, 3 to 5]; five give its median an interval of 94 %' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
