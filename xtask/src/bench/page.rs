@@ -65,9 +65,9 @@ fn summary(sections: &str) -> String {
             (0, false) => continue,
             (goals, _) => format!("{met} of {goals} | {}", missed.join(", ")),
         };
-        let weak: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix(WEAK)).collect();
-        let weak = weak.join(" ");
-        let _ = writeln!(out, "| [{title}](#{anchor}) | {row} | {} |", weak.trim_end_matches('.'));
+        let weak = section.lines().filter_map(|line| line.strip_prefix(WEAK));
+        let weak: Vec<&str> = weak.map(|why| why.trim_end_matches('.')).collect();
+        let _ = writeln!(out, "| [{title}](#{anchor}) | {row} | {} |", weak.join("; "));
     }
     out
 }
@@ -293,7 +293,7 @@ mod tests {
             rows,
             [
                 format!("| [Near](#near) | 1 of 1 |  | {busy} |"),
-                format!("| [Far](#far) | 1 of 1 |  | 2 runs, fewer than 3. {busy} |")
+                format!("| [Far](#far) | 1 of 1 |  | 2 runs, fewer than 3; {busy} |")
             ]
         );
     }
