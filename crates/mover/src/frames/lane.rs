@@ -330,7 +330,8 @@ impl<P> Incoming<P> {
 
     /// Stands anew, on a new link: epoch and the number to go on with. What overtook others is wanted again.
     pub fn stand(&mut self) -> (u16, u64) {
-        self.epoch += 1;
+        // Of one that is so old nothing is under way any more.
+        self.epoch = self.epoch.wrapping_add(1);
         let out_of_order: u64 = self.ready.range(self.next..).map(|(_, (item, _))| cost_of(item)).sum();
         let begun: u64 = self.begun.values().map(|(bytes, _)| bytes).sum();
         self.held_bytes -= out_of_order + begun;
@@ -515,6 +516,13 @@ mod tests {
         came.iter().for_each(|&number| incoming.take(number, ITEM_BYTES));
         assert_eq!(outgoing.taken(incoming.tell(true).unwrap()).unwrap(), [0, 1, 2]);
         assert_eq!((outgoing.kept_bytes(), incoming.held_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn after_65535_links_epochs_begin_again() {
+        let mut incoming: Incoming<()> = Incoming::resumed(Window { bytes: 100, items: 4 }, 7, u16::MAX);
+        assert_eq!(incoming.stand(), (0, 7));
+        assert_eq!(incoming.stand(), (1, 7));
     }
 
     #[test]

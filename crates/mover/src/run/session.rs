@@ -278,18 +278,23 @@ impl Session {
             transfer.stream_up(stream);
         }
         let (sending, receiving) = (self.strong()?, self.strong()?);
-        spawn("send", move || {
+        let send = move || {
             if let Err(failure) = guarded(|| sending.send_loop(stream, serial, writer)) {
                 sending.end_stream(stream, serial, failure);
             }
-        })?;
-        spawn("receive", move || {
+        };
+        let receive = move || {
             let received = guarded(|| receiving.receive_loop(stream, serial, reader));
             receiving.frames().iter().for_each(|run| run.connection_over(serial));
             if let Err(failure) = received {
                 receiving.end_stream(stream, serial, failure);
             }
-        })?;
+        };
+        if let Err(failure) = spawn("send", send).and_then(|()| spawn("receive", receive)) {
+            // Half a stream would be waited for.
+            self.end_stream(stream, serial, failure.clone());
+            return Err(failure);
+        }
         self.bell.ring();
         Ok(())
     }
