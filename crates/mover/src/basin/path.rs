@@ -44,8 +44,19 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
         0 => sent,
         _ => sent.min(received),
     };
-    let seconds = (seconds * sharing(evidence)).min(evidence.seconds());
+    // Who gives way waits while nothing is under way.
+    let at_most = if evidence.yields { f64::INFINITY } else { busy_at_most(evidence) };
+    let seconds = (seconds * sharing(evidence)).min(at_most).min(evidence.seconds());
     Some(Need { stage: None, place: Place::Path, cause: cause(evidence), seconds, weight: seconds })
+}
+
+/// The most that can have been waited for the path, in seconds: the time with anything to carry, of all streams. A thread that
+/// gets no CPU waits for longer until it hears that there is room. Infinite where the kernel counts no such time.
+fn busy_at_most(evidence: &Evidence) -> f64 {
+    let busy: f64 = evidence.sender.streams.iter().map(|stream| stream.busy_nanos as f64 / 1e9).sum();
+    // Streams that broke took theirs along.
+    let gone = (evidence.bytes as f64 / carried_bytes(evidence).max(1.0)).max(1.0);
+    if busy > 0.0 { busy * gone } else { f64::INFINITY }
 }
 
 /// How many times as much the streams carried as this transfer's content: others share them, and the wait for the path is
@@ -113,8 +124,8 @@ fn is_window_full(streams: &[StreamAccount]) -> bool {
     })
 }
 
-/// The time in which the path carried what it carried, for all transfers that share it, where it is the narrowest: by the rate at which the kernel got bytes
-/// across while a stream had any. What its threads waited says too little of a slow path: a wait is booked when it is over,
+/// The time in which the path carried what it carried, for all transfers that share it, where it is the narrowest: by the
+/// rate at which the kernel got bytes across while a stream had any. What its threads waited says too little of a slow path: a wait is booked when it is over,
 /// and what goes into a buffer is no wait.
 pub(super) fn carrying_seconds(evidence: &Evidence) -> f64 {
     let rate_of = |stream: &StreamAccount| stream.acked_bytes as f64 * 1e9 / stream.busy_nanos.max(1) as f64;
@@ -134,8 +145,8 @@ pub(super) fn beginning_seconds(evidence: &Evidence) -> f64 {
 /// How long the path would take if it were all there is, as far as it can be told where something else is narrower.
 pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     let need = need(evidence)?;
-    let seen = match busy_seconds(evidence) {
-        Some(busy) => busy,
+    let seen = match own_seconds(evidence) {
+        Some(own) => own,
         None => peak_bytes_per_s(evidence).map_or(0.0, |peak| evidence.bytes as f64 / peak),
     };
     let seconds = need.seconds.max(seen).min(evidence.seconds());
@@ -164,21 +175,37 @@ pub(super) fn is_spaced_by_us(evidence: &Evidence) -> bool {
 }
 
 /// Time in which anything was under way on any stream, if that was the path's doing: `None` where most of it is the wait
-/// for the last acknowledgement of each frame, or for room at the peer. Streams are taken to begin independently of each
-/// other; a link that several share carries the same in the time that at least one is busy.
+/// for the last acknowledgement of each frame, or for room at the peer.
 pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
+    let streams = &evidence.sender.streams;
+    let limited: u64 = streams.iter().map(limited_nanos).sum();
+    let busy: u64 = streams.iter().map(|stream| stream.busy_nanos).sum();
+    let is_limited = limited as f64 > busy as f64 * LIMITED;
+    if is_limited { None } else { together_seconds(evidence, |stream| stream.busy_nanos) }
+}
+
+/// The same without the time in which a stream waited for room at the peer or in our buffer: the path had no part in that.
+fn own_seconds(evidence: &Evidence) -> Option<f64> {
+    together_seconds(evidence, |stream| stream.busy_nanos.saturating_sub(limited_nanos(stream)))
+}
+
+fn limited_nanos(stream: &StreamAccount) -> u64 {
+    stream.rwnd_limited_nanos.saturating_add(stream.sndbuf_limited_nanos)
+}
+
+/// Time in which at least one stream was at something, from how long each was; `None` over a distance, where any stream
+/// is busy with waiting for acknowledgements. Streams are taken to begin independently of each other; a link that several
+/// share carries the same in the time that at least one is busy.
+fn together_seconds(evidence: &Evidence, nanos_of: impl Fn(&StreamAccount) -> u64) -> Option<f64> {
     let streams = &evidence.sender.streams;
     let seconds = evidence.seconds();
     let busy: f64 = streams.iter().map(|stream| stream.busy_nanos as f64 / 1e9).sum();
-    let limited: f64 =
-        streams.iter().map(|s| (s.rwnd_limited_nanos + s.sndbuf_limited_nanos) as f64 / 1e9).sum();
     let frames = evidence.sender.stage(Stage::Send as u8).items as f64;
     let rtt = rtt_seconds(evidence);
-    let is_distance = rtt > NEAR_S || frames * rtt > busy * 0.3 || limited > busy * LIMITED;
-    if busy <= 0.0 || is_distance {
+    if busy <= 0.0 || rtt > NEAR_S || frames * rtt > busy * 0.3 {
         return None;
     }
-    let share = |stream: &StreamAccount| (stream.busy_nanos as f64 / 1e9 / seconds).min(1.0);
+    let share = |stream: &StreamAccount| (nanos_of(stream) as f64 / 1e9 / seconds).min(1.0);
     Some(seconds * (1.0 - streams.iter().map(|stream| 1.0 - share(stream)).product::<f64>()))
 }
 

@@ -398,6 +398,46 @@ fn a_receiver_that_does_not_take_what_comes_is_no_matter_of_windows() {
     expect(&evidence, Cause::DestinationCpu, Place::Destination, 20.0);
 }
 
+/// Within a room a receiver that takes little keeps bytes under way, and what is delivered then says nothing of the path.
+#[test]
+fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Write, 18_000, 400);
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 1_600_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 7_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (35_000_000, 5_000);
+        (stream.busy_nanos, stream.rwnd_limited_nanos) = (5_000_000_000, 4_000_000_000);
+        stream.delivery_bytes_per_s_max = 100_000_000;
+    }
+    // Each had something of its own to carry for a second of the ten.
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 1.9);
+}
+
+/// A thread that gets no CPU hears late that there is room: that wait is none for the path.
+#[test]
+fn the_path_is_not_waited_for_longer_than_it_had_anything_to_carry() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 8_000, 500);
+    row(&mut evidence.sender, Stage::Send).output_nanos = 10_000_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 19_000_000_000;
+    evidence.sender.process.user_nanos = 600_000_000;
+    evidence.sender.process.quota_milli = Some(60);
+    evidence.sender.process.throttled_nanos = 9_000_000_000;
+    evidence.rate_bytes_per_s = Some(400_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
+    for stream in &mut evidence.sender.streams {
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (30_000, 4_000);
+        stream.busy_nanos = 600_000_000;
+    }
+    let said = expect(&evidence, Cause::CpuQuota, Place::Source, 4.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::RateLimit));
+    // Of a stream that broke nothing is known any more: it is taken to have been as busy as what is left.
+    evidence.sender.streams.truncate(1);
+    let said = verdict(&evidence);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::RateLimit));
+}
+
 #[test]
 fn one_slow_stream() {
     let mut evidence = evidence();
