@@ -76,7 +76,8 @@ pub fn run(args: &Args) -> Result<()> {
     let about = record::about(NAME, &repeat(args))?;
     let scratch = Scratch::new("entries")?;
     let to = args.to.clone().unwrap_or(scratch.path("export"));
-    let ways = WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
+    let ways =
+        WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
     let mut bench = Bench { group: Group::new()?, to, thalweg, ways, rows: Vec::new() };
     println!(
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
