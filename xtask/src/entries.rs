@@ -40,6 +40,9 @@ const POOL: (&str, u64) = ("16MiB", 16 << 20);
 const FIRST_S_MAX: f64 = 1.0;
 const BESIDE_MIB_MAX: f64 = 256.0;
 
+/// How each tree goes: without a daemon, to one, from one.
+const WAYS: [&str; 3] = ["local", "push", "pull"];
+
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
@@ -52,6 +55,9 @@ pub struct Args {
     /// Only this tree: `deep`, `flat` or `behind`
     #[arg(long, default_value = "")]
     only: String,
+    /// Only this way: on this machine, to a daemon, from one
+    #[arg(long, value_parser = WAYS)]
+    way: Option<String>,
     /// Where copies go (default: below target/)
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
@@ -70,7 +76,9 @@ pub fn run(args: &Args) -> Result<()> {
     let about = record::about(NAME, &repeat(args))?;
     let scratch = Scratch::new("entries")?;
     let to = args.to.clone().unwrap_or(scratch.path("export"));
-    let mut bench = Bench { group: Group::new()?, to, thalweg, rows: Vec::new() };
+    let ways =
+        WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
+    let mut bench = Bench { group: Group::new()?, to, thalweg, ways, rows: Vec::new() };
     println!(
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
         "tree", "way", "entries", "first s", "all s", "entries/s", "client MiB", "daemon MiB", "CPU s"
@@ -106,7 +114,8 @@ pub fn run(args: &Args) -> Result<()> {
 /// The command that repeats it.
 fn repeat(args: &Args) -> String {
     let only = if args.only.is_empty() { String::new() } else { format!(" --only {}", args.only) };
-    format!("cargo xtask entries --files {} --large-mib {}{only}", args.files, args.large_mib)
+    let way = args.way.as_ref().map(|way| format!(" --way {way}")).unwrap_or_default();
+    format!("cargo xtask entries --files {} --large-mib {}{only}{way}", args.files, args.large_mib)
 }
 
 fn make_files(directory: &Path, files: u64) -> Result<()> {
@@ -122,13 +131,14 @@ struct Bench {
     /// Where copies go.
     to: PathBuf,
     thalweg: PathBuf,
+    ways: Vec<&'static str>,
     /// Of each copy.
     rows: Vec<Value>,
 }
 
 impl Bench {
     fn tree(&mut self, name: &str, from: &Path, scratch: &Scratch, options: &[&str]) -> Result<()> {
-        for way in ["local", "push", "pull"] {
+        for way in self.ways.clone() {
             self.copy(name, from, way, scratch, options)?;
         }
         Ok(())

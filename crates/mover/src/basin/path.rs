@@ -145,9 +145,12 @@ pub(super) fn beginning_seconds(evidence: &Evidence) -> f64 {
 /// How long the path would take if it were all there is, as far as it can be told where something else is narrower.
 pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     let need = need(evidence)?;
+    let by_peak = peak_bytes_per_s(evidence).map(|peak| evidence.bytes as f64 / peak);
     let seen = match own_seconds(evidence) {
+        // The kernel counts only part of what is waited for room at the peer.
+        Some(own) if busy_seconds(evidence).is_none() => by_peak.map_or(own, |seconds| seconds.min(own)),
         Some(own) => own,
-        None => peak_bytes_per_s(evidence).map_or(0.0, |peak| evidence.bytes as f64 / peak),
+        None => by_peak.unwrap_or(0.0),
     };
     let seconds = need.seconds.max(seen).min(evidence.seconds());
     Some(Need { seconds, ..need })

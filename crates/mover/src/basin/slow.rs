@@ -71,7 +71,35 @@ fn slow_stream(streams: &[StreamAccount]) -> Option<Slow> {
     let slowest = streams.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let share = rate(slowest) / median(streams).max(1.0);
     let all: Vec<&StreamAccount> = streams.iter().collect();
-    (share < SLOW && is_always_busy(&[slowest], &all)).then_some(Slow::Stream(slowest.stream, share))
+    let others: Vec<&StreamAccount> =
+        streams.iter().filter(|stream| stream.stream != slowest.stream).collect();
+    let is_slow = share < SLOW && is_always_busy(&[slowest], &all);
+    (is_slow && (are_alike(&others) || goes_another_way(slowest, &others)))
+        .then_some(Slow::Stream(slowest.stream, share))
+}
+
+/// Whether several do as well as each other. Streams that share a thin link part it unevenly, all of them: one of two that
+/// has less is not slow, for the other would have less without it.
+fn are_alike(streams: &[&StreamAccount]) -> bool {
+    /// Of the fastest rate.
+    const ALIKE: f64 = 0.6;
+    let rates = || streams.iter().map(|stream| rate(stream));
+    streams.len() >= 2 && rates().fold(f64::INFINITY, f64::min) > rates().fold(0.0, f64::max) * ALIKE
+}
+
+/// Whether the kernel saw one go where the others do not: farther, or losing much more.
+fn goes_another_way(slow: &StreamAccount, others: &[&StreamAccount]) -> bool {
+    /// So many times as far, and by so many nanoseconds.
+    const FARTHER: (f64, f64) = (1.5, 1e6);
+    /// So many times as many bytes sent again, and by such a share of all.
+    const LOSSIER: (f64, f64) = (4.0, 1e-3);
+    let lost = |stream: &StreamAccount| stream.retransmitted_bytes as f64 / stream.sent_bytes.max(1) as f64;
+    let most =
+        |of: &dyn Fn(&StreamAccount) -> f64| others.iter().map(|stream| of(stream)).fold(0.0, f64::max);
+    let distance = |stream: &StreamAccount| stream.rtt_min_nanos as f64;
+    let is_more =
+        |own: f64, of_others: f64, (times, by): (f64, f64)| own > of_others * times && own > of_others + by;
+    is_more(distance(slow), most(&distance), FARTHER) || is_more(lost(slow), most(&lost), LOSSIER)
 }
 
 /// Whether these had bytes to send for at least half of the time in which the others had.

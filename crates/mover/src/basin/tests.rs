@@ -412,6 +412,9 @@ fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
     }
     // Each had something of its own to carry for a second of the ten.
     expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 1.9);
+    // Unless it was seen to carry all in less time: not all of such waiting is counted.
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.delivery_bytes_per_s_max = 400_000_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 1.25);
 }
 
 /// A thread that gets no CPU hears late that there is room: that wait is none for the path.
@@ -452,6 +455,25 @@ fn one_slow_stream() {
     row(&mut evidence.sender, Stage::Send).output_nanos = 14_000_000_000;
     row(&mut evidence.receiver, Stage::Receive).input_nanos = 14_000_000_000;
     assert!((judge(&evidence).expect("a verdict").factor - 1.5).abs() < 0.01);
+}
+
+/// Two that share a thin link part it three to one: without the one the other had no more.
+#[test]
+fn one_of_two_streams_is_slow_only_where_it_goes_another_way() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams[1].acked_bytes = 150_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
+    evidence.sender.streams[1].rtt_min_nanos = 180_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::SlowStream);
+    evidence.sender.streams[1].rtt_min_nanos = 100_000_000;
+    evidence.sender.streams[1].retransmitted_bytes = 3_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::SlowStream);
+    // Of several that are all unequal none is slow.
+    evidence.sender.streams[1].retransmitted_bytes = 0;
+    evidence.sender.streams.extend([stream(2), stream(3)]);
+    evidence.sender.streams[2].acked_bytes = 250_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
 }
 
 #[test]
