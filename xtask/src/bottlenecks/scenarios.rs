@@ -250,7 +250,10 @@ fn processors() -> Vec<Scenario> {
 fn streams() -> Vec<Scenario> {
     use Throttle::{Loss, SlowStream, TwoCards};
     vec![
-        big("lossy link", "loss", PATH, Loss(500), PACE_48),
+        Scenario {
+            args: &["--streams", "1", "--cca", "cubic"],
+            ..big("lossy link", "loss", PATH, Loss(400), PACE_48)
+        },
         Scenario {
             files: Files::Big(24),
             args: &["--streams", "3", "--bwlimit", "12MB/s"],

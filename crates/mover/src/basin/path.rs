@@ -12,8 +12,8 @@ const LIMITED: f64 = 0.4;
 /// The kernel counts only part of the time in which a window or the send buffer is the bound, above all where it paces.
 /// From this share on it is, if what is under way says so too.
 const TOUCHED: f64 = 0.1;
-/// Packets wait in a queue on the way where the round trip is so many times the smallest, and so much longer in seconds:
-/// within a room the smallest is next to nothing.
+/// Packets wait in a queue on the way where the round trip is so many times the smallest, and so much longer in seconds
+/// (within a room the smallest is next to nothing), and more of them than a stream begins with.
 const QUEUED: f64 = 1.5;
 const QUEUED_S: f64 = 0.002;
 /// Beyond this round trip, in seconds, something is under way most of the time, whatever the path could carry.
@@ -84,7 +84,9 @@ fn cause(evidence: &Evidence) -> Cause {
     let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
     let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
     let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
-    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S;
+    // A few packets are no queue: that is how long the last of them took.
+    let queued = streams.iter().map(rate).sum::<f64>() * waits_s;
+    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S && queued > FIRST_BYTES;
     let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
     let is_buffer_full = is_buffer_full(streams) && !is_queued && lost <= LOSSY;
     if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) || is_buffer_full {
@@ -96,6 +98,11 @@ fn cause(evidence: &Evidence) -> Cause {
         None => {}
     }
     if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
+}
+
+/// Bytes a second of the time with something to send.
+pub(super) fn rate(stream: &StreamAccount) -> f64 {
+    stream.acked_bytes as f64 * 1e9 / stream.busy_nanos.max(1) as f64
 }
 
 /// Bytes that were under way, by rate and round trip.
@@ -128,8 +135,7 @@ fn is_window_full(streams: &[StreamAccount]) -> bool {
 /// rate at which the kernel got bytes across while a stream had any. What its threads waited says too little of a slow path: a wait is booked when it is over,
 /// and what goes into a buffer is no wait.
 pub(super) fn carrying_seconds(evidence: &Evidence) -> f64 {
-    let rate_of = |stream: &StreamAccount| stream.acked_bytes as f64 * 1e9 / stream.busy_nanos.max(1) as f64;
-    let rate: f64 = evidence.sender.streams.iter().map(rate_of).sum();
+    let rate: f64 = evidence.sender.streams.iter().map(rate).sum();
     // Streams that broke took their bytes along.
     let bytes = carried_bytes(evidence).max(evidence.bytes as f64);
     if rate > 0.0 { (bytes / rate).min(evidence.seconds()) } else { 0.0 }

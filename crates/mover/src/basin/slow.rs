@@ -4,6 +4,7 @@
 //! others up at the end, alone with its last chunk, counts with that time too.
 
 use super::Evidence;
+use super::path::rate;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use thalweg_wire::account::StreamAccount;
@@ -108,11 +109,6 @@ fn is_always_busy(slow: &[&StreamAccount], others: &[&StreamAccount]) -> bool {
         of.iter().map(|stream| stream.busy_nanos).sum::<u64>() / of.len().max(1) as u64
     };
     busy(slow) * 2 > busy(others)
-}
-
-/// Bytes a second of the time with something to send.
-fn rate(stream: &StreamAccount) -> f64 {
-    stream.acked_bytes as f64 * 1e9 / stream.busy_nanos.max(1) as f64
 }
 
 fn mean<'a>(streams: impl Iterator<Item = &'a StreamAccount>) -> f64 {

@@ -457,6 +457,24 @@ fn one_slow_stream() {
     assert!((judge(&evidence).expect("a verdict").factor - 1.5).abs() < 0.01);
 }
 
+/// What is left of the window takes as long as its last packet does: that is no queue on the way.
+#[test]
+fn a_link_that_loses_so_much_that_nothing_is_under_way_is_lossy_and_not_full() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    evidence.bytes = 15_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes, stream.retransmitted_bytes) = (7_500_000, 7_900_000, 400_000);
+        (stream.rtt_nanos, stream.rtt_min_nanos, stream.cwnd_bytes) = (4_000_000, 4_000, 2_896);
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Loss);
+    // The queue in front of a thin link loses packets too.
+    for stream in &mut evidence.sender.streams {
+        (stream.rtt_nanos, stream.cwnd_bytes) = (60_000_000, 90_000);
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
+}
+
 /// Two that share a thin link part it three to one: without the one the other had no more.
 #[test]
 fn one_of_two_streams_is_slow_only_where_it_goes_another_way() {
