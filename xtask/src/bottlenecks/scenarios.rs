@@ -252,7 +252,7 @@ fn streams() -> Vec<Scenario> {
     vec![
         Scenario {
             args: &["--streams", "1", "--cca", "cubic"],
-            ..big("lossy link", "loss", PATH, Loss(400), PACE_48)
+            ..big("lossy link", "loss", PATH, Loss(300), PACE_48)
         },
         Scenario {
             files: Files::Big(24),

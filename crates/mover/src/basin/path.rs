@@ -51,12 +51,14 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
 }
 
 /// The most that can have been waited for the path, in seconds: the time with anything to carry, of all streams. A thread that
-/// gets no CPU waits for longer until it hears that there is room. Infinite where the kernel counts no such time.
+/// gets no CPU waits for longer until it hears that there is room. Infinite where that is not known: the kernel counts no
+/// such time, or streams broke and took theirs along.
 fn busy_at_most(evidence: &Evidence) -> f64 {
+    /// Of the content: more is missing only where a stream is.
+    const WHOLE: f64 = 0.9;
     let busy: f64 = evidence.sender.streams.iter().map(|stream| stream.busy_nanos as f64 / 1e9).sum();
-    // Streams that broke took theirs along.
-    let gone = (evidence.bytes as f64 / carried_bytes(evidence).max(1.0)).max(1.0);
-    if busy > 0.0 { busy * gone } else { f64::INFINITY }
+    let is_whole = carried_bytes(evidence) >= evidence.bytes as f64 * WHOLE;
+    if is_whole && busy > 0.0 { busy } else { f64::INFINITY }
 }
 
 /// How many times as much the streams carried as this transfer's content: others share them, and the wait for the path is
