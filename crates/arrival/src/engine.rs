@@ -108,8 +108,8 @@ pub struct Ended {
     pub is_stopped: bool,
 }
 
-/// Watches until it is stopped, idle, or blocked by an item that was given up; `stop` is asked for when it returns. A command that runs when it is stopped goes
-/// on; the next watch finds its end.
+/// Watches until it is stopped, idle, or blocked by an item that was given up; `stop` is asked for when it returns. A
+/// command that runs when it is stopped goes on; the next watch finds its end.
 ///
 /// # Errors
 /// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot be

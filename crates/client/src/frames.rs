@@ -4,11 +4,11 @@
 //! promised is said in `thalweg_mover::frames`.
 //!
 //! # Copies of bytes
-//! A payload that is pushed is not copied by the sender until it is sealed: once, into the buffer that is sealed and goes to
-//! the kernel. The hub copies it out of the buffer in which it was opened (once), and into one that is sealed again for each
-//! consumer. The receiver copies it once, into the memory that it hands out. A consumer in the process of its hub is handed the
-//! hub's own memory: nothing is sealed, sent or copied for it. A producer there saves a hop over the network, not these copies: its
-//! way goes through the loopback.
+//! A payload that is pushed is not copied by the sender until it is sealed: once, into the buffer that is sealed and
+//! goes to the kernel. The hub copies it out of the buffer in which it was opened (once), and into one that is sealed
+//! again for each consumer. The receiver copies it once, into the memory that it hands out. A consumer in the process
+//! of its hub is handed the hub's own memory: nothing is sealed, sent or copied for it. A producer there saves a hop
+//! over the network, not these copies: its way goes through the loopback.
 
 /// Frames in files.
 pub mod files;

@@ -160,9 +160,9 @@ impl Job {
         !matches!(self.to, To::Null | To::Simulated(_))
     }
 
-    /// Copies: begins with what its route did best with, tells what it does in the state directory, and remembers what it
-    /// learned there; says how long it was predicted to take, and remembers how long it took. See [`copy::copy`] for what it does to `watch` (whose `evidence` is taken for the telling) and when
-    /// it stops.
+    /// Copies: begins with what its route did best with, tells what it does in the state directory, and remembers what
+    /// it learned there; says how long it was predicted to take, and remembers how long it took. See [`copy::copy`] for
+    /// what it does to `watch` (whose `evidence` is taken for the telling) and when it stops.
     ///
     /// # Errors
     /// As [`copy::copy`].

@@ -9,8 +9,8 @@ use thalweg_mover::run::by_ssh::{self, SshWishes};
 use thalweg_mover::run::far::Far;
 use thalweg_wire::message::Place;
 
-/// Starts the far mover and finds a way to it; and who we are there. Its user may be asked for a password here, so this comes before anything
-/// that draws on the terminal.
+/// Starts the far mover and finds a way to it; and who we are there. Its user may be asked for a password here, so this
+/// comes before anything that draws on the terminal.
 ///
 /// # Errors
 /// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.

@@ -121,8 +121,9 @@ impl Receiver {
         self.run.next(timeout)
     }
 
-    /// From now on what [`Receiver::next`] returned counts as taken only with [`Receiver::settle`]: for who puts it away, and may be
-    /// killed before it is. As much as the window may be in hand. The end must be settled too, or [`Receiver::close`]d.
+    /// From now on what [`Receiver::next`] returned counts as taken only with [`Receiver::settle`]: for who puts it
+    /// away, and may be killed before it is. As much as the window may be in hand. The end must be settled too, or
+    /// [`Receiver::close`]d.
     pub fn hold(&self) {
         self.run.hold();
     }

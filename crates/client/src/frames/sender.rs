@@ -101,9 +101,9 @@ impl Sender {
     /// it. Waits for room at most so long; `None`: as long as it takes.
     ///
     /// # Errors
-    /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the frame was
-    /// not taken), and for nothing else; else why the sender failed as a whole, `Connection` also where a hub does not let it back
-    /// in.
+    /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the
+    /// frame was not taken), and for nothing else; else why the sender failed as a whole, `Connection` also where a hub
+    /// does not let it back in.
     pub fn push(&self, frame: NewFrame, timeout: Option<Duration>) -> Result<u64> {
         self.push_prepared(self.prepare(frame)?, timeout)
     }

@@ -6,8 +6,8 @@
 //! of it was read. That takes long, and outlasts links: who is asked for the same again meanwhile answers once.
 //!
 //! A flow that is over is forgotten, but for what another receiver is asked about complete ones, of which the latest
-//! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for months takes no
-//! more memory than that.
+//! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for
+//! months takes no more memory than that.
 
 use super::memory::Bytes;
 use super::{DAMAGED_MAX, Over, digest_of_nothing, protocol};

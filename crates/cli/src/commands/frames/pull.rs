@@ -243,7 +243,8 @@ impl OwnHub {
         Ok(OwnHub { hub, channel: name.to_owned(), place, ticket, looking: None, _lock: lock })
     }
 
-    /// Takes the directory, and removes what one that was killed left in it: a ticket that leads nowhere would be taken for ours.
+    /// Takes the directory, and removes what one that was killed left in it: a ticket that leads nowhere would be taken
+    /// for ours.
     fn take(directory: &Path) -> Result<thalweg_sys::File> {
         let of_io = |error: std::io::Error| failure::of_io("take the hub's directory", &error);
         let held = Dir::open(directory).map_err(of_io)?;

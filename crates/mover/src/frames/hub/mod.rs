@@ -285,8 +285,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Forgets the producer that was over first of those of which nothing is left: no link, no frame or word in the log, and what
-    /// consumers were never given of it is named to them now. False: there is none.
+    /// Forgets the producer that was over first of those of which nothing is left: no link, no frame or word in the
+    /// log, and what consumers were never given of it is named to them now. False: there is none.
     pub(crate) fn retire_one(&mut self) -> bool {
         self.trim();
         let base = self.log.base();
