@@ -14,7 +14,7 @@ use thalweg_wire::account::{SideAccounts, StreamAccount};
 use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Signed;
 
-/// A side of a transfer at work.
+/// A side of a transfer at work: a sender or a receiver, of files or of flows.
 pub trait Party {
     /// What it decides with.
     type Machine;
