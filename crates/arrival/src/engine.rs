@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_client::fars::{self, Fars, How, Whom};
+use thalweg_client::far_movers::{self, FarMovers, How, Whom};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
@@ -129,7 +129,7 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     let driver = Driver {
         watch,
         directory,
-        fars: Arc::new(Mutex::new(Fars::new(watch.how.clone()))),
+        far_movers: Arc::new(Mutex::new(FarMovers::new(watch.how.clone()))),
         tell,
         stop,
         changed: AtomicBool::new(false),
@@ -144,18 +144,18 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         stop.stop();
         result
     });
-    say_goodbye(looks.reach.take(), driver.fars.clone(), watch.how.clone());
+    say_goodbye(looks.reach.take(), driver.far_movers.clone(), watch.how.clone());
     result
 }
 
 /// Ends sessions with far movers; for so long at most, for who does not answer now may not for long.
-fn say_goodbye(reach: Option<Reach>, fars: Arc<Mutex<Fars>>, how: How) {
+fn say_goodbye(reach: Option<Reach>, far_movers: Arc<Mutex<FarMovers>>, how: How) {
     let (tells, hears) = mpsc::channel::<()>();
     let goodbye = move || {
         drop(reach);
         // A look that is left behind has them as well, and they are closed when they are dropped.
-        if let Ok(mut fars) = fars.try_lock() {
-            *fars = Fars::new(how);
+        if let Ok(mut far_movers) = far_movers.try_lock() {
+            *far_movers = FarMovers::new(how);
         }
         drop(tells);
     };
@@ -221,7 +221,7 @@ fn nearest(path: &Path) -> PathBuf {
 struct Driver<'a> {
     watch: &'a Watch,
     directory: PathBuf,
-    fars: Arc<Mutex<Fars>>,
+    far_movers: Arc<Mutex<FarMovers>>,
     tell: &'a Tell,
     stop: &'a Stop,
     /// The kernel told of a change.
@@ -300,7 +300,7 @@ impl Looks {
 struct Looker {
     source: Named,
     scanner: Arc<Scanner>,
-    fars: Arc<Mutex<Fars>>,
+    far_movers: Arc<Mutex<FarMovers>>,
     tell: Tell,
     is_over: Arc<AtomicBool>,
 }
@@ -348,10 +348,10 @@ impl Looker {
 
     /// As [`Reach::of`], but copies need not wait until it is dialled.
     fn reach(&self) -> Result<Reach> {
-        let Some((whom, place)) = Whom::of(&self.source).zip(fars::place_there(&self.source)) else {
-            return Reach::of(self.source.clone(), &mut lock(&self.fars));
+        let Some((whom, place)) = Whom::of(&self.source).zip(far_movers::place_there(&self.source)) else {
+            return Reach::of(self.source.clone(), &mut lock(&self.far_movers));
         };
-        let reached = lock(&self.fars).reach(&whom)?;
+        let reached = lock(&self.far_movers).reach(&whom)?;
         let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
         Ok(Reach::Far(Arc::new(client), place))
     }
@@ -553,7 +553,7 @@ impl Driver<'_> {
         Looker {
             source: self.watch.source.clone(),
             scanner: self.watch.scanner.clone(),
-            fars: self.fars.clone(),
+            far_movers: self.far_movers.clone(),
             tell: self.tell.clone(),
             is_over: self.is_over.clone(),
         }
@@ -672,7 +672,7 @@ impl Driver<'_> {
         wishes: &Wishes,
         events: Events,
     ) -> Result<thalweg_mover::run::copy::Report> {
-        let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.fars), &self.watch.state)?;
+        let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.far_movers), &self.watch.state)?;
         let tell = self.tell.clone();
         let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
         let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };

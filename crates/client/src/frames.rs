@@ -28,7 +28,7 @@ pub use thalweg_mover::frames::{
     ProducerStatus, ReceiverFigures, SenderFigures, SetReport,
 };
 
-use crate::fars::{self, Fars, How, Whom};
+use crate::far_movers::{self, FarMovers, How, Whom};
 use std::ffi::OsStr;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -40,12 +40,12 @@ use thalweg_wire::message::{Question, Reply};
 /// # Errors
 /// `NotFound` for a channel that nobody opened; what reaching it says.
 pub fn status(place: &OsStr, how: How) -> Result<ChannelStatus> {
-    let mut fars = Fars::new(how);
-    let named = fars.named(place)?;
-    let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) else {
+    let mut far_movers = FarMovers::new(how);
+    let named = far_movers.named(place)?;
+    let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) else {
         return Err(Failure::new(FailureKind::Usage, "read place", "a channel of frames is at a daemon"));
     };
-    let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+    let client = far_movers.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
     let mut status = None;
     for reply in client.ask(Question::Channel { place })? {
         if let Reply::Channel(told) = reply? {

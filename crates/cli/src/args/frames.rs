@@ -8,7 +8,7 @@ use clap::Subcommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_client::fars::{How, SshOptions};
+use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::frames::{ChannelWishes, FrameFrom, FramePolicy};
 use thalweg_client::place::Places;
 use thalweg_mover::admission::SlotAsked;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPullArgs;
-use thalweg_client::fars::How;
+use thalweg_client::far_movers::How;
 use thalweg_client::frames::files::{FrameFiles, Recovered};
 use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
