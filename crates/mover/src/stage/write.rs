@@ -1,4 +1,4 @@
-//! 10. Put verified bytes in their place.
+//! Puts verified bytes in their place.
 //!
 //! A segment of a large file goes straight from the memory that it was received in to the disk (direct I/O), several of
 //! them in flight, while the stream goes on receiving; where the pool has no memory left the stream waits for its write.
