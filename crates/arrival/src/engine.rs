@@ -102,8 +102,8 @@ pub struct Ended {
 /// command that runs when it is stopped goes on; the next watch finds its end.
 ///
 /// # Errors
-/// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot be
-/// watched.
+/// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot
+/// be watched.
 pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     watch.check()?;
     let directory = watch.directory();

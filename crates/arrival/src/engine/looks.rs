@@ -1,7 +1,7 @@
 //! When and how a watch looks: one look at a time, on a thread that nobody waits for.
 //!
-//! What the kernel tells of changes is a reason to look and nothing else. However long a look takes, looking has its share
-//! of the time and no more.
+//! What the kernel tells of changes is a reason to look and nothing else. However long a look takes, looking has its
+//! share of the time and no more.
 
 use super::{Driver, Heard, NOTICE, POLL_EVERY, Scope, Tell, Told};
 use crate::scan::{Scanner, View};
@@ -74,8 +74,8 @@ impl Looks {
         self.is_under_way = false;
         let (pause, every) = match took {
             Some(took) => {
-                // One that took longer than the one before it waited for an answer, and that is no work: after an outage
-                // nobody is to be blind for ten times as long.
+                // One that took longer than the one before it waited for an answer, and that is no work: after an
+                // outage nobody is to be blind for ten times as long.
                 let work = took.min(self.took.replace(took).unwrap_or(took));
                 (work.saturating_mul(LOOK_SHARE), self.every)
             }

@@ -165,8 +165,8 @@ impl Driver<'_> {
         command::start(analysis, &place, &self.environment(name, attempt, arrived)).map(Some)
     }
 
-    /// How a run ended, once it has; `None` if the watch ended first. What keeps us from seeing it says nothing of it: it is
-    /// told once, and looked for again.
+    /// How a run ended, once it has; `None` if the watch ended first. What keeps us from seeing it says nothing of it:
+    /// it is told once, and looked for again.
     fn end_of_run(&self, name: &RelativePath, attempt: u32) -> Option<Outcome> {
         let place = self.run_place(name, attempt);
         let mut is_told = false;

@@ -1,9 +1,9 @@
 //! The sending side: keeps what is not marked, and knows where to go on.
 //!
-//! A flow is *asked about* until the receiver has said where it stands. If that is inside of what is kept, the flow goes
-//! on from memory. If not (the first time, or after the receiver was restarted), the source is *rewound*: it reads its
-//! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
-//! of it was read. That takes long, and outlasts links: who is asked for the same again meanwhile answers once.
+//! A flow is *asked about* until the receiver has said where it stands. If that is inside of what is kept, the flow
+//! goes on from memory. If not (the first time, or after the receiver was restarted), the source is *rewound*: it reads
+//! its own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as
+//! nothing of it was read. That takes long, and outlasts links: who is asked for the same again meanwhile answers once.
 //!
 //! A flow that is over is forgotten, but for what another receiver is asked about complete ones, of which the latest
 //! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for
@@ -193,7 +193,8 @@ pub struct Sender {
     next_flow: u64,
     /// Complete at the receiver that listens, the latest last.
     done: VecDeque<Done>,
-    /// Complete at another receiver than that, which is to be asked about them in their turn; how many it is being asked about.
+    /// Complete at another receiver than that, which is to be asked about them in their turn; how many it is being
+    /// asked about.
     again: VecDeque<Done>,
     asked_again: usize,
     /// Complete ones that no other receiver will be asked about: there were more than are remembered.
@@ -254,7 +255,8 @@ impl Sender {
             Phase::Open => flow.is_ended || flow.from.0 < flow.end().0,
             Phase::Rewinding => false,
         };
-        // The last of a pipe has begun before its first byte comes: the end is waited for when nothing can come any more.
+        // The last of a pipe has begun before its first byte comes: the end is waited for when nothing can come any
+        // more.
         let is_waiting = || !self.again.is_empty() || self.flows.values().any(waits);
         !self.is_finished && (self.is_over() || is_waiting())
     }
@@ -284,8 +286,8 @@ impl Sender {
         Ok(flow)
     }
 
-    /// A name that is no flow because it could not be read: the receiver counts it, and both have it in their receipts. No
-    /// file is made for it.
+    /// A name that is no flow because it could not be read: the receiver counts it, and both have it in their receipts.
+    /// No file is made for it.
     pub fn missed(&mut self, path: RelativePath, failure: Failure) {
         let flow = EntryId(self.next_flow);
         self.next_flow += 1;
@@ -372,8 +374,9 @@ impl Sender {
         self.tell_last();
     }
 
-    /// Another receiver listens from now on, maybe the same one restarted: it is to say of complete flows too that it has
-    /// them, as far as they are remembered, so that both sides state the same in the end. It is asked about some at a time.
+    /// Another receiver listens from now on, maybe the same one restarted: it is to say of complete flows too that it
+    /// has them, as far as they are remembered, so that both sides state the same in the end. It is asked about some at
+    /// a time.
     pub fn rebind(&mut self) {
         self.progress.settled -= self.done.len() as u64;
         self.again.append(&mut self.done);
@@ -612,7 +615,8 @@ impl Sender {
         Ok(())
     }
 
-    /// A word about a flow that is over, or not asked about yet, is of the past; there is none about one that never began.
+    /// A word about a flow that is over, or not asked about yet, is of the past; there is none about one that never
+    /// began.
     fn began(&self, flow: EntryId, else_cause: &str) -> Result<()> {
         match flow.0 < self.next_flow {
             true => Ok(()),

@@ -26,7 +26,8 @@ struct Shared {
 }
 
 impl FarMover {
-    /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled yet.
+    /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled
+    /// yet.
     pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> FarMover {
         FarMover { connect, tls, server_name: server_name.to_owned(), shared: Mutex::default() }
     }
@@ -65,8 +66,8 @@ impl FarMover {
         Client::connect(self.connect.clone(), self.tls.clone(), &self.server_name, settings, events)
     }
 
-    /// The session that is shared, and a number for one more transfer in it. Dials if there is none, or no more; `settings`
-    /// and `events` are those of who dials.
+    /// The session that is shared, and a number for one more transfer in it. Dials if there is none, or no more;
+    /// `settings` and `events` are those of who dials.
     ///
     /// # Errors
     /// As [`Client::connect`].
