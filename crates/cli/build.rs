@@ -1,5 +1,5 @@
-//! Tells the program which commit its sources are of (`THALWEG_COMMIT`): what whoever builds a package says in that variable, else
-//! git, else `unknown`.
+//! Tells the program which commit its sources are of (`THALWEG_COMMIT`): what whoever builds a package says in that
+//! variable, else git, else `unknown`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

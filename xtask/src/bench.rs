@@ -10,9 +10,9 @@
 //! - CPU is that of all processes of both sides, read from a control group that they run in. The kernel's own threads
 //!   (write-back) are not in it, which favours tools that write through the page cache.
 //! - Each copy is compared with its source afterwards, outside the time.
-//! - All of it runs in name spaces of its own (network, mounts, processes), with one congestion control for all tools (cubic, or reno where
-//!   there is no cubic): comparisons over loopback under bbr measure bbr. So that cubic can be used there, the machine's
-//!   list of what is permitted has it for the time of the run.
+//! - All of it runs in name spaces of its own (network, mounts, processes), with one congestion control for all tools
+//!   (cubic, or reno where there is no cubic): comparisons over loopback under bbr measure bbr. So that cubic can be
+//!   used there, the machine's list of what is permitted has it for the time of the run.
 //! - What cannot run is left out, and the result says so and why.
 //!
 //! It needs root, and installs the peers from Debian's packages. Everything is below `target/` and goes at the end.

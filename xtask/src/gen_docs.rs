@@ -1,9 +1,9 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
 //! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
-//! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results docs/performance.md,
-//! in README.md, docs/faults.md, docs/guide/testbed.md and docs/guide/bench.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
-//! change is an error.
+//! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results
+//! docs/performance.md, in README.md, docs/faults.md, docs/guide/testbed.md and docs/guide/bench.md the tables between
+//! their two marks, and docs/figures. With `--check` nothing is written: a file that would change is an error.
 
 use crate::{accuracy, bench, figures, findings, kills, tools};
 use anyhow::{Context, bail};

@@ -6,11 +6,11 @@
 //! which under callgrind would seem to be done for every chunk. Three figures for each side of each of [`CASES`]:
 //!
 //! - *own*: functions written in Rust. What is done to each byte by digest and cipher is assembly or C here (its
-//!   instructions depend on the machine; its time is measured by `cargo xtask bench`): what is left is the bookkeeping, which
-//!   could grow unnoticed. More than [`SLACK`] above the budget is a failure, and so is less than that below, so that the budget follows
-//!   when the path gets shorter.
-//! - *copies*: `memcpy` and `memmove` of the C library. Their instructions depend on the machine, so they are held to a bound and not
-//!   to a figure: [`COPIES_MAX`] is less than any machine needs to copy a segment once.
+//!   instructions depend on the machine; its time is measured by `cargo xtask bench`): what is left is the bookkeeping,
+//!   which could grow unnoticed. More than [`SLACK`] above the budget is a failure, and so is less than that below, so
+//!   that the budget follows when the path gets shorter.
+//! - *copies*: `memcpy` and `memmove` of the C library. Their instructions depend on the machine, so they are held to a
+//!   bound and not to a figure: [`COPIES_MAX`] is less than any machine needs to copy a segment once.
 //! - *accounting*: what the clocks of the stages take, as a share of all that is done for the chunk, digest and cipher
 //!   included. What the kernel does for a reading of a clock is not seen here and reckoned at [`CLOCK`]; what it does
 //!   for the bytes is left out, so that the true share is smaller. More than [`ACCOUNTING_MAX`] is a failure.

@@ -1,13 +1,14 @@
 //! `cargo xtask torture`: the tests of faults on real processes in their long form, again and again, each time with
 //! another seed, and a table of rows at the end.
 //!
-//! `--kills` is one part of it by itself: of streams, of frames and of watches, each side and the link killed or cut so many
-//! times at random moments, with what held told for each; `--out FILE` has it in numbers, one JSON object for each, from which
-//! `cargo xtask gen` makes the tables of docs/faults.md. What a test counted is in it although it failed: then there are losses to be
-//! seen.
+//! `--kills` is one part of it by itself: of streams, of frames and of watches, each side and the link killed or cut so
+//! many times at random moments, with what held told for each; `--out FILE` has it in numbers, one JSON object for
+//! each, from which `cargo xtask gen` makes the tables of docs/faults.md. What a test counted is in it although it
+//! failed: then there are losses to be seen.
 //!
-//! A row is a row of docs/faults.md, by its key; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite.
-//! What a test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
+//! A row is a row of docs/faults.md, by its key; a test belongs to the row that its name begins with (`c1_…` is C-1),
+//! else to its suite. What a test skips for want of a privilege is counted as skipped, never as passed. A failure
+//! prints the seed that repeats it.
 
 use crate::bench::rows;
 use crate::kills;

@@ -1,8 +1,8 @@
 //! What a watcher knows, on disk: one record on a line, each with its check, each synced before anything follows from it.
 //!
-//! A line that a crash tore has no end, so it can only be the last, and is dropped. Damage anywhere else is an error, because going on
-//! could analyse something twice. Only one watcher has a journal at a time. It is rewritten as a whole at each beginning,
-//! and whenever it has become several times as long as what it says, and put in place by a rename.
+//! A line that a crash tore has no end, so it can only be the last, and is dropped. Damage anywhere else is an error,
+//! because going on could analyse something twice. Only one watcher has a journal at a time. It is rewritten as a whole
+//! at each beginning, and whenever it has become several times as long as what it says, and put in place by a rename.
 
 use crate::machine::Record;
 use std::fs::File;

@@ -8,8 +8,8 @@ pub mod config;
 
 pub mod exit;
 
-/// The commit that the program was built from, with `-dirty` behind it if sources had been changed since; `unknown` where the build
-/// could not see it. See `build.rs`.
+/// The commit that the program was built from, with `-dirty` behind it if sources had been changed since; `unknown`
+/// where the build could not see it. See `build.rs`.
 pub const COMMIT: &str = env!("THALWEG_COMMIT");
 
 /// What `--version` says behind the name.

@@ -118,8 +118,8 @@ fn what_was_applied_is_told_and_undone() {
     assert!(again.stdout.contains("nothing to put back"), "{}", again.stdout);
 }
 
-/// Real settings, of a host of a testbed alone: what the kernel has only once cannot be changed from there, and the files are in the
-/// scratch directory.
+/// Real settings, of a host of a testbed alone: what the kernel has only once cannot be changed from there, and the
+/// files are in the scratch directory.
 #[test]
 fn what_was_applied_in_a_host_of_a_testbed_is_undone_exactly_and_nothing_else_changes() {
     let wrong = [

@@ -256,7 +256,8 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// Pushes a file, with a copy of the ticket: a secret that is somebody else's file is not taken. `copied`, or what went wrong.
+    /// Pushes a file, with a copy of the ticket: a secret that is somebody else's file is not taken. `copied`, or what
+    /// went wrong.
     fn copy(&self, content: &[u8]) -> String {
         let own = self.scratch.path("own-ticket");
         std::fs::copy(self.ticket, &own).unwrap();

@@ -1,7 +1,7 @@
 //! What is asked for and not here: two far places in one copy, several hosts for one, places of other kinds. Each failure
 //! says what was asked, why it is not done, and the command that does it instead.
 
-use crate::fars::Whom;
+use crate::far_movers::Whom;
 use crate::place::Named;
 use std::fmt::Write;
 use thalweg_mover::failure::{Failure, FailureKind};

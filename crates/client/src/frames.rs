@@ -4,11 +4,11 @@
 //! promised is said in `thalweg_mover::frames`.
 //!
 //! # Copies of bytes
-//! A payload that is pushed is not copied by the sender until it is sealed: once, into the buffer that is sealed and goes to
-//! the kernel. The hub copies it out of the buffer in which it was opened (once), and into one that is sealed again for each
-//! consumer. The receiver copies it once, into the memory that it hands out. A consumer in the process of its hub is handed the
-//! hub's own memory: nothing is sealed, sent or copied for it. A producer there saves a hop over the network, not these copies: its
-//! way goes through the loopback.
+//! A payload that is pushed is not copied by the sender until it is sealed: once, into the buffer that is sealed and
+//! goes to the kernel. The hub copies it out of the buffer in which it was opened (once), and into one that is sealed
+//! again for each consumer. The receiver copies it once, into the memory that it hands out. A consumer in the process
+//! of its hub is handed the hub's own memory: nothing is sealed, sent or copied for it. A producer there saves a hop
+//! over the network, not these copies: its way goes through the loopback.
 
 /// Frames in files.
 pub mod files;
@@ -28,7 +28,7 @@ pub use thalweg_mover::frames::{
     ProducerStatus, ReceiverFigures, SenderFigures, SetReport,
 };
 
-use crate::fars::{self, Fars, How, Whom};
+use crate::far_movers::{self, FarMovers, How, Whom};
 use std::ffi::OsStr;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -40,12 +40,12 @@ use thalweg_wire::message::{Question, Reply};
 /// # Errors
 /// `NotFound` for a channel that nobody opened; what reaching it says.
 pub fn status(place: &OsStr, how: How) -> Result<ChannelStatus> {
-    let mut fars = Fars::new(how);
-    let named = fars.named(place)?;
-    let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) else {
+    let mut far_movers = FarMovers::new(how);
+    let named = far_movers.named(place)?;
+    let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) else {
         return Err(Failure::new(FailureKind::Usage, "read place", "a channel of frames is at a daemon"));
     };
-    let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+    let client = far_movers.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
     let mut status = None;
     for reply in client.ask(Question::Channel { place })? {
         if let Reply::Channel(told) = reply? {

@@ -1,6 +1,6 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
-use crate::fars::{self, Fars, Whom};
+use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
 use crate::profiles::{Foreknown, Profiles};
 use crate::{elsewhere, identity, routes};
@@ -12,7 +12,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::{self, EvidenceSink, From, Report, Stop, To, Watch, Wishes};
-use thalweg_mover::run::far::Far;
+use thalweg_mover::run::far_mover::FarMover;
 use thalweg_service::published::{Publisher, State};
 use thalweg_wire::message::Place;
 use thalweg_wire::{RelativePath, limits};
@@ -109,13 +109,15 @@ impl Asked {
     /// Reaches them.
     ///
     /// # Errors
-    /// As [`Fars::reach`]; if our own identity cannot be read or made.
-    pub fn reach(self, fars: &mut Fars, state: &Path) -> Result<Job> {
+    /// As [`FarMovers::reach`]; if our own identity cannot be read or made.
+    pub fn reach(self, far_movers: &mut FarMovers, state: &Path) -> Result<Job> {
         let names = self.names();
         let mut identity = None;
-        let mut reach = |place: &Named| -> Result<Option<(Arc<Far>, Place)>> {
-            let Some((whom, there)) = Whom::of(place).zip(fars::place_there(place)) else { return Ok(None) };
-            let reached = fars.reach(&whom)?;
+        let mut reach = |place: &Named| -> Result<Option<(Arc<FarMover>, Place)>> {
+            let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else {
+                return Ok(None);
+            };
+            let reached = far_movers.reach(&whom)?;
             identity.get_or_insert(reached.identity);
             Ok(Some((reached.far, there)))
         };
@@ -160,9 +162,9 @@ impl Job {
         !matches!(self.to, To::Null | To::Simulated(_))
     }
 
-    /// Copies: begins with what its route did best with, tells what it does in the state directory, and remembers what it
-    /// learned there; says how long it was predicted to take, and remembers how long it took. See [`copy::copy`] for what it does to `watch` (whose `evidence` is taken for the telling) and when
-    /// it stops.
+    /// Copies: begins with what its route did best with, tells what it does in the state directory, and remembers what
+    /// it learned there; says how long it was predicted to take, and remembers how long it took. See [`copy::copy`] for
+    /// what it does to `watch` (whose `evidence` is taken for the telling) and when it stops.
     ///
     /// # Errors
     /// As [`copy::copy`].

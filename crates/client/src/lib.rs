@@ -18,7 +18,7 @@ pub mod identity;
 
 pub mod ssh;
 
-pub mod fars;
+pub mod far_movers;
 
 pub mod reach;
 

@@ -5,7 +5,7 @@
 //! 3. Term by term, with a range, and what the plan would be and which limit binds.
 
 use crate::events;
-use crate::fars::Fars;
+use crate::far_movers::FarMovers;
 use crate::job::Job;
 use crate::profiles::Profiles;
 use crate::reach::Reach;
@@ -88,9 +88,9 @@ pub struct Predicted {
 ///
 /// # Errors
 /// When it cannot be reached or listed.
-pub fn size(job: &Job, source: &OsStr, fars: &mut Fars, time: Duration) -> Result<Size> {
+pub fn size(job: &Job, source: &OsStr, far_movers: &mut FarMovers, time: Duration) -> Result<Size> {
     Ok(match &job.from {
-        From::Local(_) | From::Far(..) => count(&Reach::open(source, fars)?, time)?,
+        From::Local(_) | From::Far(..) => count(&Reach::open(source, far_movers)?, time)?,
         From::Zero(bytes) => made(*bytes),
         From::Simulated(spec) => made(spec.bytes),
         From::Noise(bytes, _) => made(*bytes),

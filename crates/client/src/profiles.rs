@@ -15,7 +15,7 @@ use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed,
 use thalweg_mover::model::prediction::{self, Compared, Knowledge, Taken, Work};
 use thalweg_mover::plan::Tuned;
 use thalweg_mover::run::copy::{From, Report, To};
-use thalweg_mover::run::far::Far;
+use thalweg_mover::run::far_mover::FarMover;
 use thalweg_wire::message::VerifyLevel;
 
 const NAME: &str = "profiles.json";
@@ -118,7 +118,7 @@ impl Profiles {
 
     /// `None` without a source.
     fn key(&self, from: &From, to: &To) -> Option<String> {
-        let at = |far: &Far, place: &thalweg_wire::message::Place| {
+        let at = |far: &FarMover, place: &thalweg_wire::message::Place| {
             format!("{}/{}", far.name(), place.export.as_deref().unwrap_or(""))
         };
         let source = match from {

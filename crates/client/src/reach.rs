@@ -1,6 +1,6 @@
 //! A place that questions are asked about, here or at a far mover: one face for both.
 
-use crate::fars::{self, Fars, Whom};
+use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, joined};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -29,17 +29,17 @@ impl Reach {
     ///
     /// # Errors
     /// `Usage` for what is no place to ask about; `Connection`, `Permission` if it cannot be reached.
-    pub fn open(text: &OsStr, fars: &mut Fars) -> Result<Reach> {
-        Reach::of(fars.named(text)?, fars)
+    pub fn open(text: &OsStr, far_movers: &mut FarMovers) -> Result<Reach> {
+        Reach::of(far_movers.named(text)?, far_movers)
     }
 
     /// Reaches a place.
     ///
     /// # Errors
     /// As [`Reach::open`].
-    pub fn of(named: Named, fars: &mut Fars) -> Result<Reach> {
-        if let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) {
-            let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+    pub fn of(named: Named, far_movers: &mut FarMovers) -> Result<Reach> {
+        if let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) {
+            let client = far_movers.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
             return Ok(Reach::Far(Arc::new(client), place));
         }
         match named {
@@ -55,8 +55,8 @@ impl Reach {
     ///
     /// # Errors
     /// `Connection`, `Permission` if it cannot be reached.
-    pub fn exports(address: String, fars: &mut Fars) -> Result<Vec<(String, bool)>> {
-        let reached = fars.reach(&Whom::Daemon(address, None))?;
+    pub fn exports(address: String, far_movers: &mut FarMovers) -> Result<Vec<(String, bool)>> {
+        let reached = far_movers.reach(&Whom::Daemon(address, None))?;
         let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
         let mut all = Vec::new();
         for reply in client.ask(Question::About)? {
@@ -72,18 +72,18 @@ impl Reach {
     ///
     /// # Errors
     /// As [`Reach::open`], for the first that cannot be reached.
-    pub fn all(named: Vec<Named>, fars: &mut Fars) -> Result<Vec<Reach>> {
+    pub fn all(named: Vec<Named>, far_movers: &mut FarMovers) -> Result<Vec<Reach>> {
         let mut known: Vec<(Whom, Arc<Client>)> = Vec::new();
         let mut reached = Vec::with_capacity(named.len());
         for named in named {
-            let there = Whom::of(&named).zip(fars::place_there(&named));
+            let there = Whom::of(&named).zip(far_movers::place_there(&named));
             if let Some((whom, place)) = &there
                 && let Some((_, client)) = known.iter().find(|(known, _)| known == whom)
             {
                 reached.push(Reach::Far(client.clone(), place.clone()));
                 continue;
             }
-            let reach = Reach::of(named, fars)?;
+            let reach = Reach::of(named, far_movers)?;
             if let (Some((whom, _)), Reach::Far(client, _)) = (there, &reach) {
                 known.push((whom, client.clone()));
             }

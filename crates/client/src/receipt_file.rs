@@ -1,4 +1,5 @@
-//! The form of a receipt file: docs/reference/receipt.md. JSON lines, written by [`receipt`](crate::receipt), read by [`verify`](crate::verify).
+//! The form of a receipt file: docs/reference/receipt.md. JSON lines, written by [`receipt`](crate::receipt), read by
+//! [`verify`](crate::verify).
 //!
 //! 1. The header: what was asked for. Its digest is in the statement of the side that writes the file.
 //! 2. The lines of settled entries, block by block as they became complete, which the signed root is computed over; before

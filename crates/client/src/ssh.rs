@@ -1,20 +1,20 @@
 //! Places that the user's own ssh reaches.
 
-use crate::fars::How;
+use crate::far_movers::How;
 use crate::identity;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::link::ssh::{FarProgram, Ssh};
 use thalweg_mover::run::by_ssh::{self, SshWishes};
-use thalweg_mover::run::far::Far;
+use thalweg_mover::run::far_mover::FarMover;
 use thalweg_wire::message::Place;
 
-/// Starts the far mover and finds a way to it; and who we are there. Its user may be asked for a password here, so this comes before anything
-/// that draws on the terminal.
+/// Starts the far mover and finds a way to it; and who we are there. Its user may be asked for a password here, so this
+/// comes before anything that draws on the terminal.
 ///
 /// # Errors
 /// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.
-pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(Far, Identity)> {
+pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(FarMover, Identity)> {
     let asked = &how.ssh;
     if port.is_some() && asked.port.is_some() && port != asked.port {
         let cause = "--port and the port in ssh:// differ";

@@ -1,6 +1,6 @@
 //! Both ends of a stream, as they are written, reached: what the program and the Python module begin with.
 
-use crate::fars::{self, Fars, Whom};
+use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
 use crate::{elsewhere, identity};
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::link::Identity;
-use thalweg_mover::run::far::Far;
+use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::flow::job::{FlowFrom, FlowTo};
 use thalweg_wire::message::Place;
 
@@ -54,7 +54,7 @@ impl Ends {
     ///
     /// # Errors
     /// `Usage` for what cannot be an end of a stream; `Unsupported` if both are far; when the far mover cannot be reached.
-    pub fn reach(source: End, destination: End, fars: &mut Fars, state: &Path) -> Result<Ends> {
+    pub fn reach(source: End, destination: End, far_movers: &mut FarMovers, state: &Path) -> Result<Ends> {
         if let (End::Named(from), End::Named(to)) = (&source, &destination)
             && Whom::of(from).and(Whom::of(to)).is_some()
         {
@@ -63,7 +63,7 @@ impl Ends {
         let (from, who_from) = match source {
             End::Pipe(pipe) => (FlowFrom::Pipe(pipe), None),
             End::Named(Named::Local(path)) => (FlowFrom::Local(path), None),
-            End::Named(named) => match far(&named, fars)? {
+            End::Named(named) => match far(&named, far_movers)? {
                 Some((far, place, identity)) => (FlowFrom::Far(far, place), Some(identity)),
                 None => return Err(usage("this is no source of a stream")),
             },
@@ -72,7 +72,7 @@ impl Ends {
             End::Pipe(pipe) => (FlowTo::Pipe(pipe), None),
             End::Named(Named::Local(path)) => (FlowTo::Local(path), None),
             End::Named(Named::Null) => (FlowTo::Null, None),
-            End::Named(named) => match far(&named, fars)? {
+            End::Named(named) => match far(&named, far_movers)? {
                 Some((far, place, identity)) => (FlowTo::Far(far, place), Some(identity)),
                 None => return Err(usage("this is no destination of a stream")),
             },
@@ -86,11 +86,11 @@ impl Ends {
 }
 
 /// A far mover, the place there, and who we are there.
-type There = (Arc<Far>, Place, Arc<Identity>);
+type There = (Arc<FarMover>, Place, Arc<Identity>);
 
-fn far(named: &Named, fars: &mut Fars) -> Result<Option<There>> {
-    let Some((whom, there)) = Whom::of(named).zip(fars::place_there(named)) else { return Ok(None) };
-    let reached = fars.reach(&whom)?;
+fn far(named: &Named, far_movers: &mut FarMovers) -> Result<Option<There>> {
+    let Some((whom, there)) = Whom::of(named).zip(far_movers::place_there(named)) else { return Ok(None) };
+    let reached = far_movers.reach(&whom)?;
     Ok(Some((reached.far, there, reached.identity)))
 }
 

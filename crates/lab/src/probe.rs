@@ -7,11 +7,12 @@
 //!    and a destination that keeps nothing. The end without which it is faster is the narrow one.
 //! 3. *Accounts*: what both sides of the whole way said of their time ([`thalweg_mover::basin`]).
 //!
-//! Substitution decides where it can: it sees stages in each other's company and changes one thing at a time. But who takes
-//! an end away also takes the work that its host had with it: where the accounts of the whole way say that a CPU was used
-//! up, they decide, and so they do where the gain is small and both they and the parts alone name one other stage: transfers
-//! that are cut off at different moments differ by as much. Where ends make no difference, the accounts of the way without ends tell hosts and network apart. What
-//! is left is decided by the accounts of the whole way, then by the parts alone. Pure: nothing here measures.
+//! Substitution decides where it can: it sees stages in each other's company and changes one thing at a time. But who
+//! takes an end away also takes the work that its host had with it: where the accounts of the whole way say that a CPU
+//! was used up, they decide, and so they do where the gain is small and both they and the parts alone name one other
+//! stage: transfers that are cut off at different moments differ by as much. Where ends make no difference, the
+//! accounts of the way without ends tell hosts and network apart. What is left is decided by the accounts of the whole
+//! way, then by the parts alone. Pure: nothing here measures.
 
 use serde::{Deserialize, Serialize};
 use thalweg_mover::basin::terms::Passage;

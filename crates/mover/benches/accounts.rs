@@ -1,10 +1,10 @@
 //! What it costs to account for time: `cargo bench -p thalweg-mover --bench accounts`.
 //!
 //! Each booking is measured in a loop; the share of a transfer follows from how many there are for a mebibyte, or for a
-//! small file, and from what these cost in CPU time on this machine in the best case (docs/measurements.md: about
-//! 0.6 CPU-s/GB of both sides, encrypted and verified; 25 µs for a small file at each side). What is done once a second is measured by itself.
-//! It fails where any of the three is more than [`SHARE_MAX`]. How many bookings and readings of clocks a chunk really has, in
-//! instructions: `cargo xtask instructions`.
+//! small file, and from what these cost in CPU time on this machine in the best case (docs/measurements.md: about 0.6
+//! CPU-s/GB of both sides, encrypted and verified; 25 µs for a small file at each side). What is done once a second is
+//! measured by itself. It fails where any of the three is more than [`SHARE_MAX`]. How many bookings and readings of
+//! clocks a chunk really has, in instructions: `cargo xtask instructions`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! Every observable event of a transfer, once. Log, report, progress, `--json` and the dashboard derive from
-//! it.
+//! Every observable event of a transfer, once. Log, report, progress and `--json` derive from it.
 
 use crate::admission::SlotHeld;
 use crate::plan::Plan;

@@ -4,7 +4,8 @@
 //! - *Read*: what a place holds, in the order of a scan, each thread the next segment. What was not in the page cache before
 //!   is not in it afterwards ([`SparingSource`]). Where the place holds less than the time would take, it is read once.
 //! - *Digest, seal, open*: one segment of noise, in the cache of a core.
-//! - *Write*: noise, into a file for each thread, in a directory that goes with the measurement ([`Scratch`]); past the page cache where the engine writes that way. Then the sync, with a time of its own.
+//! - *Write*: noise, into a file for each thread, in a directory that goes with the measurement ([`Scratch`]); past the
+//!   page cache where the engine writes that way. Then the sync, with a time of its own.
 //!
 //! The rate is bytes x threads / busy time: the same as bytes / wall time where the threads do nothing else.
 

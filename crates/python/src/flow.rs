@@ -78,8 +78,8 @@ fn streamed(
     stop: &Stop,
 ) -> Result<Value> {
     let state = identity::state_directory(reaching.state())?;
-    let mut fars = reaching.to_copy(state.clone());
-    let ends = Ends::reach(source, destination, &mut fars, &state)?;
+    let mut far_movers = reaching.to_copy(state.clone());
+    let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use thalweg_client::fars::How;
+use thalweg_client::far_movers::How;
 use thalweg_client::frames::{
     self, ChannelWishes, ClockOffset, ConsumerReport, Delivery, FrameFrom, FramePolicy, HeldLevel, HubWishes,
     NewFrame, Payload, ReceiverFigures, ReceiverWishes, SenderFigures, SenderWishes,

@@ -4,7 +4,7 @@ use crate::failures::raise;
 use crate::work::{Reaching, seconds};
 use pyo3::prelude::*;
 use std::ffi::OsString;
-use thalweg_client::fars::Fars;
+use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::predict::{self as predicting, Wanted};
@@ -46,9 +46,9 @@ fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &
     let state = identity::state_directory(reaching.state())?;
     let source = places.0.clone();
     let asked = Asked::read("predict", &[places.0, places.1], None, &Places::default())?;
-    let mut fars = Fars::new(reaching.how(state.clone()));
-    let job = asked.reach(&mut fars, &state)?;
-    let size = predicting::size(&job, &source, &mut fars, seconds(options.scan_s))?;
+    let mut far_movers = FarMovers::new(reaching.how(state.clone()));
+    let job = asked.reach(&mut far_movers, &state)?;
+    let size = predicting::size(&job, &source, &mut far_movers, seconds(options.scan_s))?;
     let far = match (&job.from, &job.to) {
         (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
         _ => None,

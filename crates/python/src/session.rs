@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
 use thalweg_client::events;
-use thalweg_client::fars::Fars;
+use thalweg_client::far_movers::FarMovers;
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -23,7 +23,7 @@ pub struct Session {
 
 struct Inner {
     /// `None` once it is dropped.
-    fars: Option<Fars>,
+    far_movers: Option<FarMovers>,
     reach: Option<Arc<Reach>>,
 }
 
@@ -49,7 +49,7 @@ impl Session {
             return Ok((reach.clone(), false));
         }
         let over = || Failure::new(FailureKind::Internal, "ask", "the session was dropped");
-        let reach = Arc::new(Reach::open(&self.place, inner.fars.as_mut().ok_or_else(over)?)?);
+        let reach = Arc::new(Reach::open(&self.place, inner.far_movers.as_mut().ok_or_else(over)?)?);
         inner.reach = Some(reach.clone());
         Ok((reach, true))
     }
@@ -68,7 +68,7 @@ impl Drop for Session {
         crate::at_the_end(|| {
             let mut inner = lock(&self.inner);
             drop(inner.reach.take());
-            inner.fars.take();
+            inner.far_movers.take();
         });
     }
 }
@@ -78,7 +78,7 @@ impl Session {
     /// With the far mover of this place, which paths are relative to. Nothing is dialled yet.
     #[new]
     fn new(place: OsString, reaching: Reaching) -> Session {
-        Session { place, inner: Mutex::new(Inner { fars: Some(reaching.to_ask()), reach: None }) }
+        Session { place, inner: Mutex::new(Inner { far_movers: Some(reaching.to_ask()), reach: None }) }
     }
 
     /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`.

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use thalweg_client::fars::{Fars, How, SshOptions};
+use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::reach::Reach;
@@ -194,13 +194,13 @@ impl Reaching {
     }
 
     /// For questions.
-    pub fn to_ask(&self) -> Fars {
-        Fars::new(How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()))
+    pub fn to_ask(&self) -> FarMovers {
+        FarMovers::new(How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()))
     }
 
     /// For work that takes its time, with our keys and what is remembered in `state`.
-    pub fn to_copy(&self, state: PathBuf) -> Fars {
-        Fars::new(self.how(state))
+    pub fn to_copy(&self, state: PathBuf) -> FarMovers {
+        FarMovers::new(self.how(state))
     }
 
     /// The same, not begun.
@@ -265,8 +265,8 @@ fn copied(
     let asked = Asked::read("cp", places, None, &Places::default())?;
     let state = identity::state_directory(reaching.state())?;
     wishes.state = Some(state.clone());
-    let mut fars = reaching.to_copy(state.clone());
-    let job = asked.reach(&mut fars, &state)?;
+    let mut far_movers = reaching.to_copy(state.clone());
+    let job = asked.reach(&mut far_movers, &state)?;
     let receipt = match &options.receipt {
         Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
         None => None,
@@ -416,8 +416,8 @@ pub fn verify(
 ) -> PyResult<Work> {
     Work::start(Arc::default(), events::progress, true, move |teller, stop| {
         let seal = verifying::seal(&receipt, &keys)?;
-        let mut fars = reaching.to_ask();
-        let reach = Reach::open(&place, &mut fars)?;
+        let mut far_movers = reaching.to_ask();
+        let reach = Reach::open(&place, &mut far_movers)?;
         let mut tell = |told: Told<'_>| match told {
             Told::Difference(what, path, why) => {
                 let mut object = events::about("difference", path);

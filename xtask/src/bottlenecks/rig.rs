@@ -1,6 +1,7 @@
 //! Two places on this machine, each with a disk, a control group and a network of its own, that can be made narrow.
 //!
-//! - Disks: ext4 on loop devices in memory (so that nobody else's work on the real disk counts), slowed by the block throttle of the root control group (`blkio.throttle`, version 1).
+//! - Disks: ext4 on loop devices in memory (so that nobody else's work on the real disk counts), slowed by the block
+//!   throttle of the root control group (`blkio.throttle`, version 1).
 //! - CPU: a control group for each side with a quota.
 //! - Path: two network name spaces with a cable; tbf or htb for its rate, nft to lose packets.
 //! - Long ways: `thalweg testbed`.

@@ -132,8 +132,8 @@ pub struct RunArgs {
     /// How long traffic flows, in `latency`, `streams`, `congest`, `lag` and `slots`
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
-    /// `lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made meanwhile are 1 GiB
-    /// at most, or --budget
+    /// `lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made
+    /// meanwhile are 1 GiB at most, or --budget
     #[arg(long, value_name = "TIME", value_parser = parse_stall)]
     pub stall: Option<Duration>,
     /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_client::fars::{How, SshOptions};
+use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::frames::{ChannelWishes, FrameFrom, FramePolicy};
 use thalweg_client::place::Places;
 use thalweg_mover::admission::SlotAsked;
@@ -135,9 +135,9 @@ pub struct FramesPushArgs {
     /// Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes later
     #[arg(long, value_name = "N", value_parser = parse_frames_per_s)]
     pub frames_per_s: Option<f64>,
-    /// Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and
-    /// are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused,
-    /// with what would fit
+    /// Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all
+    /// the time, and are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be
+    /// promised is refused, with what would fit
     #[arg(long, value_name = "PERIOD:BYTES:DEADLINE|RATE:DEADLINE", value_parser = units::parse_slot)]
     pub slot: Option<SlotAsked>,
     /// The way, and the channel.

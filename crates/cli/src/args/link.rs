@@ -5,7 +5,7 @@ use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_client::fars::SshOptions;
+use thalweg_client::far_movers::SshOptions;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
 

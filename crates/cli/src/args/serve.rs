@@ -39,8 +39,8 @@ pub struct ServeArgs {
     /// machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody's window is open
     #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
     pub slots: Option<SlotRate>,
-    /// Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to
-    /// consumers (--window)
+    /// Bytes of frames that all channels together may hold in memory; as much again is for what is under way from
+    /// producers and to consumers (--window)
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
     pub frames_memory: u64,
     /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as

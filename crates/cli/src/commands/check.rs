@@ -34,9 +34,9 @@ enum Piece<T> {
 /// # Errors
 /// When a place cannot be listed at all.
 pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
-    let mut fars = reach::fars(&args.ask, places);
-    let source = Reach::open(&args.source, &mut fars)?;
-    let destination = Reach::open(&args.destination, &mut fars)?;
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    let source = Reach::open(&args.source, &mut far_movers)?;
+    let destination = Reach::open(&args.destination, &mut far_movers)?;
     let mut report = Differences {
         json: args.ask.json,
         said: HashSet::new(),

@@ -9,7 +9,7 @@ use crate::{show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_client::fars::{Fars, How};
+use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::identity;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::receipt::{self, ReceiptFile};
@@ -59,8 +59,9 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let held_before = priority::held();
     bound_memory(args.memory);
 
-    let mut fars = Fars::new(how(args, places, &state));
-    let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
+    let mut far_movers = FarMovers::new(how(args, places, &state));
+    let jobs =
+        asked.into_iter().map(|asked| asked.reach(&mut far_movers, &state)).collect::<Result<Vec<Job>>>()?;
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
     let not_permitted = permit_congestion(args, &jobs, &mut wishes)?;
     let _running = listen(&state, &wishes.rate);
@@ -80,7 +81,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let done = copies.run(&meters);
 
     // Ends links in order, and what ssh started.
-    drop(fars);
+    drop(far_movers);
     teller.tell_held(held_before, priority::held());
     let exit = teller.stop();
     if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..]) {

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::sync::Arc;
 use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
 use thalweg_client::events;
-use thalweg_client::fars::How;
+use thalweg_client::far_movers::How;
 use thalweg_client::frames::{
     self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name, reason_name,
 };

@@ -7,7 +7,7 @@ use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::collections::HashSet;
 use std::ffi::OsString;
-use thalweg_client::fars::{self, Fars};
+use thalweg_client::far_movers::{self, FarMovers};
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
@@ -19,11 +19,11 @@ use thalweg_wire::{Digest, Entry, Kind};
 /// When the place cannot be listed at all.
 pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut fars = reach::fars(&args.ask, places);
+    let mut far_movers = reach::far_movers(&args.ask, places);
     if let Some(address) = daemon_alone(&args.place) {
-        return exports(args, Reach::exports(address, &mut fars)?);
+        return exports(args, Reach::exports(address, &mut far_movers)?);
     }
-    let reach = Reach::open(&args.place, &mut fars)?;
+    let reach = Reach::open(&args.place, &mut far_movers)?;
     let listed = reach.list(args.recursive, &mut |found| {
         let entry = match found {
             Found::Entry(entry) if entry.path.is_root() && !args.ask.json => return Ok(()),
@@ -70,8 +70,8 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     /// Files whose inodes are remembered, so that a second name is not counted again: 64 MiB.
     const INODES_MAX: usize = 2 << 20;
     let mut troubles = Troubles::new(args.ask.json);
-    let mut fars = reach::fars(&args.ask, places);
-    let reach = Reach::open(&args.place, &mut fars)?;
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut far_movers)?;
     let mut seen = HashSet::new();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
     let listed = reach.list(true, &mut |found| {
@@ -111,8 +111,8 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
 /// # Errors
 /// `Damage` if they differ; when a file cannot be read.
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
-    let mut fars = reach::fars(&args.ask, places);
-    for reach in open_all(&args.places, &mut fars, |_| true)? {
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    for reach in open_all(&args.places, &mut far_movers, |_| true)? {
         let mut hasher = blake3::Hasher::new();
         let read = reach.read(&mut |bytes| {
             hasher.update(bytes);
@@ -144,8 +144,8 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut removed = 0;
     let mut refused = Vec::new();
-    let mut fars = reach::fars(&args.ask, places);
-    let reaches = open_all(&args.places, &mut fars, fars::has_name)?;
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    let reaches = open_all(&args.places, &mut far_movers, far_movers::has_name)?;
     for reach in &reaches {
         let ended = reach.remove(args.recursive, &mut removed, &mut |failure| troubles.add(&failure));
         if let Err(failure) = ended {
@@ -165,9 +165,13 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
 }
 
 /// Reads all places, then reaches them.
-fn open_all(typed: &[OsString], fars: &mut Fars, is_fit: fn(&Named) -> bool) -> Result<Vec<Reach>> {
+fn open_all(
+    typed: &[OsString],
+    far_movers: &mut FarMovers,
+    is_fit: fn(&Named) -> bool,
+) -> Result<Vec<Reach>> {
     let read = |text: &OsString| {
-        let named = fars.named(text)?;
+        let named = far_movers.named(text)?;
         match is_fit(&named) {
             true => Ok(named),
             false => {
@@ -177,7 +181,7 @@ fn open_all(typed: &[OsString], fars: &mut Fars, is_fit: fn(&Named) -> bool) -> 
         }
     };
     let named = typed.iter().map(read).collect::<Result<Vec<_>>>()?;
-    Reach::all(named, fars)
+    Reach::all(named, far_movers)
 }
 
 /// What went wrong on the way, told as it comes.

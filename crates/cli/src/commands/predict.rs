@@ -6,7 +6,7 @@ use crate::commands::probe::{self, Measurer, how};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{copy_output, json, out, units};
-use thalweg_client::fars::Fars;
+use thalweg_client::far_movers::FarMovers;
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
 use thalweg_client::predict::{self, Predicted, Wanted};
@@ -22,9 +22,9 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("predict", &typed, None, places)?;
-    let mut fars = Fars::new(how(&args.ask, places, &state));
-    let job = asked.reach(&mut fars, &state)?;
-    let size = predict::size(&job, &args.source, &mut fars, args.scan)?;
+    let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
+    let job = asked.reach(&mut far_movers, &state)?;
+    let size = predict::size(&job, &args.source, &mut far_movers, args.scan)?;
     let measurer = Measurer::new(&job, args.streams, args.measure, &state, args.ask.json)?;
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,
@@ -39,7 +39,7 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     };
     let told = predict::predict(&job, size, &state, wanted, &measurer.path(), &mut measure)?;
     drop(measurer);
-    drop(fars);
+    drop(far_movers);
     match args.ask.json {
         true => json::tell(&told.as_json()),
         false => Said { told: &told, args }.tell(),

@@ -18,7 +18,7 @@ use crate::{json, show};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_client::fars::{Fars, How};
+use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
 use thalweg_client::profiles::Profiles;
@@ -51,8 +51,8 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("probe", &typed, None, places)?;
-    let mut fars = Fars::new(how(&args.ask, places, &state));
-    let job = asked.reach(&mut fars, &state)?;
+    let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
+    let job = asked.reach(&mut far_movers, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
         let cause = "a probe measures real places; `thalweg cp zero:1GiB null:` measures others";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
@@ -64,7 +64,7 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     if !args.no_profile {
         Profiles::probed(&state, &job.from, &job.to, remembered(&measured, &finding));
     }
-    drop(fars);
+    drop(far_movers);
     if let Some(path) = &args.svg {
         let title = format!("{} \u{2192} {}", job.names.0, job.names.1);
         let drawn = svg::draw(&finding, &title, &output::note(&measured, args.seconds));

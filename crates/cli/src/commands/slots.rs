@@ -5,7 +5,7 @@ use crate::place::{Named, Places};
 use crate::{json, out, reach, units};
 use serde_json::{Value, json};
 use thalweg_cli::args::slots::SlotsArgs;
-use thalweg_client::fars::Whom;
+use thalweg_client::far_movers::Whom;
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -18,7 +18,7 @@ use thalweg_wire::message::{Question, Reply, Slot, SlotAsk, SlotTable};
 /// # Errors
 /// If it cannot be asked, or has no slots.
 pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
-    let mut fars = reach::fars(&args.ask, places);
+    let mut far_movers = reach::far_movers(&args.ask, places);
     let named = Named::parse(&args.place, places)?;
     let whom = Whom::of(&named).ok_or_else(|| {
         Failure::new(
@@ -27,7 +27,7 @@ pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
             "slots are of a daemon: name a place at one",
         )
     })?;
-    let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+    let client = far_movers.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
     let mut table = None;
     for reply in client.ask(Question::Slot(SlotAsk::All))? {
         if let Reply::Slots(found) = reply? {

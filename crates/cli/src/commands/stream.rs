@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
-use thalweg_client::fars::{Fars, How};
+use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::identity;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
 use thalweg_client::stream::{End, Ends};
@@ -36,7 +36,7 @@ use thalweg_wire::path::Escaped;
 pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     super::copy::bound_memory(args.memory);
     let state = identity::state_directory(args.link.state.as_deref())?;
-    let mut fars = Fars::new(How {
+    let mut far_movers = FarMovers::new(How {
         places: places.clone(),
         ticket: args.link.ticket.clone(),
         ssh: args.link.ssh.options(),
@@ -51,7 +51,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let destination = End::parse(&args.destination, places, || duplicate(std::io::stdout().as_fd()))?;
     let is_stdout = destination.is_pipe();
     let names = [&args.source, &args.destination].map(|text| Escaped(text.as_bytes()).to_string());
-    let ends = Ends::reach(source, destination, &mut fars, &state)?;
+    let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
     let asked = || receipt::Asked {
         from: vec![names[0].clone()],
         to: names[1].clone(),
@@ -76,7 +76,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         evidence: told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
     };
     let result = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, &stop);
-    drop(fars);
+    drop(far_movers);
     teller.stop();
     if let Some(told) = told {
         if let Ok(report) = &result {

@@ -14,7 +14,7 @@ use crate::place::Places;
 use knobs::Knobs;
 use std::path::Path;
 use std::time::Instant;
-use thalweg_client::fars::Fars;
+use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::profiles::Profiles;
 use thalweg_client::{identity, routes};
@@ -42,8 +42,8 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("tune", &typed, None, places)?;
-    let mut fars = Fars::new(how(&args.ask, places, &state));
-    let job = asked.reach(&mut fars, &state)?;
+    let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
+    let job = asked.reach(&mut far_movers, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
         let cause = "settings are tuned for real places";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
@@ -55,7 +55,7 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
     } else {
         find(args, &way)?;
     }
-    drop(fars);
+    drop(far_movers);
     Ok(Exit::Done)
 }
 

@@ -26,8 +26,8 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     if !json {
         tell_signers(&seal, args.keys.is_empty());
     }
-    let mut fars = reach::fars(&args.ask, places);
-    let reach = Reach::open(&args.place, &mut fars)?;
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut far_movers)?;
     let mut troubles = Troubles::new(json);
     let mut tell = |told: Told<'_>| match told {
         Told::Difference(what, path, why) => difference(json, what, path, why),

@@ -43,8 +43,8 @@ impl Far {
         sequence
     }
 
-    /// Rests before a strike; before every other one, as chance has it, until what was pushed only after the strike before has come:
-    /// else most would meet what is down already.
+    /// Rests before a strike; before every other one, as chance has it, until what was pushed only after the strike
+    /// before has come: else most would meet what is down already.
     fn rest(&self, random: &mut Random, given: Option<&u64>, most_ms: u64) {
         if let Some(given) = given
             && random.below(2) == 0

@@ -163,8 +163,8 @@ fn a_consumer_killed_with_all_frames_in_one_file_has_all_of_them_once() {
     kill_consumers("frames consumer file", "frames, the consumer of one file", "0");
 }
 
-/// Kills a pull into files of `every` frames again and again, and begins it again under its name. What it had in hand and had not
-/// put away comes again; what it had put away and not told the hub of is known.
+/// Kills a pull into files of `every` frames again and again, and begins it again under its name. What it had in hand
+/// and had not put away comes again; what it had put away and not told the hub of is known.
 fn kill_consumers(seed: &str, kind: &'static str, every: &str) {
     let mut random = Random::new(seed);
     let (scratch, daemon) = stand();

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use support::count::Count;
 use support::job::Ran;
 use support::{Daemon, Scratch, noise};
-use thalweg_client::fars::{How, SshOptions};
+use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::frames::{
     ChannelWishes, Delivery, Frame, FramePolicy, NewFrame, Receiver, ReceiverWishes, Sender, SenderWishes,
     SetReport,

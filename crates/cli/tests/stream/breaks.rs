@@ -37,8 +37,8 @@ fn write_slowly(
 /// More than is written between two strikes.
 const BETWEEN_BYTES: usize = 20_000 * 40;
 
-/// Rests before a strike; before every other one, as chance has it, until there is more than at the strike before: else most would
-/// meet what is down already.
+/// Rests before a strike; before every other one, as chance has it, until there is more than at the strike before: else
+/// most would meet what is down already.
 fn rest(random: &mut Random, now: impl Fn() -> u64, had: u64) {
     if random.below(2) == 0 {
         wait_until(Duration::from_secs(20), || now() > had);

@@ -75,7 +75,8 @@ const STANDING_MAX: usize = limits::LANE_ITEMS_MAX as usize;
 const STANDING_FILES_MAX: u64 = 1024;
 
 impl FrameFiles {
-    /// In this directory, which is made if need be; files are `NAME-NNNNNN`, numbered behind those that stand there or were left.
+    /// In this directory, which is made if need be; files are `NAME-NNNNNN`, numbered behind those that stand there or
+    /// were left.
     ///
     /// # Errors
     /// If the directory cannot be made or read.

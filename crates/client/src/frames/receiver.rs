@@ -2,7 +2,7 @@
 
 use super::hub;
 use super::{ChannelWishes, ConsumerReport, Delivery, FrameFrom, FramePolicy, ReceiverFigures};
-use crate::fars::{self, Fars, How, Whom};
+use crate::far_movers::{self, FarMovers, How, Whom};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub struct Receiver {
     run: Arc<ConsumeRun>,
     keeper: Keeper,
     /// Closed after all others.
-    _fars: Fars,
+    _far_movers: FarMovers,
 }
 
 impl Receiver {
@@ -83,7 +83,7 @@ impl Receiver {
     /// `Usage` for a place that is no channel or wishes out of their range; `Connection`, `Permission`, `NotFound` if it cannot
     /// be reached; `Unsupported` for [`FramePolicy::Spill`] where nothing can be written.
     pub fn open(place: &OsStr, how: How, wishes: ReceiverWishes) -> Result<Receiver> {
-        let mut fars = Fars::new(how);
+        let mut far_movers = FarMovers::new(how);
         let asked = ConsumeWishes {
             policy: wishes.policy,
             group: wishes.group,
@@ -93,12 +93,14 @@ impl Receiver {
             keep: wishes.keep,
             link_bits_per_s: wishes.link_bits_per_s,
         };
-        let (whom, place) = channel(place, &fars)?;
-        if let Some(hub) = fars.ticket(&whom).ok().flatten().and_then(|ticket| hub::here(&ticket.server)) {
+        let (whom, place) = channel(place, &far_movers)?;
+        if let Some(hub) =
+            far_movers.ticket(&whom).ok().flatten().and_then(|ticket| hub::here(&ticket.server))
+        {
             let (run, keeper) = hub.consume_within(&place, asked, (wishes.window_bytes, wishes.channel))?;
-            return Ok(Receiver { run, keeper, _fars: fars });
+            return Ok(Receiver { run, keeper, _far_movers: far_movers });
         }
-        let far = fars.reach(&whom)?.far;
+        let far = far_movers.reach(&whom)?.far;
         let opening = Opening {
             far,
             place,
@@ -109,7 +111,7 @@ impl Receiver {
             events: wishes.events,
         };
         let (run, keeper) = job::consume(opening, asked)?;
-        Ok(Receiver { run, keeper, _fars: fars })
+        Ok(Receiver { run, keeper, _far_movers: far_movers })
     }
 
     /// What comes next; waits at most so long, `None`: as long as it takes. `Ok(None)`: nothing came in time, or the end was
@@ -121,8 +123,9 @@ impl Receiver {
         self.run.next(timeout)
     }
 
-    /// From now on what [`Receiver::next`] returned counts as taken only with [`Receiver::settle`]: for who puts it away, and may be
-    /// killed before it is. As much as the window may be in hand. The end must be settled too, or [`Receiver::close`]d.
+    /// From now on what [`Receiver::next`] returned counts as taken only with [`Receiver::settle`]: for who puts it
+    /// away, and may be killed before it is. As much as the window may be in hand. The end must be settled too, or
+    /// [`Receiver::close`]d.
     pub fn hold(&self) {
         self.run.hold();
     }
@@ -174,9 +177,9 @@ impl Drop for Receiver {
 }
 
 /// The far mover that a channel is at, and its place there.
-pub(super) fn channel(place: &OsStr, fars: &Fars) -> Result<(Whom, Place)> {
-    let named = fars.named(place)?;
-    let Some((whom, there)) = Whom::of(&named).zip(fars::place_there(&named)) else {
+pub(super) fn channel(place: &OsStr, far_movers: &FarMovers) -> Result<(Whom, Place)> {
+    let named = far_movers.named(place)?;
+    let Some((whom, there)) = Whom::of(&named).zip(far_movers::place_there(&named)) else {
         let cause =
             "a channel of frames is at a daemon, tw://HOST/EXPORT/NAME: a path of this machine is none";
         return Err(Failure::new(FailureKind::Usage, "read place", cause));

@@ -1,7 +1,7 @@
 //! What gives frames to a channel.
 
 use super::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, SenderFigures};
-use crate::fars::{Fars, How};
+use crate::far_movers::{FarMovers, How};
 use std::ffi::OsStr;
 use std::time::Duration;
 use thalweg_mover::admission::{SlotAsked, SlotHeld};
@@ -63,7 +63,7 @@ pub struct Sender {
     run: std::sync::Arc<ProduceRun>,
     keeper: Keeper,
     /// Closed after all others.
-    _fars: Fars,
+    _far_movers: FarMovers,
 }
 
 impl Sender {
@@ -75,9 +75,9 @@ impl Sender {
     /// `Connection`, `Permission`, `NotFound` if the place cannot be reached; `Unsupported` for durable frames where nothing
     /// can be written.
     pub fn open(place: &OsStr, how: How, wishes: SenderWishes) -> Result<Sender> {
-        let mut fars = Fars::new(how);
-        let (whom, place) = super::receiver::channel(place, &fars)?;
-        let far = fars.reach(&whom)?.far;
+        let mut far_movers = FarMovers::new(how);
+        let (whom, place) = super::receiver::channel(place, &far_movers)?;
+        let far = far_movers.reach(&whom)?.far;
         let opening = Opening {
             far,
             place,
@@ -89,7 +89,7 @@ impl Sender {
         };
         let asked = ProduceWishes { producer: wishes.producer, level: wishes.level, slot: wishes.slot };
         let (run, keeper) = thalweg_mover::run::frames::job::produce(opening, asked)?;
-        Ok(Sender { run, keeper, _fars: fars })
+        Ok(Sender { run, keeper, _far_movers: far_movers })
     }
 
     /// Its name.
@@ -101,9 +101,9 @@ impl Sender {
     /// it. Waits for room at most so long; `None`: as long as it takes.
     ///
     /// # Errors
-    /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the frame was
-    /// not taken), and for nothing else; else why the sender failed as a whole, `Connection` also where a hub does not let it back
-    /// in.
+    /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the
+    /// frame was not taken), and for nothing else; else why the sender failed as a whole, `Connection` also where a hub
+    /// does not let it back in.
     pub fn push(&self, frame: NewFrame, timeout: Option<Duration>) -> Result<u64> {
         self.push_prepared(self.prepare(frame)?, timeout)
     }

@@ -286,8 +286,8 @@ impl Workspace {
         self.run(host, daemon, words, (true, false), feed).map(|(said, fed)| (said.copied, fed))
     }
 
-    /// The same as [`Workspace::copy`] of one that writes data to its standard output, which goes to `take`, and tells its events on
-    /// the other; gives what `take` says.
+    /// The same as [`Workspace::copy`] of one that writes data to its standard output, which goes to `take`, and tells
+    /// its events on the other; gives what `take` says.
     ///
     /// # Errors
     /// The same; if `take` fails though the program ends well.

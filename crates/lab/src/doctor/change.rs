@@ -173,8 +173,8 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
 /// 3. The rest is put back, the last change first; what cannot be stays recorded.
 ///
 /// # Errors
-/// If the record cannot be read, written or removed. `Busy`, before anything is changed, while tuned has the profile active: it would
-/// write its settings again when it lets go of it, and would not find the profile when it starts.
+/// If the record cannot be read, written or removed. `Busy`, before anything is changed, while tuned has the profile
+/// active: it would write its settings again when it lets go of it, and would not find the profile when it starts.
 pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let Some(mut record) = load(state)? else { return Ok(Vec::new()) };
@@ -363,9 +363,9 @@ fn check_let_go(roots: &Roots, record: &Record) -> Result<()> {
     Err(Failure::new(FailureKind::Busy, "put settings back", cause))
 }
 
-/// Notes who may choose what: what is made the default is allowed to everybody from then on (`tcp_set_default_congestion_control` in
-/// net/ipv4/tcp_cong.c). First in the record, so that it is put back after the default. Where the list may not be written, in
-/// network namespaces, no default changes it.
+/// Notes who may choose what: what is made the default is allowed to everybody from then on
+/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c). First in the record, so that it is put back after the
+/// default. Where the list may not be written, in network namespaces, no default changes it.
 fn keep_allowed(record: &mut Record, roots: &Roots) -> Result<()> {
     let path = roots.sysctl(congestion::ALLOWED);
     let may_be_written = fs::metadata(&path).is_ok_and(|about| about.mode() & 0o200 != 0);

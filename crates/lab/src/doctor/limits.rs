@@ -121,8 +121,9 @@ fn groups(roots: &Roots) -> Vec<Finding> {
     ]
 }
 
-/// Directories of the group that this process is in, by `controller` (none is version 2), and of all above it. A container with a
-/// namespace of groups sees its own as the root; others see the host's path, of which only the root is there.
+/// Directories of the group that this process is in, by `controller` (none is version 2), and of all above it. A
+/// container with a namespace of groups sees its own as the root; others see the host's path, of which only the root is
+/// there.
 fn group_and_above(roots: &Roots, lines: &str, controller: &str) -> Vec<PathBuf> {
     let line = lines.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

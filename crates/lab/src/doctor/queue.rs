@@ -187,8 +187,8 @@ struct Judgement {
     source: &'static str,
 }
 
-/// The one rule, for what devices have and for what they get when they come up: what keeps streams apart is good, but where bbr is
-/// the default `fq` alone paces it.
+/// The one rule, for what devices have and for what they get when they come up: what keeps streams apart is good, but
+/// where bbr is the default `fq` alone paces it.
 fn judge(ability: Ability, control: Option<&str>) -> Judgement {
     let uses_bbr = control.is_some_and(|control| control.starts_with("bbr"));
     let (kind, source) = if uses_bbr { ("fq", BBR_SOURCE) } else { ("fq_codel", "000 Table III") };
@@ -216,8 +216,8 @@ fn judge(ability: Ability, control: Option<&str>) -> Judgement {
     Judgement { verdict, why, kind, source }
 }
 
-/// Weighs the finding of [`DEFAULT`] as the queue of a device is judged. `control` as for [`finding`]; `may_change`: whether it may
-/// be changed from here.
+/// Weighs the finding of [`DEFAULT`] as the queue of a device is judged. `control` as for [`finding`]; `may_change`:
+/// whether it may be changed from here.
 pub fn weigh_default(finding: &mut Finding, control: Option<&str>, may_change: bool) {
     let Some(current) = finding.current.clone() else {
         let Judgement { kind, source, .. } = judge(Ability::OneLine, control);

@@ -659,8 +659,8 @@ fn what_a_kernel_of_its_own_took_is_undone_exactly() {
     assert_eq!(after, before);
 }
 
-/// Changes the settings that the calling thread is shown, as if cubic had been proved to help, and takes that back: what they were
-/// before, between and after.
+/// Changes the settings that the calling thread is shown, as if cubic had been proved to help, and takes that back:
+/// what they were before, between and after.
 fn apply_and_undo_here() -> std::io::Result<[BTreeMap<String, String>; 3]> {
     let tree = Tree::with(&[]);
     std::os::unix::fs::symlink("/proc", tree.0.path().join("proc"))?;

@@ -1,9 +1,10 @@
 //! Colours, markers and dashes: what tells one series from another, on a screen, in print, in grey, and for eyes that see
 //! colours otherwise.
 //!
-//! The colours are those of Okabe and Ito (*Color Universal Design*, 2008), without yellow, which is too light for lines
-//! on paper, and with purple, orange and sky blue a little darker than theirs for the same reason. No figure rests on colour alone: each has its own marker, dash pattern and hatch. In drawings elements have
-//! classes only; [`stylesheet`] gives them colours, for light or dark grounds.
+//! The colours are those of Okabe and Ito (*Color Universal Design*, 2008), without yellow, which is too light for
+//! lines on paper, and with purple, orange and sky blue a little darker than theirs for the same reason. No figure
+//! rests on colour alone: each has its own marker, dash pattern and hatch. In drawings elements have classes only;
+//! [`stylesheet`] gives them colours, for light or dark grounds.
 
 use super::text::FAMILY;
 use std::fmt::Write;
@@ -126,7 +127,8 @@ impl Theme {
 /// themes, can stand on one page; an empty one is for a drawing that stands alone.
 ///
 /// Classes: `ink`, `quiet`, `strong` words; `grid`, `axis` lines; `s0` to `s6` with `line`, `whisker`, `band`, `bar`,
-/// `dot` (filled), `ring` (hollow) or `law` for series; `law` for what a model or a paper says; `halo` for words over lines; `marked`; `shade`.
+/// `dot` (filled), `ring` (hollow) or `law` for series; `law` for what a model or a paper says; `halo` for words over
+/// lines; `marked`; `shade`.
 pub fn stylesheet(theme: &Theme, scope: &str) -> String {
     let mut css = String::new();
     let mut rule = |names: &str, style: &str| {

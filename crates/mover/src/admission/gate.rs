@@ -22,8 +22,9 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A window opens at `opens`, each `period` another one of this `length`; in them bytes go at this rate, by a schedule that
-    /// is at most `slack` behind the clock, and ends with the window. Period, length and rate are at least 1, and no length is above its period.
+    /// A window opens at `opens`, each `period` another one of this `length`; in them bytes go at this rate, by a
+    /// schedule that is at most `slack` behind the clock, and ends with the window. Period, length and rate are at
+    /// least 1, and no length is above its period.
     pub fn new(opens: u64, period: u64, length: u64, bytes_per_s: u64, slack: u64) -> Gate {
         let period = period.max(1);
         let (length, bytes_per_s) = (length.clamp(1, period), bytes_per_s.max(1));

@@ -133,9 +133,9 @@ fn is_window_full(streams: &[StreamAccount]) -> bool {
     })
 }
 
-/// The time in which the path carried what it carried, for all transfers that share it, where it is the narrowest: by the
-/// rate at which the kernel got bytes across while a stream had any. What its threads waited says too little of a slow path: a wait is booked when it is over,
-/// and what goes into a buffer is no wait.
+/// The time in which the path carried what it carried, for all transfers that share it, where it is the narrowest: by
+/// the rate at which the kernel got bytes across while a stream had any. What its threads waited says too little of a
+/// slow path: a wait is booked when it is over, and what goes into a buffer is no wait.
 pub(super) fn carrying_seconds(evidence: &Evidence) -> f64 {
     let rate: f64 = evidence.sender.streams.iter().map(rate).sum();
     // Streams that broke took their bytes along.

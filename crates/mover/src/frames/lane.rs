@@ -341,7 +341,8 @@ impl<P> Incoming<P> {
         (self.epoch, self.next)
     }
 
-    /// The other end has a smaller window: by that it is told what was taken, or it would wait for the word with nothing under way.
+    /// The other end has a smaller window: by that it is told what was taken, or it would wait for the word with
+    /// nothing under way.
     pub fn set_sends(&mut self, bytes: u64) {
         self.sends_bytes = bytes.min(self.window.bytes);
     }

@@ -31,8 +31,8 @@ const SUCCESSOR: &[u8] = b"marks.new";
 const REWRITE_BYTES: u64 = 64 << 10;
 /// Longer files of marks are none of ours: 16,384 flows with the longest names that are usual.
 const FILE_BYTES_MAX: usize = 256 << 20;
-/// Of a file that would be larger after it was rewritten flows are forgotten: some 300,000 with usual names are remembered, which
-/// take twice as much memory. What comes before the next rewriting has as much room.
+/// Of a file that would be larger after it was rewritten flows are forgotten: some 300,000 with usual names are
+/// remembered, which take twice as much memory. What comes before the next rewriting has as much room.
 const KEPT_BYTES_MAX: usize = FILE_BYTES_MAX / 4;
 
 /// A flow of a transfer that is not over.

@@ -10,8 +10,9 @@
 //! Who closes sends all that is queued, then TLS's close_notify, then waits a little for the peer to close as well: a
 //! socket closed while bytes of the peer lie unread in it would take back what was sent last.
 //!
-//! Bounds: a message in the making has at most [`MESSAGE_BYTES_MAX`](thalweg_wire::limits::MESSAGE_BYTES_MAX) bytes, checked before memory is taken for
-//! it, and that memory grows with the bytes that came; the queue has at most [`ControlLimits::queue_bytes_max`](crate::link::ControlLimits).
+//! Bounds: a message in the making has at most [`MESSAGE_BYTES_MAX`](thalweg_wire::limits::MESSAGE_BYTES_MAX) bytes,
+//! checked before memory is taken for it, and that memory grows with the bytes that came; the queue has at most
+//! [`ControlLimits::queue_bytes_max`](crate::link::ControlLimits).
 //!
 //! Not judged here: whether the transfer gets on. A peer that sends heartbeats and does nothing is alive here; whoever
 //! owns the transfer holds its own clock against it.

@@ -10,8 +10,9 @@
 //! peer sends behind its hello, which are no TLS records on a sealed stream, stay in the socket for whoever comes
 //! next.
 //!
-//! Not here: who may join which session. A server compares [`Connection::peer_fingerprint`](crate::link::Connection::peer_fingerprint) with that of the
-//! session's control connection, besides the proof.
+//! Not here: who may join which session. A server compares
+//! [`Connection::peer_fingerprint`](crate::link::Connection::peer_fingerprint) with that of the session's control
+//! connection, besides the proof.
 
 use super::identity::{Fingerprint, Identity};
 use super::ktls::TlsForm;

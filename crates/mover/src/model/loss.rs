@@ -29,7 +29,8 @@ pub const SENSIBLE_MAX: f64 = 1e-2;
 /// - CUBIC: the larger of Reno's and `(C (3+b) / (4 (1-b)))^(1/4) * RTT^(3/4) / p^(3/4)` with C = 0.4, b = 0.7 (RFC
 ///   9438 section 5, Eq 5; it is 1.054 in front).
 ///
-/// `loss`: probability that a packet is lost, each by itself; more than 0, for Reno and CUBIC sensible up to [`SENSIBLE_MAX`]. `rtt_s`: positive.
+/// `loss`: probability that a packet is lost, each by itself; more than 0, for Reno and CUBIC sensible up to
+/// [`SENSIBLE_MAX`]. `rtt_s`: positive.
 ///
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange), also of BBR beyond [`BBR_LOSS_MAX`].

@@ -1,9 +1,12 @@
-//! Wakes threads that wait for work.
+//! Wakes threads that wait for work: an *event count*.
+//!
+//! Who waits takes the count, looks for work, and sleeps only if the count is still the same. So nothing that comes
+//! between look and sleep is missed.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Rings for everybody who waits; remembers how often, so that no ring between a look and a wait is missed.
+/// See the module.
 #[derive(Default)]
 pub struct Bell {
     state: Mutex<State>,

@@ -16,7 +16,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::ssh::{self, DialBack, FarMover, FarProgram, Order, Ssh, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::run::client::Connect;
-use crate::run::far::Far;
+use crate::run::far_mover::FarMover;
 use rustls::ClientConfig;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -63,7 +63,7 @@ pub struct SshWishes {
 ///
 /// # Errors
 /// `Connection` if ssh does not get there; `NotFound` if there is no program; `Protocol` if it is too old or too new.
-pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<Far> {
+pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<FarMover> {
     let pins = Pins::new();
     let tls = client_config(identity, &ServerTrust::PinnedAnyOf(pins.clone()))?;
     let connect = SshConnect {
@@ -81,7 +81,7 @@ pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<F
         next_login: AtomicUsize::new(0),
     };
     connect.summon(&mut connect.lock(), true)?;
-    Ok(Far::new(Arc::new(connect), tls, "thalweg"))
+    Ok(FarMover::new(Arc::new(connect), tls, "thalweg"))
 }
 
 struct SshConnect {

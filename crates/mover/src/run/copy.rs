@@ -11,7 +11,7 @@ use crate::model::prediction::Compared;
 use crate::plan::{Asked, Learned, Plan, Tuned};
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
-use crate::run::far::Far;
+use crate::run::far_mover::FarMover;
 use crate::run::steer::Rate;
 use crate::run::{Ended, LineSink};
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub enum From {
     /// A file on a simulated array.
     Simulated(ArraySpec),
     /// Places at a far mover.
-    Far(Arc<Far>, Vec<Place>),
+    Far(Arc<FarMover>, Vec<Place>),
 }
 
 /// Where a copy writes.
@@ -60,7 +60,7 @@ pub enum To {
     /// Nowhere, by way of a simulated array.
     Simulated(ArraySpec),
     /// A place at a far mover.
-    Far(Arc<Far>, Place),
+    Far(Arc<FarMover>, Place),
 }
 
 /// Everything that a user can say about a copy.
@@ -197,7 +197,7 @@ pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 /// Time between two tellings of evidence.
 const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
-/// Copies. The session with a far mover stays open for other copies: [`Far::close`] ends it.
+/// Copies. The session with a far mover stays open for other copies: [`FarMover::close`] ends it.
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
@@ -307,7 +307,7 @@ impl Job<'_> {
     /// Does `work` as one transfer of the session with `far`, which other copies may share.
     fn in_session(
         &self,
-        far: &Far,
+        far: &FarMover,
         work: impl FnOnce(&Client, TransferNumber) -> Result<Report>,
     ) -> Result<Report> {
         let (client, number) = self.connect(far)?;
@@ -334,7 +334,7 @@ impl Job<'_> {
         }
     }
 
-    fn connect(&self, far: &Far) -> Result<(Arc<Client>, TransferNumber)> {
+    fn connect(&self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
         let mut link = self.wishes.link.clone();
         link.congestion = link.congestion.or_else(|| self.tuned()?.congestion);
         if self.had_link.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! What both sides of a transfer keep towards its end: the lines of the receipt, how it ended, what the peer says of it.
+//! What both sides of a transfer keep towards its end: the lines of the receipt, how it ended, what the peer says of
+//! it.
 
 use crate::failure::{Failure, FailureKind};
 use crate::run::{Ended, LineSink, Told};

@@ -1,4 +1,17 @@
-//! Joins what `transfer` decides to stages, link and real time: the only place where all three meet.
+//! Joins what `transfer`, `flow` and `frames` decide to stages, link and real time: the only place where all meet.
+//!
+//! Where to look, from what a user asked for down to one side at work:
+//!
+//! - a whole job, from plan to receipt: [`copy`] of files; `flow/job` of a stream; `frames/job` of a producer or
+//!   consumer;
+//! - far movers: [`by_ssh`] starts one, [`far_mover`] is one with the session that jobs share;
+//! - connections: [`client`] dials them and keeps them standing, [`spread`] deals streams over addresses, [`session`]
+//!   is what either mover has of them; [`local`] and `within` do without any;
+//! - one side of a transfer at work: [`sender`], [`receiver`], and those of `flow`; [`party`] is what all four have
+//!   alike, [`ledger`] the account of their time, `end` how they ended. Ends of a lane of `frames` are in its own room;
+//! - what bounds it: [`expected`], the names that a pull may write; [`steer`], knobs that turn while it runs;
+//! - the end: [`agree`], where both sides compare what was done, and sign;
+//! - [`bell`] wakes threads that wait for work.
 
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
@@ -44,7 +57,7 @@ pub mod client;
 /// Streams over several addresses.
 pub mod spread;
 
-pub mod far;
+pub mod far_mover;
 
 /// Knobs while a transfer runs.
 pub mod steer;

@@ -1,5 +1,5 @@
-//! What every side of a transfer has, whatever it moves and whichever way: one lock around what it decides with, whom it
-//! speaks to and how it ended; and what may be asked of it from outside.
+//! What every side of a transfer has, whatever it moves and whichever way: one lock around what it decides with, whom
+//! it speaks to and how it ended; and what may be asked of it from outside.
 
 use crate::failure::Failure;
 use crate::run::end::End;
@@ -14,7 +14,7 @@ use thalweg_wire::account::{SideAccounts, StreamAccount};
 use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Signed;
 
-/// A side of a transfer at work.
+/// A side of a transfer at work: a sender or a receiver, of files or of flows.
 pub trait Party {
     /// What it decides with.
     type Machine;
@@ -105,7 +105,8 @@ pub(super) struct State<M, B> {
 }
 
 impl<M, B> Common<M, B> {
-    /// By these terms. `device` is the number of what the source or destination rests on. Nothing is said without an outbox.
+    /// By these terms. `device` is the number of what the source or destination rests on. Nothing is said without an
+    /// outbox.
     pub(super) fn new(
         terms: Terms,
         device: Option<u64>,
@@ -196,7 +197,8 @@ impl<M, B> Common<M, B> {
 }
 
 impl<M, B> State<M, B> {
-    /// Says something to the other side, if there is a session. With the lock held, so that what is said keeps its order.
+    /// Says something to the other side, if there is a session. With the lock held, so that what is said keeps its
+    /// order.
     pub fn say(&self, message: TransferMessage) {
         if let Some(outbox) = &self.outbox {
             outbox.say(self.number, message);

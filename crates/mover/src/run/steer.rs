@@ -53,7 +53,8 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// For a transfer that begins by `plan`, over a path with this round-trip time. With `tunes`, what the user did not ask for may be changed.
+    /// For a transfer that begins by `plan`, over a path with this round-trip time. With `tunes`, what the user did not
+    /// ask for may be changed.
     pub fn new(
         plan: &Plan,
         asked: &crate::plan::Asked,

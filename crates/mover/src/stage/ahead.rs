@@ -1,4 +1,4 @@
-//! 5. Reading ahead past the page cache: the next segments of a chunk are on their way while one is digested and sent.
+//! Reading ahead past the page cache: the next segments of a chunk are on their way while one is digested and sent.
 //!
 //! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two. The
 //! memory of what is read is swapped with the frame's, so nothing is copied.

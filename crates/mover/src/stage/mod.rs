@@ -12,31 +12,31 @@ pub use account::{Accounts, Booking, Stopwatch};
 /// What the receiving stages tell the transfer that they work for, and ask of it.
 pub mod receiving;
 
-/// 5 and 10. Requests to disks, one after the other.
+/// Requests to disks, one after the other.
 pub mod turn;
 
-/// 5. Bytes from the source into a buffer.
+/// Bytes from the source into a buffer.
 pub mod read;
 
-/// 5. The next segments while one is worked on.
+/// The next segments while one is worked on.
 pub mod ahead;
 
-/// 6. Compress where it pays.
+/// Compress where it pays.
 pub mod compress;
 
-/// 6. No faster than asked.
+/// No faster than asked.
 pub mod pace;
 
-/// 7. Out: sealed frames, or straight to the other side of the same process.
+/// Out: sealed frames, or straight to the other side of the same process.
 pub mod send;
 
-/// 8 and 9. In: expand, verify.
+/// In: expand, verify.
 pub mod intake;
 
-/// 10. Verified bytes to their place, several writes in flight.
+/// Verified bytes to their place, several writes in flight.
 pub mod write;
 
-/// 11 to 13 and 15. Rounds: sync, read back, record, finish.
+/// Rounds: sync, read back, record, finish.
 pub mod round;
 
 /// The stages, numbered in the order in which a byte passes them.

@@ -19,9 +19,10 @@ pub trait Outlet {
         false
     }
 
-    /// Whether nothing that is put goes anywhere any more: whoever waits before [`Outlet::put`] need not wait on. Work is taken
-    /// only where this was asked for under the lock that the loss of a stream takes to give work back: else what a thread takes that
-    /// has not seen yet that its stream is lost, or another's by now, would be given back by nobody.
+    /// Whether nothing that is put goes anywhere any more: whoever waits before [`Outlet::put`] need not wait on. Work
+    /// is taken only where this was asked for under the lock that the loss of a stream takes to give work back: else
+    /// what a thread takes that has not seen yet that its stream is lost, or another's by now, would be given back by
+    /// nobody.
     fn is_over(&self) -> bool {
         false
     }

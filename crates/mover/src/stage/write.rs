@@ -1,4 +1,4 @@
-//! 10. Put verified bytes in their place.
+//! Puts verified bytes in their place.
 //!
 //! A segment of a large file goes straight from the memory that it was received in to the disk (direct I/O), several of
 //! them in flight, while the stream goes on receiving; where the pool has no memory left the stream waits for its write.
@@ -107,9 +107,9 @@ impl Writes {
         number
     }
 
-    /// May the next segment of this copy be written? `begins` with the first one: which copy of the chunk it is. Waits for another stream that writes the same chunk at this
-    /// moment. If so, [`Writes::go_on`], [`Writes::complete`] or [`Writes::give_up`] must follow, after
-    /// [`Writes::write`] if there is something to write.
+    /// May the next segment of this copy be written? `begins` with the first one: which copy of the chunk it is. Waits
+    /// for another stream that writes the same chunk at this moment. If so, [`Writes::go_on`], [`Writes::complete`] or
+    /// [`Writes::give_up`] must follow, after [`Writes::write`] if there is something to write.
     pub fn claim(&mut self, number: CopyNumber, begins: Option<Copy>) -> bool {
         let Some(copy) = self.copies.get_mut(number) else { return false };
         let (run, id, chunk) = (self.run.clone(), copy.file.entry.id, copy.chunk);

@@ -48,9 +48,9 @@ pub struct Limits {
     pub told: usize,
     /// A round starts when this much was written since the last.
     pub round_bytes: u64,
-    /// Or this many small files and names. Few: a round that is being synced does not keep the last one's files from their
-    /// names, and what is left at the end is short (20,000 files of 4 KiB, medians of 12: 1,024 took 1.03 times as long, 16,384 1.2
-    /// times).
+    /// Or this many small files and names. Few: a round that is being synced does not keep the last one's files from
+    /// their names, and what is left at the end is short (20,000 files of 4 KiB, medians of 12: 1,024 took 1.03 times
+    /// as long, 16,384 1.2 times).
     pub round_files: usize,
     /// Or when the oldest of it is this old.
     pub round_after: Duration,

@@ -459,7 +459,8 @@ mod tests {
         let ran = run(&mut Plant { rate: &|_| 1e8, noise: 0.01, seed: 1 }, 8, 1..=32, 1800);
         assert_eq!(ran.value, 8);
         let trials = ran.turns.iter().filter(|(_, turn)| turn.from == 8).count();
-        // Up and down, three steps each (from 8 the fourth is the third); seven passes, after 30, 60, 120, 240, 480 and 600 s of holding still.
+        // Up and down, three steps each (from 8 the fourth is the third); seven passes, after 30, 60, 120, 240, 480 and
+        // 600 s of holding still.
         assert!((6..=42).contains(&trials), "{trials}");
         let first: Vec<_> = ran.turns.iter().take(4).map(|(_, turn)| (turn.from, turn.to)).collect();
         assert_eq!(first, [(8, 16), (16, 8), (8, 6), (6, 8)]);

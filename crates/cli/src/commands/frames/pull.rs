@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPullArgs;
-use thalweg_client::fars::How;
+use thalweg_client::far_movers::How;
 use thalweg_client::frames::files::{FrameFiles, Recovered};
 use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
@@ -243,7 +243,8 @@ impl OwnHub {
         Ok(OwnHub { hub, channel: name.to_owned(), place, ticket, looking: None, _lock: lock })
     }
 
-    /// Takes the directory, and removes what one that was killed left in it: a ticket that leads nowhere would be taken for ours.
+    /// Takes the directory, and removes what one that was killed left in it: a ticket that leads nowhere would be taken
+    /// for ours.
     fn take(directory: &Path) -> Result<thalweg_sys::File> {
         let of_io = |error: std::io::Error| failure::of_io("take the hub's directory", &error);
         let held = Dir::open(directory).map_err(of_io)?;

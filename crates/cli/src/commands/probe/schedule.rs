@@ -1,8 +1,9 @@
 //! The course of a probe: what is measured, in which order, for how long, and when it has to be over. Decides; [`Hands`] do.
 //!
-//! What is measured has a time that it takes where all is well, and one that it must not exceed: a part alone little more and at
-//! most half of what is left until [`Schedule::deadline`], a transfer an equal share of that. So nothing that is slow takes all of
-//! the time of what comes after it, and however slow a way or a disk is, all of it is over in [`at_most`].
+//! What is measured has a time that it takes where all is well, and one that it must not exceed: a part alone little
+//! more and at most half of what is left until [`Schedule::deadline`], a transfer an equal share of that. So nothing
+//! that is slow takes all of the time of what comes after it, and however slow a way or a disk is, all of it is over in
+//! [`at_most`].
 
 use super::timed_transfer::{ENDLESS, Way};
 use std::time::Duration;
@@ -15,8 +16,8 @@ use thalweg_mover::run::copy::{From, To};
 use thalweg_wire::limits;
 use thalweg_wire::message::{Measured, Part};
 
-/// A probe takes at most so many times what it was asked to, once the far side was reached; or [`SHORT`], if that is more: a slow
-/// way has its round trips and its least bytes also where little time was asked for.
+/// A probe takes at most so many times what it was asked to, once the far side was reached; or [`SHORT`], if that is
+/// more: a slow way has its round trips and its least bytes also where little time was asked for.
 const MORE: f64 = 1.5;
 const SHORT: Duration = Duration::from_secs(24);
 /// Of that, what is kept for the last of it to be stopped.

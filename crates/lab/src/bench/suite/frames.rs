@@ -1,11 +1,12 @@
 //! `frames`: a scan of a detector, gathered into files that are copied as each is finished, or streamed as it is made
 //! (003 section 4.2, Fig 4). How long after the last frame was made is all of it there, verified and durable?
 //!
-//! A thread makes frames at a steady rate. What is gathered into N files is copied by one `thalweg cp` for each, one after
-//! another. A file for each frame goes in two more ways, which users have for many files: at most [`AT_ONCE`] such copies at
-//! once, and one `thalweg watch` that copies each file whose marker is there, by one link. A stream goes through a pipe into `thalweg stream`; files that are streamed are watched by one; frames go through
-//! `thalweg frames` from memory to memory. The law beside them ([`Scan`]) knows two numbers that were measured before: the rate of one large file, and what a file of one
-//! frame costs besides its bytes.
+//! A thread makes frames at a steady rate. What is gathered into N files is copied by one `thalweg cp` for each, one
+//! after another. A file for each frame goes in two more ways, which users have for many files: at most [`AT_ONCE`]
+//! such copies at once, and one `thalweg watch` that copies each file whose marker is there, by one link. A stream goes
+//! through a pipe into `thalweg stream`; files that are streamed are watched by one; frames go through `thalweg frames`
+//! from memory to memory. The law beside them ([`Scan`]) knows two numbers that were measured before: the rate of one
+//! large file, and what a file of one frame costs besides its bytes.
 
 use super::{MIB, Suite, VERIFIED, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};

@@ -1,13 +1,13 @@
 //! `lag`: how long after it was written can a byte be read at the destination? Messages go at a steady rate through a pipe
 //! into `thalweg stream`; at the other end the file is read as it grows. Near, over loopback, and over a distance.
 //!
-//! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg frames`, which
-//! tells their tail itself: by way of a hub in a daemon beside the consumer, and of one in the consumer's own process, which is one
-//! hop less. Of those that came before both clocks were measured no lag is known: how many they are stands in
-//! the sample (`unmeasured`).
+//! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg
+//! frames`, which tells their tail itself: by way of a hub in a daemon beside the consumer, and of one in the
+//! consumer's own process, which is one hop less. Of those that came before both clocks were measured no lag is known:
+//! how many they are stands in the sample (`unmeasured`).
 //!
-//! A consumer that is slower than its frames drops them, each by name, or has them spilled while it stands still: what it took and what
-//! was named is held against what was given ([`super::slow_consumer`]).
+//! A consumer that is slower than its frames drops them, each by name, or has them spilled while it stands still: what
+//! it took and what was named is held against what was given ([`super::slow_consumer`]).
 //!
 //! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always from
 //! when it was due: a path that cannot carry the rate shows as lag, not as a slower writer. It ends when the last byte of the

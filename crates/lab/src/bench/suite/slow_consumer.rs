@@ -1,10 +1,12 @@
 //! For `lag`: a consumer that is slower than its producer. What does it miss, and is each frame that it misses named?
 //!
 //! 1. Frames of 1 MB are pushed at their rate; each has its number in its bytes.
-//! 2. `thalweg frames pull PLACE -` hands them to us, who take one each [`TAKES_EVERY`] and let the rest be dropped by policy; or
-//!    who stand still behind the first one, while the hub writes what its memory does not hold, and then take all.
-//! 3. Each number that was given is held against what was taken and what was named as lost: it is in exactly one of them, in order,
-//!    with the bytes that were given. What is not so is counted in the sample (`not_accounted`), which fails by it.
+//! 2. `thalweg frames pull PLACE -` hands them to us, who take one each [`TAKES_EVERY`] and let the rest be dropped by
+//!    policy; or who stand still behind the first one, while the hub writes what its memory does not hold, and then
+//!    take all.
+//! 3. Each number that was given is held against what was taken and what was named as lost: it is in exactly one of
+//!    them, in order, with the bytes that were given. What is not so is counted in the sample (`not_accounted`), which
+//!    fails by it.
 
 use crate::bench::record::{NOT_ACCOUNTED, Sample};
 use crate::bench::workspace::Said;

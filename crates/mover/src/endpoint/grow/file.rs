@@ -41,7 +41,8 @@ const PIECES_AT_A_TURN: usize = 16;
 /// Read at once of what is compared.
 const COMPARE_BYTES: usize = 1 << 20;
 
-/// A file that has had fewer bytes than a mark says for so long is another's. A network file system shows late how long a file is.
+/// A file that has had fewer bytes than a mark says for so long is another's. A network file system shows late how long
+/// a file is.
 const SHORT_FOR: Duration = Duration::from_secs(5);
 
 /// A file under way.

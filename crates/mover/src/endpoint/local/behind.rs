@@ -2,9 +2,9 @@
 //! have there.
 //!
 //! Asked region by region, before the kernel reads ahead in it: what was in the page cache before stays, whoever put it
-//! there. What was not is dropped once the reading is two regions further, and at the end. A copy that brings in less than [`FROM_BYTES`]
-//! drops nothing: its source is likely to be used again, and the cache has room for it. Where the system does not say what
-//! is cached (Linux before 6.5) everything stays.
+//! there. What was not is dropped once the reading is two regions further, and at the end. A copy that brings in less
+//! than [`FROM_BYTES`] drops nothing: its source is likely to be used again, and the cache has room for it. Where the
+//! system does not say what is cached (Linux before 6.5) everything stays.
 
 use super::lock;
 use std::collections::{BTreeMap, VecDeque};

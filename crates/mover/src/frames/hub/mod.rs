@@ -5,8 +5,8 @@
 //!    then on, each consumer is handed it or told of its loss, by place.
 //! 3. Room is made by what nobody needs any more; by what the spill log has; by what consumers drop by their policy; and
 //!    else not at all.
-//!
-//! 4. A producer that is over, and of which nothing is left to be handed out or told, is forgotten when another needs its place.
+//! 4. A producer that is over, and of which nothing is left to be handed out or told, is forgotten when another needs
+//!    its place.
 //!
 //! Memory: at most the channel's bytes, what the windows of its producers and consumers let wait or be under way, and about a
 //! hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places and 65,536 producers that are forgotten.
@@ -285,8 +285,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Forgets the producer that was over first of those of which nothing is left: no link, no frame or word in the log, and what
-    /// consumers were never given of it is named to them now. False: there is none.
+    /// Forgets the producer that was over first of those of which nothing is left: no link, no frame or word in the
+    /// log, and what consumers were never given of it is named to them now. False: there is none.
     pub(crate) fn retire_one(&mut self) -> bool {
         self.trim();
         let base = self.log.base();

@@ -59,8 +59,8 @@ impl Retired {
         self.count
     }
 
-    /// How many are forgotten, each counted once however often it came and went; but for one that was no longer remembered when it
-    /// came again.
+    /// How many are forgotten, each counted once however often it came and went; but for one that was no longer
+    /// remembered when it came again.
     pub fn away(&self) -> u64 {
         self.away
     }

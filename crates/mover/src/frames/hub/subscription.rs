@@ -307,8 +307,8 @@ impl Subscription {
         self.expect(&source.id, source.next.max(self.expected(&source.id)));
     }
 
-    /// The same of one whose sequence goes on with `next`, and of which the hub took `first_here` first: what was before, another
-    /// hub had.
+    /// The same of one whose sequence goes on with `next`, and of which the hub took `first_here` first: what was
+    /// before, another hub had.
     pub fn lose_before(&mut self, id: &ProducerId, first_here: u64, next: u64) {
         let expected = self.expected(id);
         let restart = first_here.clamp(expected, next.max(expected));

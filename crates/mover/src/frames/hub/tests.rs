@@ -431,7 +431,8 @@ fn comes_and_goes(channel: &mut Channel, number: u64, frames: u64) -> Result<u64
     Ok(next)
 }
 
-/// Takes all that a consumer is handed: `(producer, first, end)` of what was delivered, of what was named as lost, and who is over.
+/// Takes all that a consumer is handed: `(producer, first, end)` of what was delivered, of what was named as lost, and
+/// who is over.
 fn takes(channel: &mut Channel, link: u64, asks: &Consume, next: &mut u64) -> [Vec<(String, u64, u64)>; 3] {
     let (key, mut all) = (ConsumerKey::of(asks), [const { Vec::new() }; 3]);
     while let Some(Work::Send { number, what, .. }) = channel.next(link, &key, &asks.consumer, 0) {

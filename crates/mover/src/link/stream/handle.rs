@@ -44,13 +44,15 @@ impl StopHandle {
         let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
     }
 
-    /// Has the peer send no more than about so many bytes ahead of what is read here; `None`: as the path asks for. By the size of
-    /// the buffer: Linux from 6.6 on forgets a clamp as soon as it learns how large what comes is, and autotuning takes it back.
+    /// Has the peer send no more than about so many bytes ahead of what is read here; `None`: as the path asks for. By
+    /// the size of the buffer: Linux from 6.6 on forgets a clamp as soon as it learns how large what comes is, and
+    /// autotuning takes it back.
     pub fn offer_window(&self, bytes: Option<u64>, path: &PathHints) {
         // What is no TCP socket, or an older kernel, goes on as it did.
         match bytes {
             Some(bytes) => {
-                // The kernel doubles what it is asked for, and offers between half and all of that at first; then the clamp holds.
+                // The kernel doubles what it is asked for, and offers between half and all of that at first; then the
+                // clamp holds.
                 let most = self.most_offered(bytes) as usize;
                 if socket::receive_buffer(&*self.0).is_ok_and(|room| room != 2 * most) {
                     let _ = socket::set_receive_buffer(&*self.0, most);

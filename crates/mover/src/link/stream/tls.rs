@@ -15,10 +15,10 @@ use thalweg_sys::socket::{self, Interest};
 /// does not keep the reader from reading, else two movers that send to each other would wait for ever. Only the writer
 /// sends; what the reader makes rustls want to say goes out with the next frame.
 ///
-/// Ours never change keys: a stream is replaced before. A peer of another make may, and ask us to do the same;
-/// so somebody must read what it says, also where only one direction is used. The writer does, between frames, while no reader is at work. rustls takes 32 of them from a peer
-/// that sends no data (then the stream is refused, after 8 TiB); our own movers never get there, because rustls keeps
-/// its answers back until there is something else to send.
+/// Ours never change keys: a stream is replaced before. A peer of another make may, and ask us to do the same; so
+/// somebody must read what it says, also where only one direction is used. The writer does, between frames, while no
+/// reader is at work. rustls takes 32 of them from a peer that sends no data (then the stream is refused, after 8 TiB);
+/// our own movers never get there, because rustls keeps its answers back until there is something else to send.
 pub(super) struct TlsStream {
     pub(super) socket: Arc<TcpStream>,
     inbox: Mutex<Inbox>,

@@ -4,7 +4,7 @@ use super::{From, Job, To};
 use crate::event::Event;
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
-use crate::run::far::Far;
+use crate::run::far_mover::FarMover;
 use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
@@ -58,7 +58,7 @@ impl Job<'_> {
         let (far, wishes) = (self.far(), self.wishes);
         // Of what rides in ssh, or goes nowhere, no socket is ours.
         let has_sockets = far.is_some_and(|far| !far.is_carried());
-        let is_dialled = far.is_some_and(Far::is_dialled);
+        let is_dialled = far.is_some_and(FarMover::is_dialled);
         let is_marked = wishes.link.dscp.is_some() && !wishes.yields;
         let options = [
             ("--compress", wishes.compress && far.is_none()),
@@ -81,7 +81,7 @@ impl Job<'_> {
         (self.watch.events)(Event::Note(format!("without effect {place}: {}", unused.join(", "))));
     }
 
-    fn far(&self) -> Option<&Far> {
+    fn far(&self) -> Option<&FarMover> {
         match (self.from, self.to) {
             (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(&**far),
             _ => None,

@@ -25,7 +25,7 @@ use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::{Stop, Watch};
 use crate::run::expected::Expected;
-use crate::run::far::Far;
+use crate::run::far_mover::FarMover;
 use crate::run::ledger::{self, Settings};
 use crate::run::party::Party;
 use crate::run::session::Transfer;
@@ -59,7 +59,7 @@ pub enum FlowFrom {
     /// A path of this machine: a file, a directory, a FIFO.
     Local(PathBuf),
     /// A place at a far mover.
-    Far(Arc<Far>, Place),
+    Far(Arc<FarMover>, Place),
 }
 
 /// Where a stream goes.
@@ -71,7 +71,7 @@ pub enum FlowTo {
     /// Nowhere.
     Null,
     /// A place at a far mover.
-    Far(Arc<Far>, Place),
+    Far(Arc<FarMover>, Place),
 }
 
 /// Everything that a user can say about a stream.
@@ -231,7 +231,7 @@ impl Job<'_> {
         Ok(FlowReport { lag: Some(sender.lag()), ..self.report(totals, agreed, plan, rows, 1) })
     }
 
-    fn push(&mut self, from: FlowFrom, far: &Arc<Far>, place: &Place) -> Result<FlowReport> {
+    fn push(&mut self, from: FlowFrom, far: &Arc<FarMover>, place: &Place) -> Result<FlowReport> {
         let mut from = Some(from);
         let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
         let mut held = None;
@@ -323,7 +323,7 @@ impl Job<'_> {
         Ok(FlowTerms { window_bytes: needed, ..terms })
     }
 
-    fn pull(&mut self, far: &Arc<Far>, place: &Place, to: FlowTo) -> Result<FlowReport> {
+    fn pull(&mut self, far: &Arc<FarMover>, place: &Place, to: FlowTo) -> Result<FlowReport> {
         let mut to = Some(to);
         let mut begun: Option<(Arc<FlowReceive>, Plan)> = None;
         let result = self.attempts(far, &mut |job, client, number| {
@@ -371,7 +371,7 @@ impl Job<'_> {
     }
 
     /// Tries again in a session of its own after each outage, as long as there is progress within the patience.
-    fn attempts(&mut self, far: &Arc<Far>, attempt: &mut Attempt<'_>) -> Result<(Done, u32)> {
+    fn attempts(&mut self, far: &Arc<FarMover>, attempt: &mut Attempt<'_>) -> Result<(Done, u32)> {
         let mut attempts = 0;
         let mut had_link = false;
         loop {
@@ -606,7 +606,7 @@ fn destination_of(to: FlowTo, form: &SourceForm, terms: &Terms) -> Result<Arc<dy
 }
 
 /// Same destination, same key, whatever the source: one stream at a time marks what grows there.
-fn job_key_of(far: Option<(&Arc<Far>, &Place)>, to: &FlowTo) -> [u8; 16] {
+fn job_key_of(far: Option<(&Arc<FarMover>, &Place)>, to: &FlowTo) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 key of a stream");
     if let Some((_, place)) = far {
         hasher.update(place.export.as_deref().unwrap_or("").as_bytes()).update(b"\0").update(&place.path);

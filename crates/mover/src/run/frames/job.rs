@@ -14,7 +14,7 @@ use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, ProducerId
 use crate::plan::{self, Asked, Path, Plan};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
-use crate::run::far::Far;
+use crate::run::far_mover::FarMover;
 use crate::run::flow::slot::{InSlot, TakenSlot, Word, fit_pieces};
 use crate::run::session::Transfer;
 use std::sync::mpsc::{self, SyncSender};
@@ -45,7 +45,7 @@ const LATEST_ITEMS: u32 = 4;
 #[derive(Clone)]
 pub struct Opening {
     /// The far mover that has it.
-    pub far: Arc<Far>,
+    pub far: Arc<FarMover>,
     /// Its place there.
     pub place: Place,
     /// The link.

@@ -160,8 +160,8 @@ impl ProduceRun {
     /// Gives a frame, and returns its sequence. Waits for room at most so long.
     ///
     /// # Errors
-    /// `Busy` without room in time, and for nothing else: it may be tried again. Else why it failed as a whole: `Connection` where
-    /// the hub did not let it back in.
+    /// `Busy` without room in time, and for nothing else: it may be tried again. Else why it failed as a whole:
+    /// `Connection` where the hub did not let it back in.
     pub fn push(&self, made: Made, timeout: Option<Duration>) -> Result<u64> {
         let Made { head, payload } = made;
         let (payload_bytes, metadata_bytes) = (head.payload_bytes, head.metadata.len());
@@ -295,8 +295,8 @@ impl State<Producer, Counts> {
         }
     }
 
-    /// Why it failed for good, if it did. A hub that is `Busy` when a producer comes back has no more of it than one that cannot be
-    /// reached; and `Busy` is what who waits for room is told, and goes on.
+    /// Why it failed for good, if it did. A hub that is `Busy` when a producer comes back has no more of it than one
+    /// that cannot be reached; and `Busy` is what who waits for room is told, and goes on.
     fn check(&self) -> Result<()> {
         match &self.failed {
             None => Ok(()),

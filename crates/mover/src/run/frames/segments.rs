@@ -85,10 +85,10 @@ impl Going {
 }
 
 impl Outlets {
-    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
-    /// once more, under its own lock, whether the stream is over, before it takes an item for it.
-    /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it
-    /// may go, or false when the stream is gone before that.
+    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has.
+    /// That asks once more, under its own lock, whether the stream is over, before it takes an item for it. `pass`
+    /// hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it may go,
+    /// or false when the stream is gone before that.
     ///
     /// # Errors
     /// When the stream is gone.

@@ -248,8 +248,8 @@ impl Store {
     }
 }
 
-/// Removes what hubs that were killed left in this directory of logs that had only what their memory did not hold: nobody can go on
-/// with those. What is recorded stays, and what a hub has.
+/// Removes what hubs that were killed left in this directory of logs that had only what their memory did not hold:
+/// nobody can go on with those. What is recorded stays, and what a hub has.
 ///
 /// # Errors
 /// What the file system says.

@@ -1,18 +1,21 @@
 //! Memory of a hub for what is under way: the windows of all producers and consumers of all its channels together.
 //!
-//! A window is memory that its owner may fill at any time: frames of a producer wait in it for room in their channel, frames for a
-//! consumer until they are taken. Nobody who is new gets more than a share of what is left, so that who comes later finds some too.
-//! Besides, each may have one frame that is larger than its window, as large as the channel's memory allows.
+//! A window is memory that its owner may fill at any time: frames of a producer wait in it for room in their channel,
+//! frames for a consumer until they are taken. Nobody who is new gets more than a share of what is left, so that who
+//! comes later finds some too. Besides, each may have one frame that is larger than its window, as large as the
+//! channel's memory allows.
 //!
-//! A producer that comes back, maybe to a hub that was begun anew, has frames under way for the window that it had: it needs all of
-//! that, and no share binds it. Half of the memory is for producers and half for consumers, who ask for more than they had: so all
-//! producers that fitted at one hub fit at the next, in whatever order they and consumers come.
+//! A producer that comes back, maybe to a hub that was begun anew, has frames under way for the window that it had: it
+//! needs all of that, and no share binds it. Half of the memory is for producers and half for consumers, who ask for
+//! more than they had: so all producers that fitted at one hub fit at the next, in whatever order they and consumers
+//! come.
 
 use crate::failure::{Failure, FailureKind, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_wire::limits;
 
-/// Of what is left, one that is new gets at most this part: of half a gibibyte five get the usual 64 MiB, the others less and less.
+/// Of what is left, one that is new gets at most this part: of half a gibibyte five get the usual 64 MiB, the others
+/// less and less.
 const SHARE: u64 = 4;
 /// How a refusal says what was refused.
 pub const OPERATION: &str = "get a window of the hub";

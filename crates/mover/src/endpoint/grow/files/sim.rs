@@ -7,7 +7,8 @@
 //! letting go. The end comes by rest or by a marker.
 //!
 //! # What is checked
-//! 1. The end does not come before all has rested for the idle time, nor while something that is there is not at the destination.
+//! 1. The end does not come before all has rested for the idle time, nor while something that is there is not at the
+//!    destination.
 //! 2. It does come, once the writer has ended.
 //! 3. What every file has that is there in the end is a complete flow; so is what a file had that was removed, replaced or cut
 //!    after it was read to there.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use thalweg_wire::message::TransferNumber;
 
 /// See the module.
-pub struct Far {
+pub struct FarMover {
     connect: Arc<dyn Connect>,
     tls: Arc<ClientConfig>,
     server_name: String,
@@ -25,17 +25,18 @@ struct Shared {
     transfers: u16,
 }
 
-impl Far {
-    /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled yet.
-    pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> Far {
-        Far { connect, tls, server_name: server_name.to_owned(), shared: Mutex::default() }
+impl FarMover {
+    /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled
+    /// yet.
+    pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> FarMover {
+        FarMover { connect, tls, server_name: server_name.to_owned(), shared: Mutex::default() }
     }
 
     /// Has data streams spread over addresses of both sides, as [`Spread::new`]; none of either changes nothing.
     ///
     /// # Errors
     /// As there.
-    pub fn spread(mut self, far: Vec<String>, local: Vec<Local>) -> Result<Far> {
+    pub fn spread(mut self, far: Vec<String>, local: Vec<Local>) -> Result<FarMover> {
         if !far.is_empty() || !local.is_empty() {
             self.connect = Arc::new(Spread::new(self.connect, far, local)?);
         }
@@ -65,8 +66,8 @@ impl Far {
         Client::connect(self.connect.clone(), self.tls.clone(), &self.server_name, settings, events)
     }
 
-    /// The session that is shared, and a number for one more transfer in it. Dials if there is none, or no more; `settings`
-    /// and `events` are those of who dials.
+    /// The session that is shared, and a number for one more transfer in it. Dials if there is none, or no more;
+    /// `settings` and `events` are those of who dials.
     ///
     /// # Errors
     /// As [`Client::connect`].

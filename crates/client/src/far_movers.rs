@@ -11,7 +11,7 @@ use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::run::client::TcpConnect;
-use thalweg_mover::run::far::Far;
+use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::Local;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::Escaped;
@@ -102,13 +102,13 @@ pub enum Whom {
 #[derive(Clone)]
 pub struct Reached {
     /// The far mover.
-    pub far: Arc<Far>,
+    pub far: Arc<FarMover>,
     /// Who we are there.
     pub identity: Arc<Identity>,
 }
 
 /// See the module. They are closed with the value.
-pub struct Fars {
+pub struct FarMovers {
     how: How,
     known: Vec<(Whom, Reached)>,
 }
@@ -150,10 +150,10 @@ pub fn has_name(place: &Named) -> bool {
     }
 }
 
-impl Fars {
+impl FarMovers {
     /// None yet.
-    pub fn new(how: How) -> Fars {
-        Fars { how, known: Vec::new() }
+    pub fn new(how: How) -> FarMovers {
+        FarMovers { how, known: Vec::new() }
     }
 
     /// Reads a place.
@@ -203,7 +203,7 @@ impl Fars {
     }
 }
 
-impl Drop for Fars {
+impl Drop for FarMovers {
     fn drop(&mut self) {
         for (_, reached) in &self.known {
             reached.far.close();
@@ -230,6 +230,6 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
         TICKET => ticket.addresses.clone(),
         _ => vec![via.clone()],
     });
-    let far = Far::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
+    let far = FarMover::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
     Ok(Reached { far: Arc::new(far), identity: Arc::new(identity) })
 }

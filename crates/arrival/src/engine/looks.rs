@@ -1,0 +1,190 @@
+//! When and how a watch looks: one look at a time, on a thread that nobody waits for.
+//!
+//! What the kernel tells of changes is a reason to look and nothing else. However long a look takes, looking has its
+//! share of the time and no more.
+
+use super::{Driver, Heard, NOTICE, POLL_EVERY, Scope, Tell, Told};
+use crate::scan::{Scanner, View};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_client::far_movers::{self, FarMovers, Whom};
+use thalweg_client::place::Named;
+use thalweg_client::reach::Reach;
+use thalweg_mover::event;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_sys::{Dir, Watch as Changes};
+use thalweg_wire::RelativePath;
+
+/// After a change, time for more of them before the next look.
+const GATHER: Duration = Duration::from_millis(100);
+/// A look takes at most this share of the time: the next comes so many times as late as it took.
+const LOOK_SHARE: u32 = 10;
+
+/// What a look saw.
+pub(super) struct Looked {
+    /// When it began: what it saw is as old as that.
+    pub began: Duration,
+    /// How long it took to list what is there, without the way to it.
+    pub took: Duration,
+    pub view: Result<View>,
+    /// For the next; a session that failed is not kept.
+    pub reach: Option<Reach>,
+}
+
+/// When looks are made: one at a time.
+pub(super) struct Looks {
+    pub every: Duration,
+    due_at: Duration,
+    not_before: Duration,
+    pub is_under_way: bool,
+    pub has_seen: bool,
+    /// How long the last one took.
+    took: Option<Duration>,
+    pub reach: Option<Reach>,
+}
+
+impl Looks {
+    pub(super) fn new(every: Option<Duration>) -> Looks {
+        Looks {
+            every: every.unwrap_or(POLL_EVERY),
+            due_at: Duration::ZERO,
+            not_before: Duration::ZERO,
+            is_under_way: false,
+            has_seen: false,
+            took: None,
+            reach: None,
+        }
+    }
+
+    /// `wakes_at`: when something may be seen to be complete.
+    pub(super) fn is_due(&self, now: Duration, has_changed: bool, wakes_at: Option<Duration>) -> bool {
+        let is_wanted = has_changed || now >= self.due_at || wakes_at.is_some_and(|at| now >= at);
+        is_wanted && now >= self.not_before && !self.is_under_way
+    }
+
+    /// One is over that took so long; `None`: it saw nothing.
+    pub(super) fn end(&mut self, now: Duration, took: Option<Duration>) {
+        self.is_under_way = false;
+        let (pause, every) = match took {
+            Some(took) => {
+                // One that took longer than the one before it waited for an answer, and that is no work: after an
+                // outage nobody is to be blind for ten times as long.
+                let work = took.min(self.took.replace(took).unwrap_or(took));
+                (work.saturating_mul(LOOK_SHARE), self.every)
+            }
+            None => (self.every.min(POLL_EVERY), self.every.min(POLL_EVERY)),
+        };
+        self.due_at = now + every;
+        self.not_before = now + GATHER.max(pause);
+    }
+}
+
+/// Looks.
+#[derive(Clone)]
+pub(super) struct Looker {
+    source: Named,
+    scanner: Arc<Scanner>,
+    far_movers: Arc<Mutex<FarMovers>>,
+    tell: Tell,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Looker {
+    /// Begins a look on a thread that nobody waits for.
+    pub(super) fn begin(&self, began: Duration, reach: Option<Reach>, tells: Sender<Heard>) -> Result<()> {
+        let looker = self.clone();
+        let look = move || {
+            let looked = catch_unwind(AssertUnwindSafe(|| looker.look(began, reach)));
+            // It is waited for: no other begins before it is told.
+            let looked = looked.unwrap_or_else(|_| Looked {
+                began,
+                took: Duration::ZERO,
+                view: Err(Failure::new(FailureKind::Internal, "look", "the thread that looks panicked")),
+                reach: None,
+            });
+            // Nobody hears it when the watch is over.
+            let _ = tells.send(Heard::Looked(looked));
+        };
+        std::thread::Builder::new()
+            .name("look".into())
+            .spawn(look)
+            .map(drop)
+            .map_err(|error| failure::of_io("start a thread", &error))
+    }
+
+    fn look(&self, began: Duration, reach: Option<Reach>) -> Looked {
+        let looked = |took, view, reach| Looked { began, took, view, reach };
+        let reach = match reach.map_or_else(|| self.reach(), Ok) {
+            Ok(reach) => reach,
+            Err(failure) => return looked(Duration::ZERO, Err(failure), None),
+        };
+        let begun = Instant::now();
+        let mut trouble = |failure: &Failure| {
+            if !self.is_over.load(Ordering::Acquire) {
+                (self.tell)(Told::Trouble(None, failure));
+            }
+        };
+        match self.scanner.scan(&reach, &mut trouble) {
+            Ok(view) => looked(begun.elapsed(), Ok(view), Some(reach)),
+            Err(failure) => looked(begun.elapsed(), Err(failure), None),
+        }
+    }
+
+    /// As [`Reach::of`], but copies need not wait until it is dialled.
+    fn reach(&self) -> Result<Reach> {
+        let Some((whom, place)) = Whom::of(&self.source).zip(far_movers::place_there(&self.source)) else {
+            return Reach::of(self.source.clone(), &mut lock(&self.far_movers));
+        };
+        let reached = lock(&self.far_movers).reach(&whom)?;
+        let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
+        Ok(Reach::Far(Arc::new(client), place))
+    }
+}
+
+impl Driver<'_> {
+    /// Hears of changes where the kernel tells of them.
+    pub(super) fn changes<'scope>(&'scope self, scope: Scope<'scope, '_>) -> Option<Arc<Changes>> {
+        let Named::Local(path) = &self.watch.source else { return None };
+        let changes = Arc::new(Changes::new().ok()?);
+        changes.add(&Dir::open(path).ok()?).ok()?;
+        let heard = changes.clone();
+        let listen = move || {
+            while !self.is_over.load(Ordering::Acquire) && !self.stop.is_asked() {
+                match heard.changes(NOTICE) {
+                    Ok(changes) if changes.is_empty() => {}
+                    Ok(_) => self.changed.store(true, Ordering::Release),
+                    // The regular looks remain.
+                    Err(_) => return,
+                }
+            }
+        };
+        std::thread::Builder::new().name("changes".into()).spawn_scoped(scope, listen).ok()?;
+        Some(changes)
+    }
+
+    pub(super) fn hear_below(&self, changes: &Changes, directories: &[RelativePath]) {
+        let Named::Local(root) = &self.watch.source else { return };
+        for directory in directories {
+            // Without, the regular looks remain.
+            let below = root.join(OsString::from_vec(directory.as_bytes().to_vec()));
+            let _ = Dir::open(&below).and_then(|directory| changes.add(&directory));
+        }
+    }
+
+    pub(super) fn looker(&self) -> Looker {
+        Looker {
+            source: self.watch.source.clone(),
+            scanner: self.watch.scanner.clone(),
+            far_movers: self.far_movers.clone(),
+            tell: self.tell.clone(),
+            is_over: self.is_over.clone(),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! One thing that the machine decided, done to its end: an item copied, its command run or found again, results sent
+//! back; and where the state directory has what belongs to them.
+
+use super::{Driver, NOTICE, Told};
+use crate::command::{self, RunPlace};
+use crate::item::{ItemKind, key_of};
+use crate::machine::{Action, Arrived, Input, Outcome, Trouble};
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_client::job::Asked;
+use thalweg_client::place::Named;
+use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_mover::event::{Event, Events};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
+use thalweg_wire::message::{self, Check};
+use thalweg_wire::{Digest, Kind, RelativePath};
+
+/// Before what cannot be read of a run is looked at once more.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+impl Driver<'_> {
+    /// Does one thing to its end. `None` if the watch ended first.
+    pub(super) fn perform(&self, action: Action, arrived: Option<Arrived>) -> Option<Input> {
+        match action {
+            Action::Move(name, version) => {
+                let result = self.copy_item(&name).map(|(digest, bytes)| Arrived {
+                    version,
+                    digest: digest.to_string(),
+                    key: key_of(&name, &digest),
+                    bytes,
+                });
+                let result = result.map_err(|failure| self.trouble(&name, &failure));
+                Some(Input::Moved(name, result))
+            }
+            Action::Run(name, attempt) => {
+                let outcome = match self.begin_run(&name, attempt, arrived.as_ref()?) {
+                    Ok(None) => Outcome::Succeeded,
+                    Ok(Some(mut keeper)) => match command::reap(&mut keeper, &|| self.ends()) {
+                        Ok(false) => return None,
+                        // However that went: what is recorded counts.
+                        Ok(true) | Err(_) => self.end_of_run(&name, attempt)?,
+                    },
+                    Err(error) => Outcome::NotStarted(error.to_string()),
+                };
+                Some(Input::Ended(name, attempt, outcome))
+            }
+            Action::Recover(name, attempt) => {
+                let outcome = self.end_of_run(&name, attempt)?;
+                Some(Input::Ended(name, attempt, outcome))
+            }
+            Action::Return(name) => {
+                let result = self.send_back(&name).map_err(|failure| self.trouble(&name, &failure));
+                Some(Input::Returned(name, result))
+            }
+        }
+    }
+
+    fn trouble(&self, name: &RelativePath, failure: &Failure) -> Trouble {
+        if failure.kind != FailureKind::Stopped {
+            (self.tell)(Told::Trouble(Some(name), failure));
+        }
+        match failure.kind {
+            FailureKind::NotFound => Trouble::Missing,
+            FailureKind::Usage | FailureKind::Unsupported | FailureKind::Conflict => Trouble::Lasting,
+            _ => Trouble::Passing,
+        }
+    }
+
+    fn ends(&self) -> bool {
+        self.is_over.load(Ordering::Acquire) || self.stop.is_asked()
+    }
+
+    /// Copies an item; its digest and bytes.
+    fn copy_item(&self, name: &RelativePath) -> Result<(Digest, u64)> {
+        let source = self.watch.source.below(name.as_bytes());
+        let above = name.split().map_or(&b""[..], |(above, _)| above);
+        let mut destination = self.watch.destination.below(above);
+        destination.mean_contents();
+        let mut wishes = self.watch.wishes.clone();
+        // What stands there is compared by content: its digest must be known.
+        wishes.check = Check::Digest;
+        if self.watch.scanner.kind == ItemKind::File {
+            wishes.filter.clear();
+        }
+        let asked = receipt::Asked {
+            from: vec![source.to_string()],
+            to: destination.to_string(),
+            compress: wishes.compress,
+            delete: false,
+        };
+        let receipt = ReceiptFile::begin(&self.receipt(name), &asked)?;
+        (wishes.lines, wishes.header) = (Some(receipt.lines()), Some(receipt.header_digest()));
+        let settled: Arc<Mutex<Settled>> = Arc::default();
+        let hears = settled.clone();
+        let report =
+            self.copy(source, destination, &wishes, Arc::new(move |event| lock(&hears).hear(event)))?;
+        receipt.finish(&report.agreed)?;
+        let settled = std::mem::take(&mut *lock(&settled));
+        settled.digest(self.watch.scanner.kind)
+    }
+
+    fn send_back(&self, name: &RelativePath) -> Result<()> {
+        let directory = self.results(name);
+        let is_empty = match std::fs::read_dir(&directory) {
+            Ok(mut entries) => entries.next().is_none(),
+            // They are back, and we were killed before that was in the journal.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => return Err(failure::of_io("read the results", &error)),
+        };
+        if let (Some(place), false) = (&self.watch.results, is_empty) {
+            let mut from = Named::Local(directory.clone());
+            from.mean_contents();
+            let mut to = place.below(name.as_bytes());
+            to.mean_contents();
+            let wishes = Wishes { filter: Vec::new(), ..self.watch.wishes.clone() };
+            let failed: Arc<Mutex<Settled>> = Arc::default();
+            let hears = failed.clone();
+            self.copy(from, to, &wishes, Arc::new(move |event| lock(&hears).hear(event)))?;
+            if let Some(failure) = lock(&failed).failure.take() {
+                return Err(failure);
+            }
+        }
+        // They are back; what cannot be removed is removed before the next run for this name.
+        let _ = std::fs::remove_dir_all(&directory);
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        from: Named,
+        to: Named,
+        wishes: &Wishes,
+        events: Events,
+    ) -> Result<thalweg_mover::run::copy::Report> {
+        let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.far_movers), &self.watch.state)?;
+        let tell = self.tell.clone();
+        let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
+        let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };
+        job.run(wishes, &self.watch.state, &watch, self.stop)
+    }
+
+    /// Starts the command below its keeper; `None` if there is none to run. What fails here has begun nothing.
+    fn begin_run(
+        &self,
+        name: &RelativePath,
+        attempt: u32,
+        arrived: &Arrived,
+    ) -> std::io::Result<Option<Child>> {
+        let Some(analysis) = &self.watch.analysis else { return Ok(None) };
+        let results = self.results(name);
+        // What an attempt that failed left is no result.
+        match std::fs::remove_dir_all(&results) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => std::fs::create_dir_all(&results)?,
+        }
+        let place = self.run_place(name, attempt);
+        command::start(analysis, &place, &self.environment(name, attempt, arrived)).map(Some)
+    }
+
+    /// How a run ended, once it has; `None` if the watch ended first. What keeps us from seeing it says nothing of it:
+    /// it is told once, and looked for again.
+    fn end_of_run(&self, name: &RelativePath, attempt: u32) -> Option<Outcome> {
+        let place = self.run_place(name, attempt);
+        let mut is_told = false;
+        loop {
+            let error = match place.wait(&|| self.ends()) {
+                Ok(outcome) => return outcome,
+                Err(error) => error,
+            };
+            if !std::mem::replace(&mut is_told, true) {
+                let failure = failure::of_io("find out how the command ended", &error);
+                (self.tell)(Told::Trouble(Some(name), &failure));
+            }
+            let again = Instant::now() + READ_AGAIN;
+            while Instant::now() < again {
+                if self.ends() {
+                    return None;
+                }
+                std::thread::sleep(NOTICE);
+            }
+        }
+    }
+
+    /// What the command is told; documented in docs/guide/watch.md.
+    fn environment(
+        &self,
+        name: &RelativePath,
+        attempt: u32,
+        arrived: &Arrived,
+    ) -> Vec<(&'static str, OsString)> {
+        let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let source = self.watch.source.below(name.as_bytes());
+        let destination = self.watch.destination.below(name.as_bytes());
+        let here = match (&destination, &source) {
+            (Named::Local(path), _) | (_, Named::Local(path)) => {
+                std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string()
+            }
+            _ => OsString::new(),
+        };
+        vec![
+            ("THALWEG_ITEM_NAME", bytes(name.as_bytes())),
+            ("THALWEG_ITEM_PATH", here),
+            ("THALWEG_ITEM_SOURCE", source.to_string().into()),
+            ("THALWEG_ITEM_DESTINATION", destination.to_string().into()),
+            ("THALWEG_ITEM_DIGEST", arrived.digest.clone().into()),
+            ("THALWEG_ITEM_BYTES", arrived.bytes.to_string().into()),
+            ("THALWEG_ITEM_RECEIPT", self.receipt(name).into_os_string()),
+            ("THALWEG_ITEM_KEY", arrived.key.clone().into()),
+            ("THALWEG_ITEM_ATTEMPT", attempt.to_string().into()),
+            ("THALWEG_ITEM_RESULTS", self.results(name).into_os_string()),
+        ]
+    }
+
+    fn receipt(&self, name: &RelativePath) -> PathBuf {
+        self.directory.join("receipts").join(format!("{}.receipt", short(name)))
+    }
+
+    fn results(&self, name: &RelativePath) -> PathBuf {
+        self.directory.join("results").join(short(name))
+    }
+
+    /// Removes what a kill left of the runs of these names, durably: runs of theirs have numbers from 1 again.
+    pub(super) fn forget_runs(&self, names: &[RelativePath]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let of_io = |error: std::io::Error| failure::of_io("forget old runs", &error);
+        let directory = self.directory.join("runs");
+        let gone: HashSet<String> = names.iter().map(short).collect();
+        for entry in std::fs::read_dir(&directory).map_err(of_io)? {
+            let entry = entry.map_err(of_io)?;
+            let is_gone = |text: &str| text.split_once('-').is_some_and(|(name, _)| gone.contains(name));
+            if entry.file_name().to_str().is_some_and(is_gone) {
+                std::fs::remove_file(entry.path()).map_err(of_io)?;
+            }
+        }
+        std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(of_io)
+    }
+
+    pub(super) fn run_place(&self, name: &RelativePath, attempt: u32) -> RunPlace {
+        RunPlace::new(&self.directory.join("runs"), &format!("{}-{attempt}", short(name)))
+    }
+}
+
+/// A file name that any item can have.
+fn short(name: &RelativePath) -> String {
+    blake3::hash(name.as_bytes()).to_hex()[..32].to_owned()
+}
+
+/// What a copy of an item said of its entries.
+#[derive(Default)]
+struct Settled {
+    /// Path, and what is there: kind and digest, or the target of a link.
+    entries: BTreeMap<RelativePath, (u8, Vec<u8>)>,
+    digest: Option<Digest>,
+    bytes: u64,
+    failure: Option<Failure>,
+}
+
+impl Settled {
+    fn hear(&mut self, event: Event) {
+        let (entry, digest) = match event {
+            Event::Settled(entry, message::Outcome::Done { digest, .. })
+            | Event::Settled(entry, message::Outcome::Unchanged { digest }) => (entry, digest),
+            Event::Settled(_, message::Outcome::Failed(failure))
+            | Event::Aside(_, message::Outcome::Failed(failure)) => {
+                self.failure.get_or_insert(failure);
+                return;
+            }
+            _ => return,
+        };
+        let what = match &entry.kind {
+            Kind::File { .. } => (b'f', digest.map(|digest| digest.0.to_vec()).unwrap_or_default()),
+            Kind::Directory => (b'd', Vec::new()),
+            Kind::Symlink { target } => (b'l', target.clone()),
+            Kind::HardLink { .. } => (b'h', Vec::new()),
+            Kind::Fifo => (b'p', Vec::new()),
+            Kind::Device { .. } => (b'b', Vec::new()),
+        };
+        self.bytes += entry.content_bytes();
+        self.digest = self.digest.or(digest);
+        self.entries.insert(entry.path.clone(), what);
+    }
+
+    /// Digest of the whole item, and its bytes.
+    fn digest(self, kind: ItemKind) -> Result<(Digest, u64)> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let digest = match kind {
+            ItemKind::File => self.digest.ok_or_else(|| {
+                Failure::new(FailureKind::Changed, "copy", "it was a file, and is none any more")
+            })?,
+            ItemKind::Directory => {
+                let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 directory digest");
+                for (path, (kind, what)) in &self.entries {
+                    for part in [path.as_bytes(), &[*kind][..], what] {
+                        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+                    }
+                }
+                Digest(*hasher.finalize().as_bytes())
+            }
+        };
+        Ok((digest, self.bytes))
+    }
+}

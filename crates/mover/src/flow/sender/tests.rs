@@ -1,0 +1,258 @@
+//! What the simulator does not come by: sources that are rewound while links break, and flows by the thousand.
+
+use super::*;
+
+fn mark(bytes: u64, digest: Digest) -> FlowMark {
+    FlowMark { flow: EntryId(0), bytes, digest }
+}
+
+/// A flow that goes on at nothing.
+fn open(window_bytes: u64) -> Sender {
+    let mut sender = Sender::new(window_bytes);
+    sender.link_up();
+    let path = RelativePath::new(b"x".to_vec()).unwrap();
+    sender.begin(path, Origin::default(), 0o644).unwrap();
+    let at = mark(0, digest_of_nothing());
+    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+    sender.hear(TransferMessage::Flow(stand)).unwrap();
+    sender
+}
+
+fn push_byte(sender: &mut Sender, offset: u64) {
+    let digest = Digest([offset as u8; 32]);
+    let bytes = vec![1u8].into();
+    let piece = Piece { flow: EntryId(0), offset, bytes, digest, prefix: digest };
+    sender.push(piece).unwrap();
+}
+
+#[test]
+fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
+    let mut sender = open(64 << 10);
+    let mut pieces = 0;
+    while sender.has_room() {
+        push_byte(&mut sender, pieces);
+        pieces += 1;
+    }
+    assert_eq!(pieces, (64 << 10) / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
+    let marks = FlowMessage::Mark(vec![mark(pieces, Digest([(pieces - 1) as u8; 32]))]);
+    sender.hear(TransferMessage::Flow(marks)).unwrap();
+    assert!(sender.has_room() && sender.progress().is_at_rest());
+}
+
+fn stands(sender: &mut Sender, at: FlowMark) {
+    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+    sender.hear(TransferMessage::Flow(stand)).unwrap();
+}
+
+fn rewinds(sender: &mut Sender) -> usize {
+    let actions = std::iter::from_fn(|| sender.take_action());
+    actions.filter(|action| matches!(action, Action::Rewind { .. })).count()
+}
+
+/// A flow of which nothing was read.
+fn begun() -> Sender {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    let path = RelativePath::new(b"x".to_vec()).unwrap();
+    sender.begin(path, Origin::default(), 0o644).unwrap();
+    sender
+}
+
+#[test]
+fn a_source_that_is_rewound_while_the_link_breaks_is_rewound_once() {
+    let (mut sender, at) = (begun(), mark(100, Digest([7; 32])));
+    stands(&mut sender, at);
+    assert_eq!(rewinds(&mut sender), 1);
+    // While it reads.
+    sender.link_up();
+    stands(&mut sender, at);
+    assert_eq!(rewinds(&mut sender), 0, "it does that already");
+    // It has read before the receiver says again where it stands.
+    sender.link_up();
+    assert!(sender.rewound(&at, Ok(())));
+    assert_eq!(sender.position(EntryId(0)), None);
+    stands(&mut sender, at);
+    assert_eq!(rewinds(&mut sender), 0, "a pipe could not");
+    assert_eq!(sender.position(EntryId(0)), Some(100));
+    assert!(!sender.rewound(&at, Ok(())), "once is enough");
+}
+
+#[test]
+fn the_answer_of_a_source_that_is_to_be_elsewhere_by_now_is_of_the_past() {
+    let (mut sender, then, now) = (begun(), mark(100, Digest([7; 32])), mark(0, digest_of_nothing()));
+    stands(&mut sender, then);
+    sender.link_up();
+    rewinds(&mut sender);
+    // Nothing is kept behind that, and the source is on its way elsewhere.
+    stands(&mut sender, now);
+    assert_eq!(rewinds(&mut sender), 1);
+    assert!(!sender.rewound(&then, Ok(())));
+    assert_eq!(sender.position(EntryId(0)), None);
+    assert!(sender.rewound(&now, Ok(())));
+    assert_eq!(sender.position(EntryId(0)), Some(0));
+}
+
+#[test]
+fn a_flow_that_ends_without_a_link_says_so_over_the_next() {
+    let mut sender = open(64 << 10);
+    push_byte(&mut sender, 0);
+    sender.unlink();
+    sender.end(EntryId(0));
+    sender.link_up();
+    while sender.take_action().is_some() {}
+    stands(&mut sender, mark(1, Digest([0; 32])));
+    let end = FlowMessage::End(vec![mark(1, Digest([0; 32]))]);
+    assert_eq!(sender.take_action(), Some(Action::Say(TransferMessage::Flow(end))));
+}
+
+#[test]
+fn what_was_read_of_a_flow_that_failed_is_not_waited_for() {
+    let mut sender = open(64 << 10);
+    push_byte(&mut sender, 0);
+    assert!(!sender.progress().is_at_rest());
+    sender.give_up(EntryId(0), Failure::new(FailureKind::Io, "read", "the disk is gone"));
+    let progress = sender.progress();
+    assert!(progress.is_at_rest() && progress.marked_bytes < progress.read_bytes, "{progress:?}");
+    assert!(sender.has_room());
+}
+
+#[test]
+fn a_pipe_that_rests_waits_for_nobody_though_no_other_flow_will_come() {
+    let mut sender = open(64 << 10);
+    sender.last();
+    assert!(!sender.awaits_peer(), "nothing was read of it yet");
+    push_byte(&mut sender, 0);
+    assert!(sender.awaits_peer());
+    let marks = FlowMessage::Mark(vec![mark(1, Digest([0; 32]))]);
+    sender.hear(TransferMessage::Flow(marks)).unwrap();
+    assert!(!sender.awaits_peer(), "all of it is durable");
+    sender.end(EntryId(0));
+    assert!(sender.awaits_peer());
+}
+
+#[test]
+fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
+    let count = limits::FLOWS_MAX + 1;
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+    // What each message began, and whether the last was told.
+    let said = |sender: &mut Sender| {
+        let (mut begun, mut is_last) = (Vec::new(), false);
+        while let Some(action) = sender.take_action() {
+            match action {
+                Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) => {
+                    assert!(!is_last, "what begins behind the last is not counted");
+                    begun.extend(begins.into_iter().map(|begin| begin.flow));
+                }
+                Action::Say(TransferMessage::Flow(FlowMessage::Last)) => is_last = true,
+                _ => {}
+            }
+        }
+        (begun, is_last)
+    };
+    let settle = |sender: &mut Sender, flow: EntryId| {
+        let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        sender.hear(TransferMessage::Flow(stand)).unwrap();
+        sender.end(flow);
+        sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
+    };
+    for number in 0..count {
+        let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
+        let flow = sender.begin(path, Origin::default(), 0o644).unwrap();
+        settle(&mut sender, flow);
+    }
+    sender.last();
+    said(&mut sender);
+    sender.rebind();
+    let mut under_way: VecDeque<EntryId> = VecDeque::new();
+    let (mut begun, mut is_last, mut most) = (0, false, 0);
+    loop {
+        let (more, is_told) = said(&mut sender);
+        begun += more.len();
+        under_way.extend(more);
+        most = most.max(under_way.len());
+        is_last |= is_told;
+        assert!(!is_last || begun == count, "the last was told after {begun}");
+        let Some(flow) = under_way.pop_front() else { break };
+        settle(&mut sender, flow);
+        // A link that breaks meanwhile changes nothing.
+        if begun == 3000 {
+            said(&mut sender);
+            sender.link_up();
+            (under_way, begun) = (VecDeque::new(), begun - under_way.len());
+        }
+    }
+    assert!(begun == count && is_last && most <= limits::FLOWS_AGAIN_MAX, "{begun} {is_last} {most}");
+    assert_eq!(sender.progress().settled, count as u64);
+    assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
+}
+
+#[test]
+fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_asked_about() {
+    const MORE: usize = 100;
+    let count = limits::FLOWS_DONE_KEPT_MAX + MORE;
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+    let settle = |sender: &mut Sender, flow: EntryId| {
+        let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        sender.hear(TransferMessage::Flow(stand)).unwrap();
+        sender.end(flow);
+        sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
+    };
+    for number in 0..count {
+        let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
+        let flow = sender.begin(path, Origin::default(), 0o644).unwrap();
+        settle(&mut sender, flow);
+        assert!(sender.flows.is_empty() && sender.done.len() <= limits::FLOWS_DONE_KEPT_MAX);
+        sender.actions.clear();
+    }
+    assert_eq!((sender.forgotten(), sender.progress().settled), (MORE as u64, count as u64));
+    // What is late about one that is over is of the past; of one that never began there is nothing to say.
+    let late = FlowMessage::Mark(vec![mark(0, digest_of_nothing())]);
+    sender.hear(TransferMessage::Flow(late)).unwrap();
+    let never = EntryId(count as u64);
+    assert!(sender.hear(TransferMessage::Settled(vec![(never, done())])).is_err());
+    sender.last();
+    sender.rebind();
+    let mut begun = BTreeMap::new();
+    while let Some(action) = sender.take_action() {
+        if let Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) = action {
+            for begin in begins {
+                assert!(begun.insert(begin.flow, ()).is_none());
+                settle(&mut sender, begin.flow);
+            }
+        }
+    }
+    assert_eq!(begun.len(), limits::FLOWS_DONE_KEPT_MAX);
+    assert_eq!(begun.keys().next(), Some(&EntryId(MORE as u64)), "the latest are remembered");
+    assert_eq!(sender.progress().settled, count as u64);
+    assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
+}
+
+#[test]
+fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
+    let mut sender = open(64 << 10);
+    let said = |sender: &mut Sender| {
+        let actions = std::iter::from_fn(|| sender.take_action());
+        actions.filter(|action| matches!(action, Action::Say(TransferMessage::Aside(_)))).count()
+    };
+    let failure = Failure::new(FailureKind::Permission, "open", "Permission denied");
+    sender.missed(RelativePath::new(b"secret".to_vec()).unwrap(), failure.clone());
+    assert!(sender.awaits_peer());
+    assert_eq!(said(&mut sender), 1);
+    sender.link_up();
+    assert_eq!(said(&mut sender), 1);
+    let stand = FlowStand {
+        at: FlowMark { flow: EntryId(1), ..mark(0, digest_of_nothing()) },
+        is_ours: true,
+        name: None,
+    };
+    assert!(sender.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).is_err());
+    sender.hear(TransferMessage::Settled(vec![(EntryId(1), Outcome::Failed(failure))])).unwrap();
+    sender.link_up();
+    assert_eq!(said(&mut sender), 0);
+}
