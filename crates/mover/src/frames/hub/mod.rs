@@ -691,8 +691,8 @@ impl Channel {
         self.actions.pop_front()
     }
 
-    /// Whether a producer of this link waits for room, or for a log that cannot be written: consumers or the disk hold it up,
-    /// not the link.
+    /// Whether a producer of this link waits for room, or for a log that cannot be written: consumers or the disk hold
+    /// it up, not the link.
     pub fn is_held_up(&self, link: u64) -> bool {
         let is_written = self.spill_trouble.is_none();
         let waits = |source: &Source| {

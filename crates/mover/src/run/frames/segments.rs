@@ -168,8 +168,8 @@ pub struct Inlets(Mutex<Comings>);
 struct Comings {
     /// By connection.
     coming: BTreeMap<u64, Coming>,
-    /// On which connection an item that is wanted was begun last. What an older one brings of it is let go: the sender sends an
-    /// item again when it gave the older one up, and one item takes the memory of one.
+    /// On which connection an item that is wanted was begun last. What an older one brings of it is let go: the sender
+    /// sends an item again when it gave the older one up, and one item takes the memory of one.
     by: BTreeMap<EntryId, u64>,
 }
 
