@@ -162,9 +162,12 @@ struct Dials {
 }
 
 impl Dials {
-    /// True for the first failure, if no stream stood before.
-    fn note(&mut self, failure: Option<Failure>) -> bool {
+    /// True for the first failure while there was a link, if no stream stood before.
+    fn note(&mut self, failure: Option<Failure>, has_link: bool) -> bool {
         self.succeeded |= failure.is_none();
+        if !has_link {
+            return false;
+        }
         let is_first = self.failure.is_none() && failure.is_some() && !self.succeeded;
         self.failure = failure.or(self.failure.take());
         is_first
@@ -450,5 +453,24 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dial_that_fails_for_want_of_a_link_says_nothing_about_streams() {
+        let mut dials = Dials::default();
+        let failure = |cause: &str| Some(Failure::new(FailureKind::Connection, "add a stream", cause));
+        assert!(!dials.note(failure("the session has no link"), false));
+        assert!(dials.failed(Duration::from_secs(1)).is_none());
+        assert!(dials.note(failure("refused"), true), "the first of which it tells something");
+        assert!(!dials.note(failure("refused"), true));
+        assert!(dials.failed(Duration::from_secs(1)).is_some_and(|why| why.cause.contains("refused")));
+        // One that stood, stood.
+        dials.note(None, false);
+        assert!(dials.failed(Duration::from_secs(1)).is_none());
     }
 }

@@ -691,9 +691,15 @@ impl Channel {
         self.actions.pop_front()
     }
 
-    /// Whether a producer of this link waits for room: its consumers hold it up, not the link.
+    /// Whether a producer of this link waits for room, or for a log that cannot be written: consumers or the disk hold
+    /// it up, not the link.
     pub fn is_held_up(&self, link: u64) -> bool {
-        self.sources.values().any(|source| source.link == Some(link) && source.lane.peek().is_some())
+        let is_written = self.spill_trouble.is_none();
+        let waits = |source: &Source| {
+            source.lane.peek().is_some()
+                || (!is_written && source.level == HeldLevel::Durable && !source.unsynced.is_empty())
+        };
+        self.sources.values().any(|source| source.link == Some(link) && waits(source))
     }
 
     /// Whether nobody has a link.

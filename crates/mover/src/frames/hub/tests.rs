@@ -640,3 +640,21 @@ fn a_consumer_that_says_it_took_what_is_still_read_for_it_holds_no_file_of_the_l
     channel.files.found(1000, Location { file: 1, offset: 0, bytes: 1000 });
     assert_eq!(channel.files.oldest().map(|(number, _)| number), Some(0));
 }
+
+#[test]
+fn a_durable_producer_is_held_up_while_the_log_cannot_be_written_and_no_longer() {
+    for (level, is_held_up) in [(HeldLevel::Durable, true), (HeldLevel::Memory, false)] {
+        let mut channel = recorded();
+        let epoch = begun(&mut channel);
+        push(&mut channel, epoch, 0, (7, 0));
+        written(&mut channel);
+        channel.sources.get_mut(&producer()).unwrap().level = level;
+        push(&mut channel, epoch, 1, (7, 1));
+        assert!(!channel.is_held_up(1), "a disk that is only slow is judged as the link is");
+        channel.trouble("no space left".to_owned());
+        assert_eq!(channel.is_held_up(1), is_held_up);
+        assert!(!channel.is_held_up(2), "another link waits for nothing");
+        written(&mut channel);
+        assert!(!channel.is_held_up(1));
+    }
+}

@@ -208,7 +208,9 @@ impl Keeper {
 
     /// The first that fails before any stands is told: with a wrong address or card none ever will.
     fn note_dialled(&self, stream: u16, failure: Option<&Failure>) {
-        let is_first = self.boxes().dials.note(failure.cloned());
+        // Without a link no stream can be had: why there is none is told by itself, and what has ended needs none.
+        let has_link = !self.session.is_closed() && self.session.lost_since().is_none();
+        let is_first = self.boxes().dials.note(failure.cloned(), has_link);
         if let Some(failure) = failure {
             tracing::info!(stream, %failure, "stream not dialled");
             if is_first {
