@@ -156,6 +156,13 @@ fn belief(report: &Report, number: usize) -> (Holds, &str) {
     (report.beliefs[number - 1].holds, &report.beliefs[number - 1].answer)
 }
 
+/// That a belief was answered so, in these words among others.
+#[track_caller]
+fn assert_answered(report: &Report, number: usize, expected: Holds, words: &str) {
+    let (holds, answer) = belief(report, number);
+    assert!(holds == expected && answer.contains(words), "{number}: {holds:?}: {answer}");
+}
+
 #[test]
 fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     let report = dtn().report(&dtn_probes(), &["/data"]);
@@ -240,21 +247,13 @@ fn what_was_lost_cannot_be_seen_in_few_segments_and_then_no_congestion_control_i
 fn the_six_beliefs_are_answered_by_what_was_measured() {
     let report = dtn().report(&dtn_probes(), &["/data"]);
     assert_eq!(report.beliefs.len(), 6);
-    let (latency, answer) = belief(&report, 1);
     // 4 MiB of buffer, half of it window, each 74 ms.
-    assert!(latency == Holds::No && answer.contains("0.23 Gbit/s at 74.000 ms (442 streams"), "{answer}");
-    let (loss, answer) = belief(&report, 2);
-    assert!(loss == Holds::No && answer.contains("220 of 22000000 segments (1.0e-5)"), "{answer}");
+    assert_answered(&report, 1, Holds::No, "0.23 Gbit/s at 74.000 ms (442 streams");
+    assert_answered(&report, 2, Holds::No, "220 of 22000000 segments (1.0e-5)");
     assert_eq!(belief(&report, 3).0, Holds::No);
-    let (bandwidth, answer) = belief(&report, 4);
-    assert!(
-        bandwidth == Holds::No && answer.contains("40.0 Gbit/s (measured), less than the line's 100.0"),
-        "{answer}"
-    );
-    let (processors, answer) = belief(&report, 5);
-    assert!(processors == Holds::No && answer.contains("8 of them 128.0"), "{answer}");
-    let (guest, answer) = belief(&report, 6);
-    assert!(guest == Holds::Unknown && answer.contains("no guest"), "{answer}");
+    assert_answered(&report, 4, Holds::No, "40.0 Gbit/s (measured), less than the line's 100.0");
+    assert_answered(&report, 5, Holds::No, "8 of them 128.0");
+    assert_answered(&report, 6, Holds::Unknown, "no guest");
 }
 
 /// Windows are wide, much is lost, the disk is quicker than the line and the processors are not.
@@ -274,14 +273,10 @@ fn a_belief_that_holds_here_is_said_to_hold() {
     // A window of 1 GiB each 74 ms: 116 Gbit/s.
     let (_, answer) = belief(&report, 1);
     assert!(answer.contains("(one stream fills the line)") && answer.ends_with("large enough"), "{answer}");
-    let (loss, answer) = belief(&report, 2);
-    assert!(loss == Holds::Yes && answer.contains("22000 of 22000000 segments (1.0e-3)"), "{answer}");
-    let (line, answer) = belief(&report, 3);
-    assert!(line == Holds::Unknown && answer.contains("nfnetlink_queue"), "{answer}");
-    let (bandwidth, answer) = belief(&report, 4);
-    assert!(bandwidth == Holds::Yes && answer.contains("160.0 Gbit/s"), "{answer}");
-    let (processors, answer) = belief(&report, 5);
-    assert!(processors == Holds::Yes && answer.contains("8 of them 64.0"), "{answer}");
+    assert_answered(&report, 2, Holds::Yes, "22000 of 22000000 segments (1.0e-3)");
+    assert_answered(&report, 3, Holds::Unknown, "nfnetlink_queue");
+    assert_answered(&report, 4, Holds::Yes, "160.0 Gbit/s");
+    assert_answered(&report, 5, Holds::Yes, "8 of them 64.0");
 }
 
 /// Everything that a node is to be asked about, each with its line; what should be otherwise says what, why, by whom it is

@@ -2,7 +2,7 @@
 
 use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size};
 use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
-use crate::bench::record::PathKind;
+use crate::bench::record::{PathKind, Scaled};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::doctor::measure::kernel_tls;
 use crate::testbed::spec::TUNED;
@@ -87,6 +87,21 @@ fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
     (enough.ceil() as u64).max(BYTES_MIN).min(budget_bytes)
 }
 
+/// Which losses there are, and why not the smallest that was wanted.
+fn stepped(wishes: &Wishes) -> Scaled {
+    let steps: Vec<String> = losses(wishes).iter().map(|loss| format!("{loss:e}")).collect();
+    let mut to = steps.join(", ");
+    if wishes.losses.is_empty() {
+        let bytes = LOST_MIN / 1e-5 * segment_bytes(network::MTU_BYTES) / 1e9;
+        to += &format!(": at 1e-5 each copy needs {bytes:.1} GB to lose {LOST_MIN} packets (`--loss 1e-5`)");
+    }
+    scaled("loss", "0, 1e-5, 1e-4, 1e-3; 4.6e-5 on a private line (000 section III-B.1)", to)
+}
+
+fn losses(wishes: &Wishes) -> Vec<f64> {
+    if wishes.losses.is_empty() { LOSSES.to_vec() } else { wishes.losses.clone() }
+}
+
 fn path(wishes: &Wishes) -> PathWish {
     super::path_wish(wishes, RTT, GBIT)
 }
@@ -107,6 +122,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             scaled("path", "100 Gbit/s, 74 ms (000 Figs 4 to 6)", {
                 format!("{} Gbit/s, {} ms", path.rate_bits_per_s as f64 / 1e9, path.rtt.as_secs_f64() * 1e3)
             }),
+            stepped(wishes),
             scaled(
                 "streams",
                 "as zx plans them",
@@ -121,7 +137,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let losses = if bench.wishes.losses.is_empty() { LOSSES.to_vec() } else { bench.wishes.losses.clone() };
+    let losses = losses(bench.wishes);
     let path = PathWish { loss: 0.0, ..path(bench.wishes) };
     let testbed = Testbed::up(&bench.workspace, "cca", &path, TUNED)?;
     let there = socket::available_congestion().unwrap_or_default();
@@ -195,6 +211,14 @@ mod tests {
         let forms = [Form::Sealed, Form::Tls, Form::KernelTls];
         assert_eq!(forms.map(|form| count(true, form)), [2 * LOSSES.len(), 2, 2]);
         assert_eq!(forms.map(|form| count(false, form)), [2 * LOSSES.len(), 2, 0]);
+    }
+
+    #[test]
+    fn a_result_says_which_losses_it_has_and_why_not_a_smaller_one() {
+        let told = stepped(&Wishes::default()).to;
+        assert!(told.starts_with("0e0, 4.6e-5, 1e-4, 1e-3: at 1e-5 each copy needs 2.9 GB"), "{told}");
+        let asked = stepped(&Wishes { losses: vec![1e-5], ..Wishes::default() }).to;
+        assert_eq!(asked, "1e-5");
     }
 
     #[test]
