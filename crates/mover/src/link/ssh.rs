@@ -132,14 +132,14 @@ impl Ssh {
 
 /// A far mover that ssh started. Dropping it ends ssh; the far mover ends when its session does.
 #[derive(Debug)]
-pub struct FarMover {
+pub struct StartedMover {
     /// What it said of itself.
     pub ready: Ready,
     child: Child,
     stdin: Option<ChildStdin>,
 }
 
-impl FarMover {
+impl StartedMover {
     /// Whether ssh has ended, whatever became of the far mover.
     pub fn ssh_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
@@ -162,7 +162,7 @@ impl FarMover {
     }
 }
 
-impl Drop for FarMover {
+impl Drop for StartedMover {
     fn drop(&mut self) {
         self.close();
     }
@@ -228,7 +228,7 @@ pub fn start(
     program: &FarProgram,
     order: &Order,
     patient: bool,
-) -> std::result::Result<FarMover, NotStarted> {
+) -> std::result::Result<StartedMover, NotStarted> {
     let mut child = ssh
         .command(&program.line(&["mover"]), patient)
         .stdin(Stdio::piped())
@@ -250,7 +250,7 @@ pub fn start(
                     return Err(NotStarted { failure, program_is_missing: true });
                 }
             };
-            Ok(FarMover { ready, child, stdin })
+            Ok(StartedMover { ready, child, stdin })
         }
         Word::Late => {
             end(&mut child, Duration::ZERO);

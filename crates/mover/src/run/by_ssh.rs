@@ -13,7 +13,7 @@
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::ssh::{self, DialBack, FarMover, FarProgram, Order, Ssh, TOKEN_BYTES, bootstrap};
+use crate::link::ssh::{self, DialBack, FarProgram, Order, Ssh, StartedMover, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::run::client::Connect;
 use crate::run::far_mover::FarMover;
@@ -100,7 +100,7 @@ struct SshConnect {
 
 struct State {
     program: FarProgram,
-    far: Option<FarMover>,
+    far: Option<StartedMover>,
     way: Option<Way>,
     summoned: u64,
     failing_since: Option<Instant>,
@@ -255,7 +255,7 @@ impl SshConnect {
         Ok(())
     }
 
-    fn choose(&self, far: &mut FarMover) -> Way {
+    fn choose(&self, far: &mut StartedMover) -> Way {
         let bridge = Way::Bridge(far.ready.bridge_port);
         if self.wishes.via_ssh {
             return bridge;
@@ -273,7 +273,7 @@ impl SshConnect {
     }
 
     /// The first address at which the far mover itself answers. Another machine may have the same address in our network.
-    fn direct(&self, far: &FarMover) -> Option<SocketAddr> {
+    fn direct(&self, far: &StartedMover) -> Option<SocketAddr> {
         let until = Instant::now() + DIAL_LIMIT;
         let port = far.ready.port;
         let usable = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast();
