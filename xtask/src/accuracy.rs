@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
-use thalweg_lab::bench::suite::PACKETS;
+use thalweg_lab::bench::suite::{COST, COST_MOST, PACKETS};
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::testbed::check::binomial_tolerance;
 
@@ -47,6 +47,16 @@ fn table(results: &Results) -> String {
     });
     let mut all = (0, 0);
     for case in cases {
+        if case[0].series == COST {
+            let costs: Vec<f64> = case.iter().filter_map(|sample| sample.measured.get("measured")?.value()).collect();
+            let met = if median(&costs) <= COST_MOST { "met" } else { "**missed**" };
+            let _ = writeln!(
+                out,
+                "| no limit of the rate | at most {COST_MOST} CPU-s/GB |  |  | {met} | {:.2} |",
+                median(&costs)
+            );
+            continue;
+        }
         let Some((asked, _)) = asked(case[0]) else { continue };
         let of = |pick: fn(&Sample) -> Option<&Quantity>| -> Vec<f64> {
             case.iter().filter_map(|sample| pick(sample)?.value()).collect()

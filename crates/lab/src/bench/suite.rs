@@ -12,7 +12,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 pub(crate) mod path;
 
-pub use path::PACKETS;
+pub use path::{COST, COST_MOST, PACKETS};
 
 mod bulk;
 

@@ -5,6 +5,7 @@ use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
 use crate::bench::record::{PathKind, Scaled};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::doctor::measure::kernel_tls;
+use crate::plot::unit::number;
 use crate::testbed::spec::TUNED;
 use std::time::Duration;
 use thalweg_mover::failure::Result;
@@ -89,7 +90,7 @@ fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
 
 /// Which losses there are, and why not the smallest that was wanted.
 fn stepped(wishes: &Wishes) -> Scaled {
-    let steps: Vec<String> = losses(wishes).iter().map(|loss| format!("{loss:e}")).collect();
+    let steps: Vec<String> = losses(wishes).iter().map(|loss| number(*loss)).collect();
     let mut to = steps.join(", ");
     if wishes.losses.is_empty() {
         let bytes = LOST_MIN / 1e-5 * segment_bytes(network::MTU_BYTES) / 1e9;
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn a_result_says_which_losses_it_has_and_why_not_a_smaller_one() {
         let told = stepped(&Wishes::default()).to;
-        assert!(told.starts_with("0e0, 4.6e-5, 1e-4, 1e-3: at 1e-5 each copy needs 2.9 GB"), "{told}");
+        assert!(told.starts_with("0, 4.6e-5, 1e-4, 1e-3: at 1e-5 each copy needs 2.9 GB"), "{told}");
         let asked = stepped(&Wishes { losses: vec![1e-5], ..Wishes::default() }).to;
         assert_eq!(asked, "1e-5");
     }

@@ -5,10 +5,11 @@
 //! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them.
 
 use super::{GBIT, Suite, count, scaled, seconds};
-use crate::bench::network::{MTU_BYTES, PathWish, Testbed};
+use crate::bench::network::{Carried, MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
-use crate::testbed::check::{LATE, LOST, Line, Part, TWICE, binomial_tolerance, measure_parts};
+use crate::testbed::check::{LATE, LOST, Line, Part, RATE_TIME, Streams, TWICE};
+use crate::testbed::check::{binomial_tolerance, measure_parts, rate_of_streams};
 use crate::testbed::presets::PRESETS;
 use crate::testbed::spec::{Paths, STOCK};
 use std::time::{Duration, Instant};
@@ -50,6 +51,12 @@ const RATE_BITS_PER_S: u64 = GBIT;
 /// How far a measurement was off, as a share of what it may be off by.
 pub const OFF: &str = "share_of_the_tolerance";
 
+/// Series of what the wire costs where it has no rate to keep.
+pub const COST: &str = "cost without a limit";
+
+/// CPU seconds for each 10^9 bytes carried that it should cost at most; 0.1 to this is wanted.
+pub const COST_MOST: f64 = 0.25;
+
 /// Among what is measured: of so many packets those that were hit were counted, in both directions.
 pub const PACKETS: &str = "packets";
 
@@ -62,6 +69,8 @@ enum Asked {
     Jitter,
     Late,
     Twice,
+    /// What the wire costs where it has no rate to keep.
+    Cost,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +83,7 @@ impl Case {
     fn part(&self) -> Part {
         match self.asked {
             Asked::Rtt => Part::RoundTrip,
-            Asked::Rate => Part::Rate,
+            Asked::Rate | Asked::Cost => Part::Rate,
             Asked::Jitter => Part::Spread,
             Asked::Loss if self.path.loss > 0.0 && self.path.loss < RARE_BELOW => Part::RarePackets,
             Asked::Loss | Asked::Late | Asked::Twice => Part::Packets,
@@ -91,6 +100,7 @@ impl Case {
                     path.late_by_ns = LATE_BY.as_nanos() as u64;
                 }
                 Asked::Twice => path.duplicate = TWICE_SHARE,
+                Asked::Cost => path.rate_bits_per_s = None,
                 Asked::Rtt | Asked::Rate | Asked::Loss => {}
             }
         }
@@ -103,7 +113,7 @@ impl Case {
             Asked::Loss => Some(LOST),
             Asked::Late => Some(LATE),
             Asked::Twice => Some(TWICE),
-            Asked::Rtt | Asked::Rate | Asked::Jitter => None,
+            Asked::Rtt | Asked::Rate | Asked::Jitter | Asked::Cost => None,
         }
     }
 
@@ -116,6 +126,7 @@ impl Case {
             Asked::Jitter => ("jitter", "jitter", seconds(JITTER.as_secs_f64())),
             Asked::Late => ("late packets", "reorder", count(LATE_SHARE)),
             Asked::Twice => ("packets twice", "duplicate", count(TWICE_SHARE)),
+            Asked::Cost => (COST, "limit", "none".into()),
         }
     }
 }
@@ -140,7 +151,7 @@ fn cases(rtts: &[Duration], rate: Option<u64>, losses: &[f64]) -> Vec<Case> {
         losses.into_iter().map(|loss| Case { asked: Asked::Loss, path: path(RTT, RATE_BITS_PER_S, loss) }),
     );
     let alone = path(RTT, RATE_BITS_PER_S, 0.0);
-    cases.extend([Asked::Jitter, Asked::Late, Asked::Twice].map(|asked| Case { asked, path: alone }));
+    cases.extend([Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(|asked| Case { asked, path: alone }));
     cases
 }
 
@@ -173,6 +184,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         testbed.set_paths(case.paths())?;
         let sample = super::over(&testbed, || {
             let (before, began) = (testbed.carried()?, Instant::now());
+            if case.asked == Asked::Cost {
+                let streams = Streams { count: 4, window_bytes: None };
+                let rate = rate_of_streams(&testbed.registry, testbed.name(), &streams, RATE_TIME)?;
+                let carried = testbed.carried()?.since(&before);
+                return Ok(of_cost(case, rate, &carried, began.elapsed().as_secs_f64()));
+            }
             let told = measure_parts(&testbed.registry, testbed.name(), &[case.part()])?;
             let carried = testbed.carried()?.since(&before);
             let sample = Sample { bytes: carried.forward_bytes + carried.back_bytes, ..Sample::default() };
@@ -181,6 +198,17 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         })?;
         Ok(Some(sample))
     })
+}
+
+/// What the wire cost for each GB, against the most that it should.
+fn of_cost(case: &Case, rate: f64, carried: &Carried, wall_s: f64) -> Sample {
+    let (series, name, value) = case.name();
+    let bytes = carried.forward_bytes + carried.back_bytes;
+    let sample = Sample { series: series.to_owned(), bytes, wall_s, ..Sample::default() }.with(name, value);
+    let sample = sample.measured("rate", rate, "bit/s");
+    let Some(cost) = carried.cpu_s_per_gb() else { return sample };
+    let sample = sample.measured("measured", cost, "CPU-s/GB").measured(OFF, (cost / COST_MOST).min(1e3), "1");
+    sample.predicted("measured", COST_MOST, "CPU-s/GB")
 }
 
 /// What was asked, of both directions together where packets were counted; unless something else is off by more than it may
@@ -267,15 +295,34 @@ mod tests {
     }
 
     #[test]
+    fn what_the_wire_costs_stands_against_what_it_should() {
+        let path = PathWish { rtt: RTT, rate_bits_per_s: GBIT, loss: 0.0, mtu_bytes: MTU_BYTES };
+        let case = Case { asked: Asked::Cost, path };
+        let carried = Carried {
+            forward_bytes: 3_000_000_000,
+            back_bytes: 1_000_000_000,
+            lost: 0,
+            overflowed: 0,
+            trouble: 0,
+            cpu_s: 2.0,
+        };
+        let sample = of_cost(&case, 8e9, &carried, 3.0);
+        assert_eq!((sample.series.as_str(), sample.measured["measured"].value()), (COST, Some(0.5)));
+        assert_eq!(sample.predicted["measured"].value(), Some(COST_MOST));
+        assert_eq!(sample.measured[OFF].value(), Some(2.0));
+    }
+
+    #[test]
     fn each_thing_that_a_path_does_to_packets_is_asked_for_alone_and_what_is_rare_of_more_of_them() {
         let cases = cases(&[], None, &[]);
         let count = |asked| cases.iter().filter(|case| case.asked == asked).count();
         assert_eq!(
-            [Asked::Rate, Asked::Loss, Asked::Jitter, Asked::Late, Asked::Twice].map(count),
-            [3, 4, 1, 1, 1]
+            [Asked::Rate, Asked::Loss, Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(count),
+            [3, 4, 1, 1, 1, 1]
         );
         for case in &cases {
             let forward = case.paths().forward;
+            assert_eq!(forward.rate_bits_per_s.is_none(), case.asked == Asked::Cost, "{case:?}");
             let asked = [
                 (forward.loss > 0.0, Asked::Loss),
                 (forward.jitter_ns > 0, Asked::Jitter),
