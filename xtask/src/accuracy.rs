@@ -48,7 +48,8 @@ fn table(results: &Results) -> String {
     let mut all = (0, 0);
     for case in cases {
         if case[0].series == COST {
-            let costs: Vec<f64> = case.iter().filter_map(|sample| sample.measured.get("measured")?.value()).collect();
+            let costs: Vec<f64> =
+                case.iter().filter_map(|sample| sample.measured.get("measured")?.value()).collect();
             let met = if median(&costs) <= COST_MOST { "met" } else { "**missed**" };
             let _ = writeln!(
                 out,

@@ -151,7 +151,9 @@ fn cases(rtts: &[Duration], rate: Option<u64>, losses: &[f64]) -> Vec<Case> {
         losses.into_iter().map(|loss| Case { asked: Asked::Loss, path: path(RTT, RATE_BITS_PER_S, loss) }),
     );
     let alone = path(RTT, RATE_BITS_PER_S, 0.0);
-    cases.extend([Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(|asked| Case { asked, path: alone }));
+    cases.extend(
+        [Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(|asked| Case { asked, path: alone }),
+    );
     cases
 }
 
@@ -207,7 +209,8 @@ fn of_cost(case: &Case, rate: f64, carried: &Carried, wall_s: f64) -> Sample {
     let sample = Sample { series: series.to_owned(), bytes, wall_s, ..Sample::default() }.with(name, value);
     let sample = sample.measured("rate", rate, "bit/s");
     let Some(cost) = carried.cpu_s_per_gb() else { return sample };
-    let sample = sample.measured("measured", cost, "CPU-s/GB").measured(OFF, (cost / COST_MOST).min(1e3), "1");
+    let sample =
+        sample.measured("measured", cost, "CPU-s/GB").measured(OFF, (cost / COST_MOST).min(1e3), "1");
     sample.predicted("measured", COST_MOST, "CPU-s/GB")
 }
 
