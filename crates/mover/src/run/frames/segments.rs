@@ -85,10 +85,10 @@ impl Going {
 }
 
 impl Outlets {
-    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has.
-    /// That asks once more, under its own lock, whether the stream is over, before it takes an item for it. `pass`
-    /// hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it may go,
-    /// or false when the stream is gone before that.
+    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
+    /// once more, under its own lock, whether the stream is over, before it takes an item for it.
+    /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it
+    /// may go, or false when the stream is gone before that.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -162,43 +162,7 @@ impl Outlets {
 
 /// What comes on each connection.
 #[derive(Default)]
-pub struct Inlets(Mutex<Comings>);
-
-#[derive(Default)]
-struct Comings {
-    /// By connection.
-    coming: BTreeMap<u64, Coming>,
-    /// On which connection an item that is wanted was begun last. What an older one brings of it is let go: the sender
-    /// sends an item again when it gave the older one up, and one item takes the memory of one.
-    by: BTreeMap<EntryId, u64>,
-}
-
-impl Comings {
-    /// It goes on with the next segment.
-    fn keep(&mut self, connection: u64, mut coming: Coming) {
-        if coming.item.is_some() && self.by.get(&coming.entry) != Some(&connection) {
-            coming.let_go();
-        }
-        self.coming.insert(connection, coming);
-    }
-
-    /// The item comes on this connection from now on.
-    fn begin(&mut self, entry: EntryId, connection: u64) {
-        if let Some(other) = self.by.insert(entry, connection)
-            && other != connection
-            && let Some(coming) = self.coming.get_mut(&other).filter(|coming| coming.entry == entry)
-        {
-            coming.let_go();
-        }
-    }
-
-    /// Nothing more of it comes on this connection.
-    fn end(&mut self, entry: EntryId, connection: u64) {
-        if self.by.get(&entry) == Some(&connection) {
-            self.by.remove(&entry);
-        }
-    }
-}
+pub struct Inlets(Mutex<BTreeMap<u64, Coming>>);
 
 /// An item that is coming.
 struct Coming {
@@ -245,27 +209,16 @@ impl Inlets {
         }
         let mut watch = Stopwatch::start(accounts);
         let (epoch, number) = numbers_of(inner.entry);
-        let known = self.lock().coming.remove(&connection);
+        let known = self.lock().remove(&connection);
         let mut coming = match known {
             Some(coming) if coming.entry == inner.entry && coming.came == inner.offset => coming,
             _ if inner.offset != 0 => return Err(protocol("a segment that does not follow the one before")),
-            other => {
-                if let Some(other) = other {
-                    self.lock().end(other.entry, connection);
-                }
-                Coming::begin(inner.entry, bytes, |item| {
-                    let is_wanted = begin(epoch, number, item)?;
-                    if is_wanted {
-                        self.lock().begin(inner.entry, connection);
-                    }
-                    Ok(is_wanted)
-                })?
-            }
+            _ => Coming::begin(inner.entry, bytes, |item| begin(epoch, number, item))?,
         };
         let payload = if inner.offset == 0 { &bytes[coming.head..] } else { bytes };
         coming.came += bytes.len() as u64;
         if coming.item.is_none() {
-            self.lock().keep(connection, coming);
+            self.lock().insert(connection, coming);
             return Ok(None);
         }
         let expected = coming.item.as_ref().map_or(0, Item::payload_bytes);
@@ -276,10 +229,9 @@ impl Inlets {
         coming.payload.extend_from_slice(payload);
         watch.lap(Stage::Verify, payload.len() as u64);
         if (coming.payload.len() as u64) < expected {
-            self.lock().keep(connection, coming);
+            self.lock().insert(connection, coming);
             return Ok(None);
         }
-        self.lock().end(inner.entry, connection);
         let Some(item) = coming.item else { return Ok(None) };
         let is_sound = match &item {
             Item::Frame(head) => coming.hasher.finalize().as_bytes() == &head.digest.0,
@@ -290,12 +242,10 @@ impl Inlets {
 
     /// Nothing more comes on this connection: what of an item came goes.
     pub fn over(&self, connection: u64) {
-        let mut comings = self.lock();
-        comings.coming.remove(&connection);
-        comings.by.retain(|_, by| *by != connection);
+        self.lock().remove(&connection);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Comings> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Coming>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -312,11 +262,6 @@ impl Coming {
             coming.item = Some(item);
         }
         Ok(coming)
-    }
-
-    /// Nobody waits for it any more.
-    fn let_go(&mut self) {
-        (self.item, self.payload) = (None, Vec::new());
     }
 }
 
@@ -391,50 +336,7 @@ mod tests {
         assert_eq!(seen, [(7, true), (8, true)]);
         assert!(take(1, &old[0]).unwrap().is_none());
         inlets.over(1);
-        assert!(inlets.lock().coming.is_empty(), "half of an item takes no memory when nothing follows");
-        assert!(inlets.lock().by.is_empty());
-    }
-
-    #[test]
-    fn an_item_that_begins_on_many_connections_takes_the_memory_of_one() {
-        let (inlets, accounts) = (Inlets::default(), Accounts::default());
-        let take = |connection, (inner, bytes): &(Inner, Vec<u8>)| {
-            inlets.take(connection, inner, bytes, &accounts, |_, _, _| Ok(true)).unwrap()
-        };
-        let segments = segments(7);
-        for connection in 0..50 {
-            assert!(take(connection, &segments[0]).is_none());
-        }
-        let held: Vec<u64> = {
-            let comings = inlets.lock();
-            let has_memory = comings.coming.iter().filter(|(_, coming)| coming.payload.capacity() > 0);
-            has_memory.map(|(connection, _)| *connection).collect()
-        };
-        assert_eq!(held, [49]);
-        // What the others still bring of it goes nowhere, and breaks nothing.
-        for segment in &segments[1..] {
-            assert!(take(3, segment).is_none());
-        }
-        let whole: Vec<_> = segments[1..].iter().filter_map(|segment| take(49, segment)).collect();
-        assert!(whole.len() == 1 && whole[0].is_sound);
-        (0..50).for_each(|connection| inlets.over(connection));
-        assert!(inlets.lock().coming.is_empty());
-        assert!(inlets.lock().by.is_empty());
-    }
-
-    /// While a segment of it is being taken, its item is nowhere to be found by another connection.
-    #[test]
-    fn an_item_that_begins_elsewhere_while_a_segment_of_it_is_taken_is_let_go_after_that() {
-        let (inlets, accounts) = (Inlets::default(), Accounts::default());
-        let segments = segments(7);
-        let (inner, bytes) = &segments[0];
-        assert!(inlets.take(1, inner, bytes, &accounts, |_, _, _| Ok(true)).unwrap().is_none());
-        let taken = inlets.lock().coming.remove(&1).unwrap();
-        assert!(inlets.take(2, inner, bytes, &accounts, |_, _, _| Ok(true)).unwrap().is_none());
-        inlets.lock().keep(1, taken);
-        let comings = inlets.lock();
-        assert!(comings.coming[&1].item.is_none() && comings.coming[&1].payload.capacity() == 0);
-        assert!(comings.coming[&2].item.is_some());
+        assert!(inlets.lock().is_empty(), "half of an item takes no memory when nothing follows");
     }
 
     /// A stream that is lost while a segment waits for its window.
