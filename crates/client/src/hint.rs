@@ -12,6 +12,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "where you cannot log in: in two copies, through a directory here; one file also through a pipe: thalweg cat SRC | \
              thalweg stream - DST"
         }
+        (FailureKind::Unsupported, "copy") if failure.cause.ends_with("not asked for") => {
+            "--devices copies FIFOs and devices as what they are; what comes out of one goes with: thalweg stream - DST < SRC"
+        }
         // A measurement begins anew, and says itself what room it needs.
         (FailureKind::Space | FailureKind::Stopped, "measure") => return None,
         (FailureKind::Space, operation) if operation.starts_with(NO_MEMORY) => {

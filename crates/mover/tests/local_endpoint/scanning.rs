@@ -125,6 +125,17 @@ fn sockets_and_what_was_not_asked_for_are_skipped_with_a_reason() {
     assert_eq!(found.paths(), [b""]);
     assert!(found.reason("fifo").contains("FIFO") && found.reason("link").contains("link"));
     assert_eq!(found.reason("socket"), "a socket");
+    // Who names one is not told that all is well.
+    for (name, preserve, why) in [
+        ("fifo", Preserve { devices: false, ..Preserve::ALL }, "it is a FIFO, and those are not asked for"),
+        ("socket", Preserve::ALL, "it is a socket"),
+    ] {
+        let root = SourceRoot { path: trees.source.join(name), contents: false, below: None };
+        let (found, totals) =
+            scan(&LocalSource::open(vec![root], ScanOptions { preserve, ..options() }).unwrap());
+        assert_eq!((found.troubles.len(), totals.failed, totals.complete), (1, 1, false));
+        assert_eq!((found.troubles[0].1.kind, &*found.troubles[0].1.cause), (FailureKind::Unsupported, why));
+    }
 }
 
 #[test]

@@ -29,6 +29,15 @@ pub(super) struct Scan<'a> {
     root_offered: bool,
 }
 
+/// How a name came to be looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Whoever asked for the copy named it: without it the copy is not whole.
+    ByName,
+    /// It is in a directory that is copied.
+    ByTree,
+}
+
 /// What to do with a name after it was looked at.
 enum Next {
     Descend(Arc<Dir>),
@@ -73,7 +82,7 @@ impl<'a> Scan<'a> {
             Some(root.dir.clone())
         } else {
             let path = RelativePath::root().join(&root.top).unwrap_or_default();
-            match self.name(&root.dir, &root.top, Kind::Unknown, path, &mut device) {
+            match self.name(&root.dir, &root.top, Kind::Unknown, path, &mut device, Asked::ByName) {
                 Next::Descend(dir) => Some(dir),
                 Next::Go => None,
             }
@@ -131,7 +140,7 @@ impl<'a> Scan<'a> {
                 self.trouble(path, failure);
                 continue;
             }
-            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device) {
+            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device, Asked::ByTree) {
                 if self.source.options.follow_links && is_on_the_way(walk, &child) {
                     self.sink.skipped(path, "the link leads to a directory above it");
                     continue;
@@ -166,6 +175,7 @@ impl<'a> Scan<'a> {
         kind: Kind,
         path: RelativePath,
         device: &mut Option<u64>,
+        asked: Asked,
     ) -> Next {
         let source = self.source;
         let options = &source.options;
@@ -214,7 +224,14 @@ impl<'a> Scan<'a> {
             _ => None,
         };
         if let Some(reason) = unwanted {
-            self.sink.skipped(path, reason);
+            // Links are left out only where that was asked for.
+            match asked == Asked::ByName && stat.kind != Kind::Symlink {
+                true => {
+                    let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {reason}"));
+                    self.trouble(path.clone(), failure.at(&path));
+                }
+                false => self.sink.skipped(path, reason),
+            }
             return Next::Go;
         }
         if stat.kind == Kind::Dir {
@@ -363,7 +380,7 @@ impl<'a> Scan<'a> {
                 let spot = source.spot(&path).and_then(|spot| spot.dir.stat(&spot.name).map(|_| spot));
                 match spot {
                     Ok(spot) => {
-                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None);
+                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, Asked::ByName);
                     }
                     Err(error) => {
                         let failure = failed("look", &path, &error);
