@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Which crates of ours a crate may use.
 const CRATES: &[(&str, &[&str])] = &[
@@ -327,7 +327,7 @@ fn citations(breaches: &mut Vec<String>) -> Result<()> {
     if !root.join(".git").exists() {
         return Ok(());
     }
-    let tracked = tools::says(&mut git(&["ls-files", "-z"]))?;
+    let tracked = tools::says(&mut tools::git(&["ls-files", "-z"]))?;
     for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
@@ -376,18 +376,11 @@ fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
     broken
 }
 
-/// Asks git about this checkout, which may be another user's than ours.
-fn git(words: &[&str]) -> Command {
-    let mut git = Command::new("git");
-    git.args(["-c", "safe.directory=*"]).args(words).current_dir(tools::root());
-    git
-}
-
 /// Who doubts a result builds the commit that it names: it has to be in the history of what is checked out. Older results name
 /// none.
 fn results(breaches: &mut Vec<String>) -> Result<()> {
     let has_git = tools::root().join(".git").exists();
-    if !has_git || tools::says(&mut git(&["rev-parse", "--is-shallow-repository"]))? != "false" {
+    if !has_git || tools::says(&mut tools::git(&["rev-parse", "--is-shallow-repository"]))? != "false" {
         println!("    commits of bench/results: not checked, the history is not here");
         return Ok(());
     }
@@ -419,7 +412,7 @@ fn is_in_history(commit: &str) -> bool {
     let is_name = commit.starts_with(|first: char| first.is_ascii_alphanumeric())
         && commit.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-_".contains(letter));
     let name = format!("{commit}^{{commit}}");
-    let mut asked = git(&["merge-base", "--is-ancestor", &name, "HEAD"]);
+    let mut asked = tools::git(&["merge-base", "--is-ancestor", &name, "HEAD"]);
     is_name && asked.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
@@ -531,7 +524,7 @@ mod tests {
             assert!(!is_in_history(none), "{none}");
         }
         if tools::root().join(".git").exists() {
-            let head = tools::says(&mut git(&["rev-parse", "--short", "HEAD"])).unwrap();
+            let head = tools::says(&mut tools::git(&["rev-parse", "--short", "HEAD"])).unwrap();
             assert!(is_in_history(&head), "{head}");
         }
     }

@@ -63,6 +63,13 @@ pub fn says(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
+/// Git in this checkout, which may be another user's than ours.
+pub fn git(words: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.args(["-c", "safe.directory=*"]).args(words).current_dir(root());
+    git
+}
+
 /// Installs Debian packages, each given with a program that shows that it is there: where that is possible; else says
 /// what is missing.
 ///

@@ -305,14 +305,18 @@ pub fn about(suite: &str, command: &str) -> Result<Value> {
 
 /// The commit that is measured, and whether anything but results was changed since.
 fn commit() -> String {
-    let changed = says("git", &["status", "--porcelain", "--", ":/", ":(top,exclude)bench/results"]);
-    says("git", &["describe", "--always"]) + if changed.is_empty() { "" } else { "-dirty" }
+    let asked = |words: &[&str]| first_line(tools::says(&mut tools::git(words)));
+    let changed = asked(&["status", "--porcelain", "--", ":/", ":(top,exclude)bench/results"]);
+    asked(&["describe", "--always"]) + if changed.is_empty() { "" } else { "-dirty" }
 }
 
 /// The first line of what a program says; nothing, if it is not there.
 fn says(program: &str, words: &[&str]) -> String {
-    let says = tools::says(Command::new(program).args(words).current_dir(tools::root()));
-    says.unwrap_or_default().lines().next().unwrap_or_default().trim().to_owned()
+    first_line(tools::says(Command::new(program).args(words).current_dir(tools::root())))
+}
+
+fn first_line(said: Result<String>) -> String {
+    said.unwrap_or_default().lines().next().unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]
