@@ -218,10 +218,11 @@ pub fn ratio_median(above: &Series, below: &Series) -> f64 {
     statistics::median(&statistics::ratios(above, below))
 }
 
-/// Median of these with its interval.
+/// Median of these with its interval; one alone has none.
 pub fn shown(values: &[f64]) -> String {
     let median = statistics::median(values);
     match statistics::median_interval(values) {
+        Some(_) if values.len() == 1 => number(median),
         Some(interval) => {
             format!("{} [{}–{}]", number(median), number(interval.low), number(interval.high))
         }
@@ -329,7 +330,7 @@ mod tests {
         let told = void(&with(vec![plain.clone(), over(0), over(7)])).unwrap();
         assert!(told.starts_with("**VOID: 1 of 2 runs"), "{told}");
         let cost = |samples| wire_cost(&with(samples), "far", "thalweg");
-        assert_eq!(cost(vec![over(0)]), "0.250 [0.250–0.250]");
+        assert_eq!(cost(vec![over(0)]), "0.250");
         assert_eq!((cost(vec![plain.clone()]), cost(vec![])), ("not recorded".into(), "not measured".into()));
     }
 
