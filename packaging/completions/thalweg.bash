@@ -5346,7 +5346,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__stream)
-            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --buffer --memory --mark-every --slot --bwlimit --dscp --streams --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
+            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --streams --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -246,6 +246,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -f 'Never complete: go on until interrupted'
             cand --follow 'Never complete: go on until interrupted'
             cand --wait 'Wait for a source that is not there yet'
+            cand --recheck 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand -v 'Name each file, and tell more of the link'

@@ -232,6 +232,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l config -d 'Go
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-closed -d 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s f -l follow -d 'Never complete: go on until interrupted'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l wait -d 'Wait for a source that is not there yet'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l recheck -d 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s v -l verbose -d 'Name each file, and tell more of the link'

@@ -179,7 +179,11 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     }
     let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
     let path = measured(&scratch, &words);
-    assert_eq!(path.len(), 8, "two round trip times, a rate, a loss, jitter, late packets, packets twice, the cost");
+    assert_eq!(
+        path.len(),
+        8,
+        "two round trip times, a rate, a loss, jitter, late packets, packets twice, the cost"
+    );
     for series in ["loss", "late packets", "packets twice"] {
         let sample = path.iter().find(|sample| sample["series"] == series).unwrap();
         assert!(number(sample, "measured", "packets") > 10_000.0, "{sample}");

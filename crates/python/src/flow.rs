@@ -32,6 +32,7 @@ pub struct StreamOptions {
     follow: bool,
     wait: bool,
     poll_s: Option<f64>,
+    recheck: bool,
     buffer_bytes: u64,
     mark_every_s: f64,
     bwlimit: Option<String>,
@@ -119,8 +120,9 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
         forever: options.follow,
         wait: options.wait,
         poll_ms: options.poll_s.map(|time| u32::try_from(millis(time)).unwrap_or(u32::MAX).max(1)),
+        recheck: options.recheck,
     };
-    let ends = Until { forever: false, wait: false, poll_ms: None, ..until.clone() };
+    let ends = Until { forever: false, wait: false, poll_ms: None, recheck: false, ..until.clone() };
     if until.forever && ends != Until::default() {
         return Err(usage("follow=True has no end: it goes with no until_…".into()));
     }

@@ -44,6 +44,11 @@ pub struct StreamArgs {
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub poll: Option<Duration>,
 
+    /// Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told
+    /// (exit 5), also where that changed while the file went on growing
+    #[arg(long)]
+    pub recheck: bool,
+
     /// Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is
     /// faster waits
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_buffer)]

@@ -116,6 +116,7 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
         forever: args.follow,
         wait: args.wait,
         poll_ms: args.poll.map(|time| u32::try_from(millis(time)).unwrap_or(u32::MAX).max(1)),
+        recheck: args.recheck,
     };
     let often = args.slot.map_or(args.mark_every, |slot| args.mark_every.min(slot.deadline / 10));
     let mark_every_ms = u32::try_from(millis(often)).unwrap_or(u32::MAX);

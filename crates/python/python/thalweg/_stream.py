@@ -54,6 +54,9 @@ class StreamOptions(Reaching, Watching, total=False):
     wait: bool
     #: Look every so many seconds, and do not go by the file system's events (which network file systems lack).
     poll_s: float | None
+    #: Read each file again as a whole before it is said to be complete: one whose writer changed what was sent fails, also
+    #: where that changed while the file went on growing.
+    recheck: bool
     #: Bytes that are kept in memory until they are durable at the destination, 64 KiB to 256 MiB: a producer that is
     #: faster waits. Default: 64 MiB.
     buffer_bytes: int
@@ -113,6 +116,7 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
         "follow": options.get("follow", False),
         "wait": options.get("wait", False),
         "poll_s": options.get("poll_s"),
+        "recheck": options.get("recheck", False),
         "buffer_bytes": options.get("buffer_bytes", 64 << 20),
         "mark_every_s": options.get("mark_every_s", 0.1),
         "bwlimit": options.get("bwlimit"),

@@ -54,6 +54,8 @@ pub struct Until {
     pub wait: bool,
     /// Look every so many milliseconds, and do not go by events of the file system.
     pub poll_ms: Option<u32>,
+    /// Read each file again as a whole before it is said to be complete, and fail what differs from what was sent.
+    pub recheck: bool,
 }
 
 /// A flow that begins, or goes on after an outage.

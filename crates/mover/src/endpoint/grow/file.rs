@@ -68,7 +68,8 @@ pub(super) struct Growing {
     head: Vec<u8>,
     /// Up to where everything was read when it was looked at last, and when it had been changed last by then.
     rested: Option<(u64, Time)>,
-    /// It was changed while it did not grow: maybe in what was read before, maybe only its times were set.
+    /// It was changed while it did not grow (maybe in what was read before, maybe only its times were set), or any may be
+    /// changed by its writer: that was asked for.
     is_suspect: bool,
 }
 
@@ -119,7 +120,7 @@ pub(super) enum Seen {
 }
 
 impl Growing {
-    pub(super) fn new(path: RelativePath, file: File, flow: EntryId, cuts: u32) -> Growing {
+    pub(super) fn new(path: RelativePath, file: File, flow: EntryId, cuts: u32, is_suspect: bool) -> Growing {
         Growing {
             path,
             file,
@@ -134,7 +135,7 @@ impl Growing {
             tail_end: 0,
             head: Vec::new(),
             rested: None,
-            is_suspect: false,
+            is_suspect,
         }
     }
 
@@ -195,8 +196,7 @@ impl Growing {
         self.rested = Some((position, changed));
     }
 
-    /// It is complete. What was changed while it did not grow is read once more before that, all of it, and compared: a
-    /// writer that changes what it wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
+    /// It is complete. What is suspect is read once more before that, all of it, and compared: a writer that changes what it wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
     pub(super) fn end(&mut self, taker: &dyn Taker) {
         let Some(read) = taker.position(self.flow).zip(taker.digest(self.flow)) else { return };
         self.is_ended = true;

@@ -467,7 +467,7 @@ impl FilesFeed {
         self.has_begun = true;
         self.grew_at = self.now();
         self.grown.insert(identity, self.grew_at);
-        self.files.insert(identity, Growing::new(path, file, flow, cuts));
+        self.files.insert(identity, Growing::new(path, file, flow, cuts, self.spec.until.recheck));
         self.busy.insert(identity);
         Ok(())
     }

@@ -128,6 +128,7 @@ fn flow_terms() -> FlowTerms {
             forever: true,
             wait: true,
             poll_ms: Some(200),
+            recheck: true,
         },
         window_bytes: 64 << 20,
         mark_every_ms: 100,

@@ -221,6 +221,41 @@ fn what_comes_between_the_word_that_a_file_is_complete_and_the_destinations_is_s
     assert_eq!(state.flows.len(), 3);
 }
 
+#[test]
+fn bytes_in_the_middle_that_change_while_the_file_grows_are_seen_where_that_was_asked_for() {
+    use std::os::unix::fs::FileExt;
+    for recheck in [true, false] {
+        let scratch = tempfile::tempdir().unwrap();
+        let (log, taker) = (scratch.path().join("log"), Fake::default());
+        append(&log, &[1; 200_000]);
+        let writer = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+        let other = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
+        let sent = [&[1; 200_000][..], &[3; 1000]].concat();
+        let until = Until { recheck, ..until_done() };
+        streamed(scratch.path(), None, until, &taker, || {
+            taker.wait("what there is", |state| state.is(0, &Phase::Open, &[1; 200_000]));
+            // Far from what is looked at when it grows: its first and its last bytes.
+            (&writer).write_all(&[3; 1000]).unwrap();
+            other.write_all_at(&[2; 10], 100_000).unwrap();
+            taker.wait("what it grew by", |state| state.is(0, &Phase::Open, &sent));
+            (&writer).write_all(&[4; 10]).unwrap();
+            drop((writer, other));
+            append(&scratch.path().join("DONE"), b"");
+        });
+        let state = taker.lock();
+        match &state.flows[0].phase {
+            Phase::Failed(failure) => {
+                assert!(
+                    failure.cause.contains("changed afterwards") && failure.kind == FailureKind::Changed,
+                    "{failure}"
+                );
+            }
+            // It may also be seen by chance: between the change and what it grew by next.
+            phase => assert!(!recheck && *phase == Phase::Ended, "{phase:?}"),
+        }
+    }
+}
+
 /// Marks of a stream into `root` that has written so much of a file in it.
 fn marks(root: &Path, name: &str, durable: &[u8]) -> (Marks, u64) {
     let staging = root.join(".thalweg-staging/job");
