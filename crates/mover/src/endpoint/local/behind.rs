@@ -156,16 +156,19 @@ mod tests {
             eprintln!("skipped: what is cached is not told here, or cannot be dropped");
             return;
         }
-        // A copy that brings in little leaves it.
+        // A copy that brings in little leaves it, and what was there is nobody's to drop. The kernel may take a few
+        // pages of its own accord where memory is short; what is dropped goes by whole regions.
+        let stays = |bytes: u64| BYTES - bytes < REGION_BYTES;
         let behind = Behind::new(Brought::new(BYTES));
         read_all(&file, &behind).unwrap();
         behind.ends(&file);
-        assert_eq!(cached().unwrap(), BYTES);
-        // What was there is nobody's to drop.
+        let left = cached().unwrap();
+        assert!(stays(left), "{left} bytes of {BYTES} are left");
         let behind = Behind::new(Brought::new(0));
         read_all(&file, &behind).unwrap();
         behind.ends(&file);
-        assert_eq!(cached().unwrap(), BYTES);
+        let left = cached().unwrap();
+        assert!(stays(left), "{left} bytes of {BYTES} are left of what was there");
         // What one that brings in much brought in goes, behind it and at the end.
         file.advise(Advice::DontNeed, 0, 0).unwrap();
         let behind = Behind::new(Brought::new(0));
