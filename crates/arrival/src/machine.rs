@@ -237,6 +237,10 @@ pub struct Machine {
     met: i64,
     /// When the last look began. Before there was one nobody knows whose turn it is.
     looked_at: Option<Duration>,
+    /// When what was seen to change will have rested long enough, from the last look on.
+    rests: BTreeSet<(Duration, RelativePath)>,
+    /// There may be runs to be found out about.
+    has_lost_runs: bool,
     /// What went before it arrived, though copies of it were tried.
     lost: BTreeSet<RelativePath>,
 }
@@ -253,6 +257,8 @@ impl Machine {
             runs: 0,
             met: 0,
             looked_at: None,
+            rests: BTreeSet::new(),
+            has_lost_runs: false,
             lost: BTreeSet::new(),
         }
     }
@@ -267,6 +273,7 @@ impl Machine {
         for item in self.items.values_mut() {
             if item.known.as_ref().is_some_and(|known| known.stage == Stage::Running) {
                 item.work = Work::Recover;
+                self.has_lost_runs = true;
             }
         }
     }
@@ -343,30 +350,41 @@ impl Machine {
 
     /// When an item will be complete if another look still sees it as it is.
     pub fn wakes_at(&self) -> Option<Duration> {
-        let Complete::Stable(time) = self.rules.complete else { return None };
-        let at = |line: &Line| {
-            let item = self.items.get(&line.name)?;
-            let waits = matches!(item.work, Work::Rest | Work::Later(_)) && item.waits_for_source();
-            let at = item.seen.filter(|_| waits)?.since.saturating_add(time);
-            self.looked_at.is_none_or(|looked_at| at > looked_at).then_some(at)
+        let waits = |(at, name): &&(Duration, RelativePath)| {
+            self.items.get(name).is_some_and(|item| {
+                item.rests_at(&self.rules) == Some(*at)
+                    && matches!(item.work, Work::Rest | Work::Later(_))
+                    && item.waits_for_source()
+                    && self.open.contains(&item.line)
+            })
         };
-        self.open.iter().filter_map(at).min()
+        self.rests.iter().find(waits).map(|(at, _)| *at)
     }
 
     /// Takes what happened, and when; of a look when it began. The records come first, then whatever [`Machine::decide`] says.
     #[must_use]
     pub fn take(&mut self, now: Duration, input: Input) -> Vec<Record> {
-        let records = match input {
+        let (name, mut records) = match input {
             Input::Looked(all) => {
                 self.looked(now, all);
                 self.looked_at = Some(now);
-                Vec::new()
+                let (items, rules) = (&self.items, &self.rules);
+                let rests_at =
+                    |name: &RelativePath| items.get(name).and_then(|item: &Item| item.rests_at(rules));
+                self.rests.retain(|(at, name)| *at > now && rests_at(name) == Some(*at));
+                return Vec::new();
             }
-            Input::Moved(name, result) => self.moved(now, name, result),
-            Input::Ended(name, attempt, outcome) => self.ended(now, name, attempt, outcome),
-            Input::Returned(name, result) => self.returned(now, name, result),
+            Input::Moved(name, result) => (name.clone(), self.moved(now, name, result)),
+            Input::Ended(name, attempt, outcome) => (name.clone(), self.ended(now, name, attempt, outcome)),
+            Input::Returned(name, result) => (name.clone(), self.returned(now, name, result)),
         };
         records.iter().for_each(|record| self.apply(record));
+        let item = self.items.get(&name);
+        if item.is_some_and(|item| item.work == Work::Rest && item.is_over(&self.rules)) {
+            let done = Record::Done(name);
+            self.apply(&done);
+            records.push(done);
+        }
         records
     }
 
@@ -374,9 +392,15 @@ impl Machine {
     #[must_use]
     pub fn decide(&mut self, now: Duration) -> (Vec<Record>, Vec<Action>) {
         let (mut records, mut actions) = (Vec::new(), Vec::new());
+        let has_lost_runs = std::mem::take(&mut self.has_lost_runs);
         for (place, line) in self.open.iter().enumerate() {
             let is_turn = !self.is_ordered() || (place == 0 && self.looked_at.is_some());
             let runs_max = if self.is_ordered() { 1 } else { self.rules.runs_max };
+            let may_run = self.runs < runs_max && (place == 0 || !self.is_ordered());
+            // A million items are not gone through at each end of a copy.
+            if place > 0 && !may_run && self.moves >= self.rules.moves_max && !has_lost_runs {
+                break;
+            }
             let Some(item) = self.items.get_mut(&line.name) else { continue };
             match item.work {
                 Work::Rest => {}
@@ -399,11 +423,12 @@ impl Machine {
                 }
                 Complete::Marker(_) => look.is_marked,
             });
+            if item.is_over(&self.rules) {
+                records.push(Record::Done(line.name.clone()));
+                continue;
+            }
             let is_replaced = item.is_replaced();
             match item.known.as_ref().map(|known| (known.stage, known.attempt)) {
-                Some((Stage::Arrived, _)) if !is_replaced && !self.rules.runs_command => {
-                    records.push(Record::Done(line.name.clone()));
-                }
                 Some((Stage::Arrived, attempt)) if !is_replaced => {
                     if is_turn && self.runs < runs_max {
                         item.work = Work::Busy;
@@ -411,9 +436,6 @@ impl Machine {
                         records.push(Record::Started(line.name.clone(), attempt + 1));
                         actions.push(Action::Run(line.name.clone(), attempt + 1));
                     }
-                }
-                Some((Stage::Succeeded, _)) if !self.rules.returns_results => {
-                    records.push(Record::Done(line.name.clone()));
                 }
                 Some((Stage::Succeeded, _)) if self.moves >= self.rules.moves_max => {}
                 Some((Stage::Succeeded, _)) => {
@@ -465,6 +487,11 @@ impl Machine {
             // It was something else that is not there.
             item.is_missed |= item.missing.is_some_and(|at| at <= now);
             self.settle(&name);
+            if let Some(item) = self.items.get(&name).filter(|item| self.open.contains(&item.line))
+                && let Some(at) = item.rests_at(&self.rules).filter(|at| *at > now)
+            {
+                self.rests.insert((at, name.clone()));
+            }
             there.insert(name);
         }
         let gone: Vec<RelativePath> = self
@@ -648,6 +675,21 @@ impl Item {
     fn rest(&mut self) {
         (self.tries, self.work) = (0, Work::Rest);
         (self.missing, self.is_missed) = (None, false);
+    }
+
+    /// When it will have rested for as long as is asked, if it stays as it was seen.
+    fn rests_at(&self, rules: &Rules) -> Option<Duration> {
+        let Complete::Stable(time) = rules.complete else { return None };
+        self.seen.map(|look| look.since.saturating_add(time))
+    }
+
+    /// Whether all that was asked for is done with what arrived, and that is only to be recorded.
+    fn is_over(&self, rules: &Rules) -> bool {
+        match self.known.as_ref().map(|known| known.stage) {
+            Some(Stage::Arrived) => !rules.runs_command && !self.is_replaced(),
+            Some(Stage::Succeeded) => !rules.returns_results,
+            _ => false,
+        }
     }
 
     /// Whether what is to be done with it next is to copy it.

@@ -64,7 +64,7 @@ struct Killed;
 
 impl World {
     fn new(seed: u64, order: Order, kills: u32) -> World {
-        let rules = rules(order);
+        let rules = Rules { returns_results: seed % 2 == 0, ..rules(order) };
         World {
             machine: Machine::new(rules.clone()),
             rules,
@@ -96,8 +96,21 @@ impl World {
         Ok(())
     }
 
+    /// What [`Machine::wakes_at`] says, found by going through everything.
+    fn wakes_at(&self) -> Option<Duration> {
+        let machine = &self.machine;
+        let at = |line: &Line| {
+            let item = &machine.items[&line.name];
+            let waits = matches!(item.work, Work::Rest | Work::Later(_)) && item.waits_for_source();
+            let at = item.rests_at(&self.rules).filter(|_| waits)?;
+            machine.looked_at.is_none_or(|looked_at| at > looked_at).then_some(at)
+        };
+        machine.open.iter().filter_map(at).min()
+    }
+
     fn input(&mut self, input: Input) -> Result<(), Killed> {
         let records = self.machine.take(self.now, input);
+        assert_eq!(self.machine.wakes_at(), self.wakes_at());
         self.write(records)
     }
 
@@ -395,8 +408,8 @@ fn what_goes_while_a_later_version_of_it_is_copied_leaves_nothing_to_do() {
         assert_eq!(machine.decide(at(2)).1.len(), 1);
         let _ = machine.take(at(2), Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
         assert_eq!(machine.decide(at(2)).1, [Action::Run(path("a"), 1)]);
-        let _ = machine.take(at(2), Input::Ended(path("a"), 1, Outcome::Succeeded));
-        assert_eq!(machine.decide(at(2)).0, [Record::Done(path("a"))]);
+        let ended = machine.take(at(2), Input::Ended(path("a"), 1, Outcome::Succeeded));
+        assert_eq!(ended.last(), Some(&Record::Done(path("a"))));
         let _ = machine.take(at(3), look(2));
         let _ = machine.take(at(5), look(2));
         assert_eq!(machine.decide(at(5)).1, [Action::Move(path("a"), version(2))]);
@@ -462,8 +475,8 @@ fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again()
             [] => return None,
             ref other => panic!("{other:?}"),
         };
-        let _ = machine.take(now, Input::Ended(path("a"), attempt, Outcome::Succeeded));
-        assert_eq!(machine.decide(now).0, [Record::Done(path("a"))]);
+        let ended = machine.take(now, Input::Ended(path("a"), attempt, Outcome::Succeeded));
+        assert_eq!(ended.last(), Some(&Record::Done(path("a"))));
         Some(attempt)
     };
     assert_eq!(go(&mut machine, 1), Some(1));
@@ -499,9 +512,39 @@ fn a_touch_without_new_content_runs_nothing_again() {
         let (_, actions) = machine.decide(now);
         assert_eq!(!actions.is_empty(), runs);
         if runs {
-            let _ = machine.take(now, Input::Ended(path("a"), 1, Outcome::Succeeded));
-            assert_eq!(machine.decide(now).0, [Record::Done(path("a"))]);
+            let ended = machine.take(now, Input::Ended(path("a"), 1, Outcome::Succeeded));
+            assert_eq!(ended.last(), Some(&Record::Done(path("a"))));
         }
         assert!(machine.is_idle());
     }
+}
+
+#[test]
+fn a_copy_that_ends_leads_to_the_next_however_many_wait_for_their_turn() {
+    let mut machine = Machine::new(rules(Order::Name));
+    let files: BTreeMap<String, u64> = (1..=9u64).map(|number| (format!("scan{number}"), number)).collect();
+    let at = Duration::from_secs;
+    let _ = machine.take(at(0), Input::Looked(seen(&files)));
+    let _ = machine.take(at(2), Input::Looked(seen(&files)));
+    let moved = |machine: &mut Machine, number: u64| {
+        let name = path(&format!("scan{number}"));
+        let _ = machine.take(at(2), Input::Moved(name.clone(), Ok(arrived(&name, version(number)))));
+        machine.decide(at(2)).1
+    };
+    let moves = |numbers: &[u64]| -> Vec<Action> {
+        let one = |&number| Action::Move(path(&format!("scan{number}")), version(number));
+        numbers.iter().map(one).collect()
+    };
+    assert_eq!(machine.decide(at(2)).1, moves(&[1, 2, 3]));
+    // The first is not there: the others are copied, and wait for it.
+    for number in 2..=7 {
+        assert_eq!(moved(&mut machine, number), moves(&[number + 2]));
+    }
+    assert_eq!(moved(&mut machine, 8), []);
+    assert_eq!(moved(&mut machine, 1), [Action::Run(path("scan1"), 1)]);
+    // Copies are at work, and so is the command: of what is found out in another life nothing is left out.
+    let mut next = Machine::new(rules(Order::Name));
+    machine.snapshot().into_iter().for_each(|record| next.replay(record));
+    next.begin();
+    assert_eq!(next.decide(at(0)).1, [Action::Recover(path("scan1"), 1)]);
 }
