@@ -87,7 +87,7 @@ fn cause(evidence: &Evidence) -> Cause {
     let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
     let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
     // A few packets are no queue: that is how long the last of them took.
-    let queued = streams.iter().map(rate).sum::<f64>() * waits_s;
+    let queued = streams.iter().map(|stream| queued_bytes(stream, waits_s)).sum::<f64>();
     let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S && queued > FIRST_BYTES;
     let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
     let is_buffer_full = is_buffer_full(streams) && !is_queued && lost <= LOSSY;
@@ -100,6 +100,12 @@ fn cause(evidence: &Evidence) -> Cause {
         None => {}
     }
     if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
+}
+
+/// Bytes that may wait in a queue on the way, where each waits so many seconds: never more than may be under way.
+fn queued_bytes(stream: &StreamAccount, waits_s: f64) -> f64 {
+    let most = if stream.cwnd_bytes > 0 { stream.cwnd_bytes as f64 } else { f64::INFINITY };
+    (rate(stream) * waits_s).min(most)
 }
 
 /// Bytes a second of the time with something to send.

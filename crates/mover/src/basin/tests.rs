@@ -468,6 +468,11 @@ fn a_link_that_loses_so_much_that_nothing_is_under_way_is_lossy_and_not_full() {
         (stream.rtt_nanos, stream.rtt_min_nanos, stream.cwnd_bytes) = (4_000_000, 4_000, 2_896);
     }
     assert_eq!(verdict(&evidence).narrowest.cause, Cause::Loss);
+    // However long the last of them took: no more than the window was under way.
+    for stream in &mut evidence.sender.streams {
+        stream.rtt_nanos = 40_000_000;
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Loss);
     // The queue in front of a thin link loses packets too.
     for stream in &mut evidence.sender.streams {
         (stream.rtt_nanos, stream.cwnd_bytes) = (60_000_000, 90_000);
