@@ -64,7 +64,7 @@ struct Killed;
 
 impl World {
     fn new(seed: u64, order: Order, kills: u32) -> World {
-        let rules = Rules { returns_results: seed % 2 == 0, ..rules(order) };
+        let rules = Rules { returns_results: seed.is_multiple_of(2), ..rules(order) };
         World {
             machine: Machine::new(rules.clone()),
             rules,
