@@ -32,7 +32,7 @@ pub mod control_group;
 
 mod data;
 
-mod workspace;
+pub mod workspace;
 
 mod peers;
 

@@ -2,7 +2,8 @@
 //!
 //! Three trees: directories of a thousand files; one directory with all of them; and the first once more, with one
 //! large file that comes before all others, sent slowly, so that everything waits behind it. Each is copied on this
-//! machine, pushed to a daemon and pulled from one. Told of each copy:
+//! machine, pushed to a daemon and pulled from one. Trees and copies are on an ext4 of their own, with the one byte of
+//! a file in its inode. Told of each copy:
 //!
 //! - *first*: seconds from the start of the program until the first file with content stands, verified, in the
 //!   destination's staging directory. SPEC.md promises less than one for a million entries.
@@ -16,6 +17,7 @@ use crate::bench::control_group::Group;
 use crate::bench::page::{Goal, number};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
+use crate::bench::workspace::Volume;
 use crate::servers::Daemon;
 use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, ensure};
@@ -58,7 +60,7 @@ pub struct Args {
     /// Only this way: on this machine, to a daemon, from one
     #[arg(long, value_parser = WAYS)]
     way: Option<String>,
-    /// Where copies go (default: below target/)
+    /// Where copies go (default: beside the trees, on an ext4 of their own in a file below target/)
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// What was measured, as JSON lines. bench/results/entries.jsonl is shown in docs/performance.md
@@ -75,7 +77,13 @@ pub fn run(args: &Args) -> Result<()> {
     // How busy the machine was before.
     let about = record::about(NAME, &repeat(args))?;
     let scratch = Scratch::new("entries")?;
-    let to = args.to.clone().unwrap_or(scratch.path("export"));
+    let wanted = |name: &str| name.contains(&args.only);
+    let (is_deep_wanted, is_flat_wanted) = (wanted("deep") || wanted("behind"), wanted("flat"));
+    // The trees and one copy; the large file, its copy, and as much again.
+    let trees = u64::from(is_deep_wanted) + u64::from(is_flat_wanted);
+    let large = args.large_mib << 20;
+    let volume = Volume::of_tiny_files(&scratch, "volume", (trees + 1) * args.files, 3 * large)?;
+    let to = args.to.clone().unwrap_or(volume.path.join("export"));
     let ways =
         WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
     let mut bench = Bench { group: Group::new()?, to, thalweg, ways, rows: Vec::new() };
@@ -83,9 +91,8 @@ pub fn run(args: &Args) -> Result<()> {
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
         "tree", "way", "entries", "first s", "all s", "entries/s", "client MiB", "daemon MiB", "CPU s"
     );
-    let wanted = |name: &str| name.contains(&args.only);
-    let deep = scratch.path("deep");
-    if wanted("deep") || wanted("behind") {
+    let deep = volume.path.join("deep");
+    if is_deep_wanted {
         for directory in 0..args.files.div_ceil(FILES_IN_DIRECTORY) {
             let left = args.files - directory * FILES_IN_DIRECTORY;
             make_files(&deep.join(format!("d{directory:05}")), left.min(FILES_IN_DIRECTORY))?;
@@ -96,12 +103,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if wanted("behind") {
         // First in the order of names.
-        let large = deep.join("a-large");
-        crate::demo::make_large_file(&tools::rust_toolchain()?, &large, args.large_mib << 20)?;
+        let first = deep.join("a-large");
+        crate::demo::make_large_file(&tools::rust_toolchain()?, &first, large)?;
         bench.tree("behind", &deep, &scratch, &["--bwlimit", SLOWLY])?;
     }
-    if wanted("flat") {
-        let flat = scratch.path("flat");
+    if is_flat_wanted {
+        let flat = volume.path.join("flat");
         make_files(&flat, args.files)?;
         bench.tree("flat", &flat, &scratch, &[])?;
     }

@@ -11,6 +11,9 @@ use std::time::Instant;
 
 pub use thalweg_lab::bench::rounds;
 
+/// A block of a file system of [`Volume::of_tiny_files`].
+const BLOCK_BYTES: u64 = 4096;
+
 /// See the module.
 pub struct Workspace {
     pub thalweg: PathBuf,
@@ -96,17 +99,42 @@ impl Volume {
     /// # Errors
     /// If it cannot be made or mounted.
     pub fn new(scratch: &Scratch, name: &str, files: u64) -> Result<Volume> {
-        let (path, image) = (scratch.path(name), scratch.path(&format!("{name}.image")));
-        fs::create_dir_all(&path)?;
+        let image = scratch.path(&format!("{name}.image"));
         // Written in full, so that a sync above makes the file system below journal nothing of its own: a tool that
         // syncs more often than others would pay for that.
         let mut zeros = Command::new("dd");
         zeros.args(["if=/dev/zero", "bs=4M", "count=1024", "oflag=direct", "conv=fsync", "status=none"]);
         tools::run(zeros.arg(format!("of={}", image.display())))?;
+        Volume::mounted(scratch, name, image, files, &[])
+    }
+
+    /// ext4 with room for so many files whose content is so short that it stands in the inode, and for so many bytes of
+    /// others: more files than a common file system has inodes, at a few hundred bytes of disk each. Nothing is
+    /// written beforehand.
+    ///
+    /// # Errors
+    /// As [`Volume::new`].
+    pub fn of_tiny_files(scratch: &Scratch, name: &str, files: u64, other_bytes: u64) -> Result<Volume> {
+        let image = scratch.path(&format!("{name}.image"));
+        // A group of blocks has no more inodes than blocks; and there is the journal.
+        let room = (files + files / 4) * BLOCK_BYTES + other_bytes + (2 << 30);
+        fs::File::create(&image)?.set_len(room).context("an image of a file system")?;
+        Volume::mounted(scratch, name, image, files, &["-b", &BLOCK_BYTES.to_string(), "-O", "inline_data"])
+    }
+
+    fn mounted(
+        scratch: &Scratch,
+        name: &str,
+        image: PathBuf,
+        files: u64,
+        options: &[&str],
+    ) -> Result<Volume> {
+        let path = scratch.path(name);
+        fs::create_dir_all(&path)?;
         // Some more for directories, and for what a mover keeps beside files.
         let inodes = (files + files / 4).to_string();
         let mkfs = ["-q", "-F", "-N", &inodes, "-E", "lazy_itable_init=1,lazy_journal_init=1"];
-        tools::run(Command::new("mkfs.ext4").args(mkfs).arg(&image))?;
+        tools::run(Command::new("mkfs.ext4").args(mkfs).args(options).arg(&image))?;
         let loop_device =
             Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image).output()?;
         let loop_device = String::from_utf8(loop_device.stdout)?.trim().to_owned();
