@@ -1,12 +1,16 @@
 //! `cargo xtask ktls`: streams that the kernel seals, in a kernel that can: User Mode Linux, from Debian's package, on this
 //! machine's own files.
 //!
-//! 1. The guest boots with the host's root read-only, a tmpfs, and the modules `tls` and its ciphers.
-//! 2. The unit tests of `link::ktls` run there, then a daemon and copies: kTLS at both ends, at one, at none, and with few
+//! 1. The guest boots once for nothing. Where it does not, that says nothing about thalweg: skipped, and why.
+//! 2. It boots with the host's root read-only, a tmpfs, and the modules `tls` and its ciphers.
+//! 3. The unit tests of `link::ktls` run there, then a daemon and copies: kTLS at both ends, at one, at none, and with few
 //!    records to a key, each way. Files are compared byte by byte.
-//! 3. What `/proc/net/tls_stat` counted is the proof that the kernel did it, and nothing else.
+//! 4. What `/proc/net/tls_stat` counted is the proof that the kernel did it, and nothing else.
 //!
 //! It says nothing about speed: the guest's kernel has no fast AES.
+//!
+//! On every host `ktls/xstate.c` stands between the guest and `ptrace`: where the processor has AMX the guest does not start
+//! without. `--as-with-amx` shows on any host that it does with it.
 //!
 //! Since a kernel that nobody else uses is there: what `thalweg doctor --apply` changes of one, `--undo` puts back.
 
@@ -18,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Options of the chore.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct Args {
     /// Show all that the guest says
     #[arg(long)]
@@ -26,12 +30,25 @@ pub struct Args {
     /// Do not install what is missing
     #[arg(long)]
     pub no_install: bool,
+    /// Let the host look to the guest as one whose processor has AMX
+    #[arg(long)]
+    pub as_with_amx: bool,
 }
 
 const PACKAGES: &[(&str, &str)] = &[("user-mode-linux", GUEST), ("kmod", "/sbin/modprobe")];
 const GUEST: &str = "/usr/bin/linux.uml";
 /// Boots in two seconds; all of it takes less than half a minute.
 const TIMEOUT: &str = "900";
+
+/// What stands before the host's `ptrace`.
+const XSTATE: (&str, &str) = ("xstate", include_str!("ktls/xstate.c"));
+/// What makes a host one with AMX, behind that.
+const AMX: (&str, &str) = ("amx", include_str!("ktls/amx.c"));
+
+/// What the guest does that is only to boot.
+const FIRST: &str = "#!/bin/sh\nmount -t proc proc /proc\necho BOOTED\n";
+/// How it ends.
+const POWER_OFF: &str = "echo 1 > /proc/sys/kernel/sysrq; echo o > /proc/sysrq-trigger; sleep 10\n";
 
 /// A copy in the guest, each way.
 struct Case {
@@ -86,26 +103,64 @@ pub fn run(args: &Args) -> Result<()> {
         println!("skipped: there is no {GUEST} (Debian's package user-mode-linux)");
         return Ok(());
     }
+    let scratch = Scratch::new("ktls")?;
+    let preload = preload(&scratch, if args.as_with_amx { &[XSTATE, AMX] } else { &[XSTATE] })?;
+    let said = boot(&scratch, &preload, FIRST)?;
+    if !said.lines().any(|line| line.trim_end() == "BOOTED") {
+        if args.verbose {
+            println!("{said}");
+        }
+        let why = why_not(&said);
+        ensure!(!args.as_with_amx, "the guest does not start as on a host with AMX: {why}");
+        println!("skipped: the guest does not start on this host: {why}");
+        return Ok(());
+    }
     tools::run(Command::new(tools::cargo()).args(["build", "--quiet", "--package", "thalweg"]))?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
-    let scratch = Scratch::new("ktls")?;
-    let script = scratch.path("init");
-    std::fs::write(&script, init(&target.join("debug/thalweg"), &tests("mover")?, &tests("lab")?)?)?;
-    tools::run(Command::new("chmod").arg("+x").arg(&script))?;
-    let output = Command::new("timeout")
-        .args(["-k", "1", TIMEOUT, GUEST, "mem=768M", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"])
-        .args(["con=null", "con0=null,fd:1"])
-        .arg(format!("init={}", script.display()))
-        .stdin(Stdio::null())
-        .output()
-        .context("start the guest")?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let init = init(&target.join("debug/thalweg"), &tests("mover")?, &tests("lab")?)?;
+    let said = boot(&scratch, &preload, &init)?;
     let judged = judge(&said);
     if args.verbose || judged.is_err() {
         println!("{said}");
     }
     judged
+}
+
+/// Compiles what stands before the guest: the names of the libraries, as `LD_PRELOAD` takes them.
+fn preload(scratch: &Scratch, sources: &[(&str, &str)]) -> Result<String> {
+    let mut libraries = Vec::new();
+    for (name, source) in sources {
+        let file = scratch.path(&format!("{name}.c"));
+        let library = scratch.path(&format!("{name}.so"));
+        std::fs::write(&file, source)?;
+        tools::run(Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &file]))?;
+        libraries.push(library.display().to_string());
+    }
+    Ok(libraries.join(":"))
+}
+
+/// Boots the guest with that as its first process, until it is off: all that was said, first by what runs on the host.
+fn boot(scratch: &Scratch, preload: &str, init: &str) -> Result<String> {
+    let script = scratch.path("init");
+    std::fs::write(&script, format!("{init}{POWER_OFF}"))?;
+    tools::run(Command::new("chmod").arg("+x").arg(&script))?;
+    let output = Command::new("timeout")
+        .args(["-k", "1", TIMEOUT, "env", &format!("LD_PRELOAD={preload}"), GUEST])
+        .args(["mem=768M", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "con=null", "con0=null,fd:1"])
+        .arg(format!("init={}", script.display()))
+        .stdin(Stdio::null())
+        .output()
+        .context("start the guest")?;
+    let [host, guest] = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said));
+    Ok(format!("{host}\n{guest}"))
+}
+
+/// Why the guest did not start, of what it said: the first line that tells an error, else the last.
+fn why_not(said: &str) -> &str {
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines.clone().find(|line| line.contains("Kernel panic") || line.contains("errno"));
+    error.or_else(|| lines.next_back()).unwrap_or("it said nothing")
 }
 
 /// The program with the unit tests of a part.
@@ -178,8 +233,7 @@ mkdir there
         let (server, client) = (case.options(case.kernel.0), case.options(case.kernel.1));
         writeln!(script, "copies {} '{server}' '{client}'", case.name)?;
     }
-    script +=
-        "cat /proc/net/tls_stat\necho 1 > /proc/sys/kernel/sysrq; echo o > /proc/sysrq-trigger; sleep 10\n";
+    script += "cat /proc/net/tls_stat\n";
     Ok(script)
 }
 
@@ -222,4 +276,22 @@ fn judge(said: &str) -> Result<()> {
         println!("auto, measured in the guest: {told}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why_not;
+
+    #[test]
+    fn why_the_guest_did_not_start_is_the_first_error_or_else_the_last_line() {
+        let amx = "\nmmapper_init - find_iomem failed\r\nuserspace - ptrace set fp regs failed, errno = 14\r\n\
+                   Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b\r\nCPU: 0 PID: 1\r\n";
+        assert_eq!(why_not(amx), "userspace - ptrace set fp regs failed, errno = 14");
+        let no_init =
+            "Kernel panic - not syncing: Requested init /none failed (error -2).\nCPU: 0 PID: 1\nStack:\n";
+        assert_eq!(why_not(no_init), "Kernel panic - not syncing: Requested init /none failed (error -2).");
+        let traced = "ptrace: Operation not permitted\ncheck_ptrace : expected SIGSTOP, got status = 9\n\n";
+        assert_eq!(why_not(traced), "check_ptrace : expected SIGSTOP, got status = 9");
+        assert_eq!(why_not("\n"), "it said nothing");
+    }
 }

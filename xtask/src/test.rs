@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
     println!("==> instructions for a chunk");
     instructions::run(&instructions::Args::default())?;
     println!("==> kTLS in a guest");
-    ktls::run(&ktls::Args { no_install: args.no_install, verbose: false })?;
+    ktls::run(&ktls::Args { no_install: args.no_install, ..ktls::Args::default() })?;
     println!("==> simulation, {} seeds", args.seeds);
     let seeds = args.seeds.to_string();
     tools::run(Command::new(&cargo).args([
