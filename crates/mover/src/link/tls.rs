@@ -201,6 +201,11 @@ impl Connection {
         Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 
+    /// The shortest round trip that the kernel saw on it; `None` for what is no TCP socket.
+    pub fn rtt(&self) -> Option<Duration> {
+        thalweg_sys::socket::tcp_info(&*self.socket).ok().map(|info| info.rtt_min)
+    }
+
     /// What a stream in TLS form is to be like, if this becomes one.
     pub fn set_tls_form(&mut self, form: TlsForm) {
         self.tls_form = form;

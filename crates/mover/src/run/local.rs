@@ -41,7 +41,7 @@ impl LocalTransfer {
         lines: Option<LineSink>,
     ) -> Result<LocalTransfer> {
         let (within, [sending, receiving], [sender_hears, receiver_hears]) = Within::new();
-        let limits = sender::Limits::for_terms(&terms);
+        let limits = sender::Limits::for_path(&terms, Some(Duration::ZERO));
         // Events of entries come from one side only.
         let sender = SendRun::new(NUMBER, source, terms.clone(), limits, sending, events);
         if let Some(lines) = lines {

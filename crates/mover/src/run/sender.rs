@@ -383,7 +383,7 @@ mod tests {
 
     /// A sender of two small files that wait to be wanted.
     fn run(terms: &Terms) -> Arc<SendRun> {
-        run_of(2, terms, Limits::for_terms(terms))
+        run_of(2, terms, Limits::for_path(terms, None))
     }
 
     fn run_of(files: u64, terms: &Terms, limits: Limits) -> Arc<SendRun> {
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn the_scan_waits_while_too_much_is_settled_behind_what_is_not() {
         let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run_of(1024, &terms, Limits { receipt_bytes: 50_000, ..Limits::for_terms(&terms) });
+        let run = run_of(1024, &terms, Limits { receipt_bytes: 50_000, ..Limits::for_path(&terms, None) });
         let has_room = || {
             let state = run.lock();
             state.machine.has_room(state.end.held_bytes())

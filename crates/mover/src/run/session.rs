@@ -120,6 +120,8 @@ struct State {
     heard_at: Option<Instant>,
     /// Where the link that stands, or stood last, comes from or goes to.
     peer_address: Option<SocketAddr>,
+    /// The shortest round trip of its control connection when it was put in place.
+    rtt: Option<Duration>,
     peer: Heartbeat,
     accounts_at: Option<Instant>,
     /// What each stream's kernel said at the last sample.
@@ -194,7 +196,7 @@ impl Session {
             state.epoch += 1;
             state.epoch
         };
-        let peer_address = connection.peer_address();
+        let (peer_address, rtt) = (connection.peer_address(), connection.rtt());
         let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
         self.links.fetch_add(1, Ordering::AcqRel);
         let handle = ControlChannel::spawn(
@@ -222,7 +224,7 @@ impl Session {
             let streams = std::mem::take(&mut state.streams);
             state.failed = None;
             state.heard_at = Some(Instant::now());
-            state.peer_address = peer_address;
+            (state.peer_address, state.rtt) = (peer_address, rtt);
             let lost = state.lost_at.take();
             let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
             (old, streams, transfers, lost)
@@ -407,6 +409,12 @@ impl Session {
     /// The peer's end of the link that stands, or stood last; `None` for what is no internet socket.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.lock().peer_address
+    }
+
+    /// The shortest round trip on the control connection that stands, or stood last, by the time that it was put in place;
+    /// `None` for what is no TCP socket. Of a connection that is forwarded it is only the way to who forwards it.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.lock().rtt
     }
 
     /// When the peer last said something. It does so about once a second.

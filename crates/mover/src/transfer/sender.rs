@@ -117,15 +117,30 @@ impl Limits {
         }
     }
 
-    /// What `terms` ask for, else the defaults.
-    pub fn for_terms(terms: &Terms) -> Self {
+    /// What `terms` ask for, else the defaults for a path of this round trip, where that is known.
+    pub fn for_path(terms: &Terms, rtt: Option<Duration>) -> Self {
         let defaults = Limits::for_segment(terms.segment_bytes);
         Limits {
+            entries: rtt.map_or(defaults.entries, entries_for),
             concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
             depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
             ..defaults
         }
     }
+}
+
+/// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its files.
+/// docs/measurements.md, entries in flight.
+const ENTRIES_NEAR: u64 = 32 << 10;
+/// Files that no disk was seen to take in a second, four times over: docs/measurements.md, small files.
+const ENTRIES_A_SECOND: u128 = 4 * 80_000;
+
+/// Entries in flight over a path of this round trip. Each is known to both sides, with about a kilobyte at each: what distance
+/// does not need is not taken.
+fn entries_for(rtt: Duration) -> usize {
+    let under_way = ENTRIES_A_SECOND * rtt.as_micros() / 1_000_000;
+    let wanted = u128::from(ENTRIES_NEAR) + under_way;
+    usize::try_from(wanted).unwrap_or(usize::MAX).min(limits::ENTRIES_IN_FLIGHT_MAX)
 }
 
 /// A piece of work for a stream.

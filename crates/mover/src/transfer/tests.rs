@@ -8,7 +8,7 @@ use thalweg_wire::message::{
     AckLevel, Disk, DiskSide, Order, Outcome, Run, ScanTotals, Seal, Steer, Terms, TransferMessage as Say,
     Want,
 };
-use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, limits};
 
 fn terms() -> Terms {
     Terms::of(4 << 20, 1 << 20)
@@ -102,7 +102,7 @@ const CHUNK: u64 = 64 << 10;
 /// A sender with two streams, of which the receiver wants everything.
 fn wanted(depth: Option<u32>, files: Vec<Entry>) -> (Sender, EntryId) {
     let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, depth, ..terms() };
-    let limits = sender::Limits { pack_files: 1, ..sender::Limits::for_terms(&terms) };
+    let limits = sender::Limits { pack_files: 1, ..sender::Limits::for_path(&terms, None) };
     let mut sender = Sender::new(terms, limits);
     let count = files.len() as u64;
     let first = sender.offer(files);
@@ -268,7 +268,7 @@ fn a_chunk_handed_out_twice_says_so() {
     assert_eq!(copy_of(sender.next_work(1, now)), (1, Copy::First));
     sender.chunk_sent(1, file, 1, Digest::default());
     sender.hear(ack(file, 1)).unwrap();
-    let later = sender::Limits::for_terms(&terms()).hedge.after(None);
+    let later = sender::Limits::for_path(&terms(), None).hedge.after(None);
     assert_eq!(copy_of(sender.next_work(1, later)), (0, Copy::Again), "one that takes long");
     // And one of a stream that was lost.
     sender.stream_lost(0);
@@ -340,7 +340,7 @@ fn streams_that_stand_by_keep_no_chunks_from_those_that_work() {
     let disk =
         Disk { source: DiskSide { order: Some(Order::Strict), ..DiskSide::default() }, ..Disk::default() };
     let terms = Terms { disk, ..terms };
-    let mut sender = Sender::new(terms.clone(), sender::Limits::for_terms(&terms));
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
     let file = sender.offer(vec![file("large", 16 * CHUNK)]);
     (0..4).for_each(|stream| assert!(sender.stream_up(stream)));
     sender.hear(Say::Want(vec![(file, Want::Whole)])).unwrap();
@@ -356,4 +356,13 @@ fn streams_that_stand_by_keep_no_chunks_from_those_that_work() {
     }
     sent.sort_unstable();
     assert_eq!(sent, (0..16).collect::<Vec<u64>>());
+}
+
+#[test]
+fn as_many_entries_are_in_flight_as_the_distance_needs() {
+    let entries = |rtt| sender::Limits::for_path(&terms(), rtt).entries;
+    let millis = |millis| Some(Duration::from_millis(millis));
+    assert_eq!(entries(millis(0)), 32 << 10);
+    assert_eq!(entries(millis(100)), (32 << 10) + 32_000);
+    assert_eq!([millis(210), millis(60_000), None].map(entries), [limits::ENTRIES_IN_FLIGHT_MAX; 3]);
 }

@@ -205,7 +205,7 @@ impl Host {
                 }
             }
         };
-        let limits = sender::Limits::for_terms(&open.terms);
+        let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), event::nobody());
         session.add(open.transfer, Transfer::Send(run.clone()))?;

@@ -82,7 +82,7 @@ impl Job<'_> {
             trial: self.far_trial(Direction::Push),
             ..Open::of(number, Direction::Push, vec![place.clone()], terms.clone())
         })?;
-        let limits = sender::Limits::for_terms(&terms);
+        let limits = sender::Limits::for_path(&terms, Some(client.rtt));
         let outbox = client.session.outbox();
         let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
         if let Some(lines) = self.lines() {
