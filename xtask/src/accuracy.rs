@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
-use thalweg_lab::bench::suite::{COST, COST_MOST, PACKETS};
+use thalweg_lab::bench::suite::{COST, COST_MOST, HOSTS, PACKETS};
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::testbed::check::binomial_tolerance;
 
@@ -53,7 +53,8 @@ fn table(results: &Results) -> String {
             let met = if median(&costs) <= COST_MOST { "met" } else { "**missed**" };
             let _ = writeln!(
                 out,
-                "| no limit of the rate | at most {COST_MOST} CPU-s/GB |  |  | {met} | {:.2} |",
+                "| no limit of the rate{} | at most {COST_MOST} CPU-s/GB |  |  | {met} | {:.2} |",
+                hosts(case[0]),
                 median(&costs)
             );
             continue;
@@ -156,9 +157,18 @@ fn asked(sample: &Sample) -> Option<(String, f64)> {
         "loss" => format!("loss of {} in packets", number(value)),
         "reorder" => format!("{} of packets late", number(value)),
         "duplicate" => format!("{} of packets twice", number(value)),
-        _ => format!("{} {}", sample.series, unit(sample)?.show(value)),
+        _ => format!("{} {}{}", sample.series, unit(sample)?.show(value), hosts(sample)),
     };
     Some((words, value))
+}
+
+/// What is said of the hosts, where it is anything.
+fn hosts(sample: &Sample) -> String {
+    sample
+        .parameters
+        .get(HOSTS)
+        .and_then(Quantity::word)
+        .map_or_else(String::new, |word| format!(", {word} hosts"))
 }
 
 /// Of what was measured; packets have none.

@@ -12,7 +12,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 pub(crate) mod path;
 
-pub use path::{COST, COST_MOST, PACKETS};
+pub use path::{COST, COST_MOST, HOSTS, PACKETS};
 
 mod bulk;
 

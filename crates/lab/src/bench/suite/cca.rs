@@ -88,6 +88,16 @@ fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
     (enough.ceil() as u64).max(BYTES_MIN).min(budget_bytes)
 }
 
+/// Of a copy at this loss among others: where nothing is lost as much as the largest of them, so that slow start is no larger
+/// a part of it than of theirs.
+fn bytes_among(loss: f64, losses: &[f64], budget_bytes: u64) -> u64 {
+    let largest = losses.iter().map(|loss| bytes_at(*loss, budget_bytes)).max();
+    match largest {
+        Some(largest) if loss == 0.0 => largest,
+        _ => bytes_at(loss, budget_bytes),
+    }
+}
+
 /// Which losses there are, and why not the smallest that was wanted.
 fn stepped(wishes: &Wishes) -> Scaled {
     let steps: Vec<String> = losses(wishes).iter().map(|loss| number(*loss)).collect();
@@ -162,7 +172,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let budget_bytes = bench.budget_bytes();
     bench.take_turns(cases, |bench, run, case| {
         // The round that does not count need not lose anything.
-        let data_bytes = bytes_at(if run == 0 { 0.0 } else { case.loss }, budget_bytes);
+        let data_bytes = match run {
+            0 => bytes_at(0.0, budget_bytes),
+            _ => bytes_among(case.loss, &losses, budget_bytes),
+        };
         let (name, control) = CONTROLS[case.control];
         let path = PathWish { loss: case.loss, ..path };
         testbed.set(&path)?;
@@ -200,6 +213,15 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_start_is_no_larger_a_part_where_nothing_is_lost() {
+        let budget_bytes = 1 << 30;
+        let among = |loss| bytes_among(loss, &LOSSES, budget_bytes);
+        let largest = LOSSES.iter().map(|loss| bytes_at(*loss, budget_bytes)).max().unwrap();
+        assert_eq!(among(0.0), largest);
+        assert!(among(1e-3) < largest && bytes_among(0.0, &[], budget_bytes) == BYTES_MIN);
+    }
 
     #[test]
     fn tls_is_measured_beside_sealed_frames_where_nothing_is_lost() {

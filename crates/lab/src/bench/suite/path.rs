@@ -2,7 +2,8 @@
 //! packets that come late or twice, measured by ordinary sockets, with what each may be off by and what the wire costs.
 //!
 //! A figure of another suite is as good as the path under it. What is measured here is the path as it comes up, between
-//! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them.
+//! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them. Such hosts
+//! cannot fill a wide line; what is wide, and what the wire costs without a limit, is measured between tuned ones as well.
 
 use super::{GBIT, Suite, count, scaled, seconds};
 use crate::bench::network::{Carried, MTU_BYTES, PathWish, Testbed};
@@ -11,7 +12,7 @@ use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::check::{LATE, LOST, Line, Part, RATE_TIME, Streams, TWICE};
 use crate::testbed::check::{binomial_tolerance, measure_parts, rate_of_streams};
 use crate::testbed::presets::PRESETS;
-use crate::testbed::spec::{Paths, STOCK};
+use crate::testbed::spec::{Paths, STOCK, TUNED};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::Result;
 
@@ -24,8 +25,11 @@ pub const SUITE: Suite = Suite {
     run,
 };
 
-/// Rates that two cores can carry; the papers' 25 and 100 Gbit/s they cannot.
-const RATES_BITS_PER_S: [u64; 3] = [100_000_000, GBIT, 2 * GBIT];
+/// Rates that two cores can carry; the papers' 25 and 100 Gbit/s they cannot. The last is that of 004 Table I.
+const RATES_BITS_PER_S: [u64; 5] = [100_000_000, GBIT, 2 * GBIT, 4 * GBIT, 9_600_000_000];
+
+/// From here on hosts that nobody tuned have windows of the line's own size, and are what is measured.
+const WIDE_BITS_PER_S: u64 = 4 * GBIT;
 
 const LOSSES: [f64; 4] = [1e-5, 1e-3, 1e-2, 1e-1];
 
@@ -57,6 +61,10 @@ pub const COST: &str = "cost without a limit";
 /// CPU seconds for each 10^9 bytes carried that it should cost at most; 0.1 to this is wanted.
 pub const COST_MOST: f64 = 0.25;
 
+/// The parameter that says that hosts were tuned, and its value.
+pub const HOSTS: &str = "hosts";
+const TUNED_WORD: &str = "tuned";
+
 /// Among what is measured: of so many packets those that were hit were counted, in both directions.
 pub const PACKETS: &str = "packets";
 
@@ -77,6 +85,24 @@ enum Asked {
 struct Case {
     asked: Asked,
     path: PathWish,
+    hosts: Hosts,
+}
+
+/// Settings of the hosts at both ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Hosts {
+    Stock,
+    Tuned,
+}
+
+impl Hosts {
+    /// Of what nobody tuned nothing is said.
+    fn told(self, sample: Sample) -> Sample {
+        match self {
+            Hosts::Stock => sample,
+            Hosts::Tuned => sample.with(HOSTS, TUNED_WORD.into()),
+        }
+    }
 }
 
 impl Case {
@@ -117,6 +143,11 @@ impl Case {
         }
     }
 
+    /// Between hosts that nobody tuned.
+    fn stock(asked: Asked, path: PathWish) -> Case {
+        Case { asked, path, hosts: Hosts::Stock }
+    }
+
     /// Its series, and the parameter that was asked for.
     fn name(&self) -> (&'static str, &'static str, Quantity) {
         match self.asked {
@@ -143,17 +174,17 @@ fn cases(rtts: &[Duration], rate: Option<u64>, losses: &[f64]) -> Vec<Case> {
     let rates = rate.map_or(RATES_BITS_PER_S.to_vec(), |rate| vec![rate]);
     let losses = if losses.is_empty() { LOSSES.to_vec() } else { losses.to_vec() };
     let mut cases: Vec<Case> = Vec::new();
-    cases.extend(
-        rtts.into_iter().map(|rtt| Case { asked: Asked::Rtt, path: path(rtt, RATE_BITS_PER_S, 0.0) }),
-    );
-    cases.extend(rates.into_iter().map(|rate| Case { asked: Asked::Rate, path: path(RTT, rate, 0.0) }));
-    cases.extend(
-        losses.into_iter().map(|loss| Case { asked: Asked::Loss, path: path(RTT, RATE_BITS_PER_S, loss) }),
-    );
+    cases.extend(rtts.into_iter().map(|rtt| Case::stock(Asked::Rtt, path(rtt, RATE_BITS_PER_S, 0.0))));
+    cases.extend(rates.into_iter().map(|rate| Case {
+        hosts: if rate >= WIDE_BITS_PER_S { Hosts::Tuned } else { Hosts::Stock },
+        ..Case::stock(Asked::Rate, path(RTT, rate, 0.0))
+    }));
+    cases.extend(losses.into_iter().map(|loss| Case::stock(Asked::Loss, path(RTT, RATE_BITS_PER_S, loss))));
     let alone = path(RTT, RATE_BITS_PER_S, 0.0);
     cases.extend(
-        [Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(|asked| Case { asked, path: alone }),
+        [Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(|asked| Case::stock(asked, alone)),
     );
+    cases.push(Case { hosts: Hosts::Tuned, ..Case::stock(Asked::Cost, alone) });
     cases
 }
 
@@ -162,7 +193,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let changes = match wishes.rate_bits_per_s {
         Some(_) => Vec::new(),
         None => {
-            vec![scaled("rates", "9.6 to 100 Gbit/s (000, 001, 003, 004)", "0.1, 1 and 2 Gbit/s".to_owned())]
+            vec![scaled("rates", "9.6 to 100 Gbit/s (000, 001, 003, 004)", "0.1 to 9.6 Gbit/s".to_owned())]
         }
     };
     Ok(Prepared {
@@ -177,14 +208,20 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let wishes = bench.wishes;
     let cases = cases(&wishes.rtts, wishes.rate_bits_per_s, &wishes.losses);
     let first = cases[0].path;
-    let testbed = Testbed::up(&bench.workspace, "path", &first, STOCK)?;
+    let stock = Testbed::up(&bench.workspace, "path", &first, STOCK)?;
+    let has_tuned = cases.iter().any(|case| case.hosts == Hosts::Tuned);
+    let tuned = has_tuned.then(|| Testbed::up(&bench.workspace, "path-tuned", &first, TUNED)).transpose()?;
     bench.take_turns(cases, |_, run, case| {
         // Nothing here warms up: each part does so by itself.
         if run == 0 {
             return Ok(None);
         }
+        let testbed = match (case.hosts, &tuned) {
+            (Hosts::Tuned, Some(tuned)) => tuned,
+            _ => &stock,
+        };
         testbed.set_paths(case.paths())?;
-        let sample = super::over(&testbed, || {
+        let sample = super::over(testbed, || {
             let (before, began) = (testbed.carried()?, Instant::now());
             if case.asked == Asked::Cost {
                 let streams = Streams { count: 4, window_bytes: None };
@@ -206,7 +243,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 fn of_cost(case: &Case, rate: f64, carried: &Carried, wall_s: f64) -> Sample {
     let (series, name, value) = case.name();
     let bytes = carried.forward_bytes + carried.back_bytes;
-    let sample = Sample { series: series.to_owned(), bytes, wall_s, ..Sample::default() }.with(name, value);
+    let sample = Sample { series: series.to_owned(), bytes, wall_s, ..Sample::default() };
+    let sample = case.hosts.told(sample.with(name, value));
     let sample = sample.measured("rate", rate, "bit/s");
     let Some(cost) = carried.cpu_s_per_gb() else { return sample };
     let sample =
@@ -240,7 +278,7 @@ fn of_lines(case: &Case, lines: &[Line], sample: Sample) -> Sample {
         _ => Quantity::number(value, "1"),
     };
     let (series, name, value) = case.name();
-    let mut sample = Sample { series: series.to_owned(), ..sample }.with(name, value);
+    let mut sample = case.hosts.told(Sample { series: series.to_owned(), ..sample }.with(name, value));
     sample.measured.insert("measured".to_owned(), base(worst.measured));
     sample.measured.insert("tolerance".to_owned(), base(worst.tolerance));
     sample.predicted.insert("measured".to_owned(), base(worst.expected));
@@ -274,7 +312,7 @@ mod tests {
     #[test]
     fn packets_of_both_directions_are_one_count_and_one_lost_by_the_wire_is_worse_than_all() {
         let path = PathWish { rtt: RTT, rate_bits_per_s: GBIT, loss: 0.01, mtu_bytes: MTU_BYTES };
-        let case = Case { asked: Asked::Loss, path };
+        let case = Case::stock(Asked::Loss, path);
         let wire = |lost| line("lost by the wire itself", 0.0, lost, 0.0, None);
         let lost = |direction: &str, lost| line(direction, 100.0, lost, 40.8, Some(10_000));
         let lines = [lost("forward: lost", 90.0), lost("back: lost", 130.0), wire(0.0)];
@@ -288,7 +326,7 @@ mod tests {
         let spoilt = of_lines(&case, &[lines[0].clone(), wire(3.0)], Sample::default());
         assert_eq!(spoilt.measured[OFF].value(), Some(1e3));
         // Packets that are lost where none should be spoil a count of those that came twice.
-        let twice = Case { asked: Asked::Twice, path: PathWish { loss: 0.0, ..path } };
+        let twice = Case::stock(Asked::Twice, PathWish { loss: 0.0, ..path });
         let lines = [
             line("back: lost", 0.0, 9.0, 1.0, Some(10_000)),
             line("back: came twice", 100.0, 100.0, 40.8, Some(10_000)),
@@ -300,7 +338,7 @@ mod tests {
     #[test]
     fn what_the_wire_costs_stands_against_what_it_should() {
         let path = PathWish { rtt: RTT, rate_bits_per_s: GBIT, loss: 0.0, mtu_bytes: MTU_BYTES };
-        let case = Case { asked: Asked::Cost, path };
+        let case = Case::stock(Asked::Cost, path);
         let carried = Carried {
             forward_bytes: 3_000_000_000,
             back_bytes: 1_000_000_000,
@@ -321,7 +359,7 @@ mod tests {
         let count = |asked| cases.iter().filter(|case| case.asked == asked).count();
         assert_eq!(
             [Asked::Rate, Asked::Loss, Asked::Jitter, Asked::Late, Asked::Twice, Asked::Cost].map(count),
-            [3, 4, 1, 1, 1, 1]
+            [5, 4, 1, 1, 1, 2]
         );
         for case in &cases {
             let forward = case.paths().forward;
