@@ -365,4 +365,44 @@ fn as_many_entries_are_in_flight_as_the_distance_needs() {
     assert_eq!(entries(millis(0)), 32 << 10);
     assert_eq!(entries(millis(100)), (32 << 10) + 32_000);
     assert_eq!([millis(210), millis(60_000), None].map(entries), [limits::ENTRIES_IN_FLIGHT_MAX; 3]);
+
+/// Has stream 0 do all that it may, while the source stays as it was: entries and chunks in order.
+fn work_off(sender: &mut Sender) -> Vec<(u64, u64)> {
+    let mut done = Vec::new();
+    while let Next::Work(work) = sender.next_work(0, Duration::ZERO) {
+        match work {
+            Work::Compare(entry, chunk) => {
+                sender.chunk_told(0, entry.id, chunk, Digest::default());
+                done.push((entry.id.0, chunk));
+            }
+            Work::Chunk(entry, chunk, _) => {
+                sender.chunk_sent(0, entry.id, chunk, Digest::default());
+                done.push((entry.id.0, chunk));
+            }
+            Work::Check(entry) => {
+                sender.checked(0, entry.id, entry.evidence);
+            }
+            Work::Pack(entries) => panic!("{entries:?}"),
+        }
+    }
+    done
+}
+
+#[test]
+fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is_settled() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, concurrency: Some(1), ..terms() };
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_terms(&terms));
+    let first = sender.offer(vec![file("first", 4 * CHUNK), file("second", 2 * CHUNK)]);
+    let second = EntryId(first.0 + 1);
+    assert!(sender.stream_up(0));
+    let compare = |count| Want::Compare(vec![Run { first: 0, count }]);
+    sender.hear(Say::Want(vec![(first, compare(4))])).unwrap();
+    assert_eq!(work_off(&mut sender), [(0, 0), (0, 1), (0, 2), (0, 3)]);
+    // Each difference is a message of its own.
+    for chunk in [1, 3] {
+        sender.hear(Say::Differs(vec![(first, Run { first: chunk, count: 1 })])).unwrap();
+    }
+    assert_eq!(work_off(&mut sender), [(0, 1), (0, 3)]);
+    sender.hear(Say::Want(vec![(second, compare(2))])).unwrap();
+    assert_eq!(work_off(&mut sender), [(1, 0), (1, 1)], "nothing of the first is in flight any more");
 }

@@ -267,6 +267,12 @@ impl Sender {
                 self.large.pop_front();
                 continue;
             };
+            // It stands here once for each time that something of it was wanted. With nothing to read it takes no slot:
+            // there would be no look at its source that gives it back.
+            if large.queue.is_empty() {
+                self.large.pop_front();
+                continue;
+            }
             if !large.holds_slot {
                 if self.started >= self.limits.concurrency {
                     self.large.rotate_left(1);
@@ -274,10 +280,6 @@ impl Sender {
                 }
                 large.holds_slot = true;
                 self.started += 1;
-            }
-            if large.queue.is_empty() {
-                self.large.pop_front();
-                continue;
             }
             let Some(chunk) = self.dealer.pick(id, &large.queue, asker) else {
                 // What is left of it is for others.
