@@ -378,11 +378,15 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -
         units::size(totals.bytes_done),
         units::entries(totals.done),
     );
-    if totals.bytes_done > 0 {
-        line.push_str(&format!(", {}", units::rate(totals.bytes_done, seconds)));
-    }
     if totals.bytes_same > 0 {
         line.push_str(&format!(", {} found there by comparing", units::size(totals.bytes_same)));
+        // What was found there did not cross the link.
+        if totals.bytes_received > 0 {
+            let rate = units::rate(totals.bytes_received, seconds);
+            line.push_str(&format!(", {} sent, {rate}", units::size(totals.bytes_received)));
+        }
+    } else if totals.bytes_done > 0 {
+        line.push_str(&format!(", {}", units::rate(totals.bytes_done, seconds)));
     }
     for (count, word) in [
         (totals.unchanged, "unchanged"),

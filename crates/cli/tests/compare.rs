@@ -107,6 +107,10 @@ fn one_changed_chunk_is_sent_alone_and_the_others_are_copied() {
         let ran = copy(&scratch, way, &["--chunk", "1MiB", "--check", "digest"]).expect(0);
         assert_eq!(ran.number("bytes_received"), MIB + 5000, "{way:?}: {}", ran.finished());
         assert_eq!(ran.number("bytes_same"), 8 * MIB + 1234, "{way:?}: {}", ran.finished());
+        // What the stages went by: all of both files was compared, and only what differed came.
+        let evidence = &ran.finished()["evidence"];
+        assert_eq!(evidence["bytes"], MIB + 5000, "{way:?}: {evidence}");
+        assert_eq!(evidence["compared_bytes"], 9 * MIB + 1234 + 5000, "{way:?}: {evidence}");
         assert_eq!(std::fs::read(scratch.path("to/file")).unwrap(), content, "{way:?}");
         assert_same(&scratch.path("from"), &scratch.path("to"));
         assert_no_litter(&scratch.path("to"));

@@ -54,7 +54,7 @@ impl Profiles {
     pub fn observe(state: &Path, from: &From, to: &To, report: &Report) {
         let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
         let moved = Moved {
-            bytes: report.evidence.bytes as f64,
+            bytes: report.evidence.content_bytes() as f64,
             first_bytes: report.passage.first_bytes as f64,
             entries: report.totals.done as f64,
         };
@@ -186,7 +186,7 @@ impl Foreknown {
     /// For what it came to be. The costs are those that were known at the start; what there was to move the scan told.
     pub fn compare(self, report: &Report) -> Compared {
         let work = Work {
-            bytes: report.evidence.bytes as f64,
+            bytes: report.evidence.content_bytes() as f64,
             entries: report.totals.done as f64,
             reads_back: self.reads_back,
             bytes_per_s_max: self.bytes_per_s_max,

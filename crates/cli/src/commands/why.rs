@@ -138,7 +138,7 @@ fn tell(args: &WhyArgs, subject: &Subject) {
     if args.watch && look.is_terminal {
         let _ = console::Term::stdout().clear_screen();
     }
-    let moved_nothing = subject.evidence.bytes == 0;
+    let moved_nothing = subject.evidence.content_bytes() == 0;
     out::tell(&match moved_nothing {
         true => nothing_moved(subject, &verdict),
         false => inert(&verdict.sentence),
@@ -183,7 +183,12 @@ fn progress(subject: &Subject, state: State) -> String {
     let evidence = &subject.evidence;
     let seconds = evidence.elapsed_nanos as f64 / 1e9;
     let rate = units::rate(evidence.bytes, seconds);
-    format!("{}: {} transferred in {seconds:.1} s, {rate}", word(state), units::size(evidence.bytes))
+    let compared = match evidence.compared_bytes {
+        0 => String::new(),
+        bytes => format!("; {} were there and were compared", units::size(bytes)),
+    };
+    let moved = units::size(evidence.bytes);
+    format!("{}: {moved} transferred in {seconds:.1} s, {rate}{compared}", word(state))
 }
 
 fn word(state: State) -> &'static str {

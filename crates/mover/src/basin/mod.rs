@@ -13,7 +13,7 @@
 
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
-use thalweg_wire::account::SideAccounts;
+use thalweg_wire::account::{SideAccounts, StageAccount};
 
 /// What each resource needs.
 mod need;
@@ -48,8 +48,11 @@ pub use path::rtt_seconds;
 pub struct Evidence {
     /// Time since the transfer began, in nanoseconds.
     pub elapsed_nanos: u64,
-    /// Content bytes verified at the destination.
+    /// Content bytes that came to the destination and were verified there.
     pub bytes: u64,
+    /// Content bytes that stood there and were compared with what was read at the source: only their digests came.
+    #[serde(default)]
+    pub compared_bytes: u64,
     /// Entries settled.
     pub entries: u64,
     /// Whether what is moved is still being made: a pipe, files that grow.
@@ -208,6 +211,20 @@ impl Evidence {
     /// Time since the transfer began.
     pub fn seconds(&self) -> f64 {
         self.elapsed_nanos as f64 / 1e9
+    }
+
+    /// Content bytes that the transfer had to do with: what came, and what was compared.
+    pub fn content_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.compared_bytes)
+    }
+
+    /// What of that a stage with this account had to do with, one through which no content goes with all of it. What went
+    /// through it more than once counts once.
+    fn bytes_through(&self, row: &StageAccount) -> u64 {
+        match row.bytes {
+            0 => self.content_bytes(),
+            bytes => bytes.clamp(self.bytes, self.content_bytes()),
+        }
     }
 
     /// Threads that send: as many as streams took work, on average.

@@ -113,7 +113,15 @@ impl Need {
         let paced = evidence.sender.stage(Stage::Pace as u8).bytes;
         let bytes = match self.cause {
             Cause::RateLimit if paced > 0 => paced.min(evidence.bytes),
-            _ => evidence.bytes,
+            Cause::RateLimit => evidence.bytes,
+            _ => match (self.stage, self.place) {
+                (_, Place::Path) => evidence.bytes,
+                (Some(stage), Place::Destination) => {
+                    evidence.bytes_through(&evidence.receiver.stage(stage as u8))
+                }
+                (Some(stage), _) => evidence.bytes_through(&evidence.sender.stage(stage as u8)),
+                (None, _) => evidence.content_bytes(),
+            },
         };
         Narrow {
             stage: stage.to_owned(),
@@ -129,7 +137,8 @@ impl Need {
 /// Stages of a stream's thread at the sender.
 const SENDING: [Stage; 5] = [Stage::Read, Stage::Open, Stage::Digest, Stage::Compress, Stage::Send];
 /// Stages of a stream's thread at the receiver.
-const RECEIVING: [Stage; 5] = [Stage::Receive, Stage::Expand, Stage::Verify, Stage::Write, Stage::Create];
+const RECEIVING: [Stage; 6] =
+    [Stage::Receive, Stage::Expand, Stage::Read, Stage::Verify, Stage::Write, Stage::Create];
 /// Stages of the thread that makes things durable.
 const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude];
 
@@ -171,7 +180,8 @@ impl Part {
     fn cause(&self, is_sync_slow: bool) -> Cause {
         match self.stage {
             Stage::Scan => Cause::Scan,
-            Stage::Read if self.waits() => Cause::SourceDisk,
+            Stage::Read if self.waits() && self.place == Place::Source => Cause::SourceDisk,
+            Stage::Read if self.waits() => Cause::DestinationDisk,
             Stage::Open => Cause::SmallFilesRead,
             Stage::Create => Cause::SmallFilesWrite,
             Stage::Decide => Cause::Look,
@@ -237,11 +247,12 @@ fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
     match gone.cause {
         Cause::CpuQuota => part.place == gone.place || gone.place == Place::Both,
         Cause::Cpu => true,
-        Cause::SourceDisk => part.stage == Stage::Read,
+        Cause::SourceDisk => part.stage == Stage::Read && part.place == Place::Source,
         // Waiting for a disk shows in several places.
         Cause::DestinationDisk | Cause::SlowSync => {
             matches!(part.stage, Stage::Sync | Stage::Record | Stage::Conclude)
                 || part.stage == Stage::Write && part.waits()
+                || part.stage == Stage::Read && part.place == Place::Destination && part.waits()
                 || gone.stage == Some(part.stage) && part.place == Place::Destination
         }
         // On one connection, what a slow receiver holds up is no part of the sender's.

@@ -6,6 +6,7 @@ use super::{Evidence, Place};
 use crate::stage::Stage;
 use crate::stage::pace::SPACED_TIMES;
 use thalweg_wire::account::StreamAccount;
+use thalweg_wire::limits;
 
 /// A window is the bound if it was for this share of the time with anything to send.
 const LIMITED: f64 = 0.4;
@@ -66,7 +67,10 @@ fn busy_at_most(evidence: &Evidence) -> f64 {
 fn sharing(evidence: &Evidence) -> f64 {
     /// Names, digests and headers are no content.
     const ENTRY_BYTES: f64 = 1024.0;
-    let carried = carried_bytes(evidence) - evidence.entries as f64 * ENTRY_BYTES;
+    /// A digest with its headers, for each of the smallest chunks.
+    const COMPARED_SHARE: f64 = 128.0 / limits::CHUNK_BYTES_MIN as f64;
+    let names = evidence.entries as f64 * ENTRY_BYTES + evidence.compared_bytes as f64 * COMPARED_SHARE;
+    let carried = carried_bytes(evidence) - names;
     (carried / (evidence.bytes as f64).max(1.0)).max(1.0)
 }
 

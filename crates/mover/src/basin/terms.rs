@@ -46,7 +46,7 @@ pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
     let back_s = (back * evidence.seconds()).min(between);
     let left = between - back_s;
     let bytes_s = left * (1.0 - share);
-    let rest_bytes = evidence.bytes.saturating_sub(passage.first_bytes);
+    let rest_bytes = evidence.content_bytes().saturating_sub(passage.first_bytes);
     let early_s = match rest_bytes {
         // All of it was there at one look: nothing says at what rate it came.
         0 => 0.0,

@@ -741,3 +741,44 @@ fn a_link_that_is_waited_for_some_of_the_time_is_not_said_to_be_full() {
     let said = verdict(&evidence).sentence;
     assert!(said.contains("the link carries 1.33 Gbit/s while it is waited for (60 % busy)"), "{said}");
 }
+
+/// 100 MB came, 900 MB were found by comparing: read at both sides, and only digests crossed.
+#[test]
+fn what_was_compared_is_said_to_have_been_read_and_not_to_have_crossed() {
+    let mut evidence =
+        Evidence { bytes: 100_000_000, compared_bytes: 900_000_000, entries: 10, ..evidence() };
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes, stream.busy_nanos) = (51_000_000, 51_000_000, 1_000_000_000);
+    }
+    works(&mut evidence.receiver, Stage::Read, 18_000, 500);
+    row(&mut evidence.receiver, Stage::Read).bytes = 900_000_000;
+    works(&mut evidence.sender, Stage::Read, 10_000, 500);
+    row(&mut evidence.sender, Stage::Read).bytes = 1_000_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 2_000_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 2_000_000_000;
+    let said = verdict(&evidence);
+    let narrowest = &said.narrowest;
+    assert_eq!((narrowest.cause, narrowest.place), (Cause::DestinationDisk, Place::Destination));
+    assert!(
+        said.sentence.starts_with("read at the destination: its disk gives 800 Mbit/s"),
+        "{}",
+        said.sentence
+    );
+    let next = said.next.expect("a next one");
+    assert_eq!((next.stage.as_str(), next.place), ("read", Place::Source));
+    assert!((next.bytes_per_s - 200e6).abs() < 1e6, "{next:?}");
+    let widths = width::widths(&evidence);
+    let path = widths.iter().find(|width| width.place == Place::Path).expect("a path");
+    assert_eq!(path.bytes, 100_000_000);
+    assert!(path.bytes_per_s < 102e6, "{path:?}");
+    let at_destination: Vec<_> =
+        widths.iter().filter(|width| width.place == Place::Destination).map(|width| width.stage).collect();
+    assert_eq!(at_destination, ["read"]);
+
+    // With all of it waiting for the path, that carried what came.
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 10_000_000_000);
+    row(&mut evidence.receiver, Stage::Read).busy_nanos = 1_000_000_000;
+    let said = verdict(&evidence);
+    assert!(said.sentence.contains("the link is full at 80.0 Mbit/s"), "{}", said.sentence);
+}

@@ -35,7 +35,8 @@ pub struct Width {
 /// The stages that did anything, in the order of a byte's journey.
 pub fn widths(evidence: &Evidence) -> Vec<Width> {
     let before = Stage::ALL.iter().filter(|&&stage| stage <= Stage::Send);
-    let after = Stage::ALL.iter().filter(|&&stage| stage > Stage::Send);
+    // What stands at the destination is read by those who verify.
+    let after = Stage::ALL.iter().filter(|&&stage| stage == Stage::Read || stage > Stage::Send);
     let mut all: Vec<Width> =
         before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
     // As wide as it is said to be where it is the narrowest, or next.
@@ -68,7 +69,7 @@ fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Place) -
     let threads = match stage {
         Stage::Scan | Stage::Decide => 1.0,
         stage if stage >= Stage::Sync => 1.0,
-        stage if stage <= Stage::Send => evidence.sending_threads(),
+        stage if stage <= Stage::Send && place == Place::Source => evidence.sending_threads(),
         // Without a link the sender's threads do it.
         _ => evidence.receiving_threads(),
     };
@@ -84,6 +85,6 @@ fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Place) -
         items: row.items,
         threads: threads as u16,
         queue_max: row.queue_max,
-        bytes_per_s: evidence.bytes as f64 * threads / (row.busy_nanos as f64 / 1e9),
+        bytes_per_s: evidence.bytes_through(&row) as f64 * threads / (row.busy_nanos as f64 / 1e9),
     })
 }

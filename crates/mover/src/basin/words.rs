@@ -2,6 +2,7 @@
 
 use super::slow::{self, Slow};
 use super::{Cause, Evidence, Narrow, Place, Verdict, path};
+use crate::stage::Stage;
 use std::net::IpAddr;
 
 /// Entries smaller than this on average are told in entries a second.
@@ -137,10 +138,11 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
                 None => rate,
             }
         }
+        Cause::DestinationDisk if narrow.stage == Stage::Read.name() => format!("its disk gives {rate}"),
         Cause::DestinationDisk => format!("its disk takes {rate}"),
         Cause::SlowSync => {
-            let items = |stage: crate::stage::Stage| evidence.receiver.stage(stage as u8).items;
-            let times = items(crate::stage::Stage::Sync);
+            let items = |stage: Stage| evidence.receiver.stage(stage as u8).items;
+            let times = items(Stage::Sync);
             format!("each of {times} syncs takes its time however little there is, which gives {rate}")
         }
         Cause::SmallFilesWrite => format!("creating small files gives {rate}"),
@@ -152,7 +154,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
 
 /// What it lets through, in the unit that matters.
 pub(super) fn through(evidence: &Evidence, narrow: &Narrow) -> String {
-    let is_small = evidence.entries > 16 && evidence.bytes / evidence.entries < SMALL_BYTES;
+    let is_small = evidence.entries > 16 && evidence.content_bytes() / evidence.entries < SMALL_BYTES;
     match is_small {
         true => format!("{} entries/s", thousands(narrow.entries_per_s)),
         false => rate_of(narrow.bytes_per_s),

@@ -37,6 +37,7 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
             true => through(&sender, Stage::Digest).min(acked_bytes(&sender).unwrap_or(u64::MAX)),
             false => through(&receiver, Stage::Verify),
         },
+        compared_bytes: through(&receiver, Stage::Read),
         entries,
         is_flow: settings.is_flow,
         yields: settings.yields,

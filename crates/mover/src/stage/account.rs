@@ -89,6 +89,11 @@ impl Accounts {
         self.rows[stage as usize].bytes.load(Ordering::Relaxed)
     }
 
+    /// Content bytes that a receiver found good so far: what came, and what stands there and was compared.
+    pub fn good_bytes(&self) -> u64 {
+        self.bytes(Stage::Verify).saturating_add(self.bytes(Stage::Read))
+    }
+
     /// Books on a stage.
     // Never a part of its caller: `cargo xtask instructions` counts what accounting costs.
     #[inline(never)]

@@ -45,7 +45,7 @@ pub mod round;
 pub enum Stage {
     /// Listing the source.
     Scan,
-    /// Reading chunks of the source.
+    /// Reading chunks of the source; at the destination, of a file that stands there: to compare it, or to copy what is the same.
     Read,
     /// Opening and reading small files of the source.
     Open,
@@ -61,7 +61,7 @@ pub enum Stage {
     Receive,
     /// Expanding what was compressed.
     Expand,
-    /// Comparing digests.
+    /// Comparing digests of what came.
     Verify,
     /// Looking at what stands at the destination; making what has no content.
     Decide,

@@ -185,7 +185,8 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
         Ok(reader.join(&segments))
     };
     let is_same = read().is_ok_and(|found| found == digest);
-    watch.lap(Stage::Verify, 0);
+    // Its bytes were booked when it was compared.
+    watch.lap(Stage::Read, 0);
     if !is_same {
         run.copied(entry.id, chunk, false);
         return;

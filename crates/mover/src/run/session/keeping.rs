@@ -6,7 +6,6 @@ use crate::failure::{Failure, FailureKind};
 use crate::link::StopHandle;
 use crate::run::party::Party;
 use crate::run::sender::SendRun;
-use crate::stage::Stage;
 use crate::stage::pace::SPACED_TIMES;
 use crate::tune::ledbat::Sample;
 use std::collections::BTreeMap;
@@ -49,7 +48,7 @@ impl Session {
             };
             {
                 // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.
-                sum.verified_bytes = sum.verified_bytes.saturating_add(accounts.bytes(Stage::Verify));
+                sum.verified_bytes = sum.verified_bytes.saturating_add(accounts.good_bytes());
                 sum.durable_bytes = sum.durable_bytes.saturating_add(one.durable_bytes);
                 sum.settled_entries += one.settled_entries;
                 if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {

@@ -184,7 +184,7 @@ fn received(progress: &Heartbeat, run: &impl Party) -> Crossed {
         durable_bytes: progress.durable_bytes,
         settled: progress.settled_entries,
         ended: u64::from(run.ended().is_some()),
-        received_bytes: run.accounts().bytes(Stage::Verify),
+        received_bytes: run.accounts().good_bytes(),
         sent_bytes: 0,
     }
 }
