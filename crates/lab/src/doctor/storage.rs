@@ -63,10 +63,21 @@ fn parse(line: &str) -> Option<Mount> {
         device: (*before.get(2)?).to_owned(),
         // White space and backslashes stand as octal numbers.
         point: before.get(4)?.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\"),
-        options: format!("{},{of_all}", before.get(5)?),
+        options: each_once(before.get(5)?.split(',').chain(of_all.split(','))),
         kind: kind.to_owned(),
         source: source.to_owned(),
     })
+}
+
+/// Options of the mount and of all of its file system: both say `rw`, and often more of the same.
+fn each_once<'a>(options: impl Iterator<Item = &'a str>) -> String {
+    let mut once = Vec::new();
+    for option in options.filter(|option| !option.is_empty()) {
+        if !once.contains(&option) {
+            once.push(option);
+        }
+    }
+    once.join(",")
 }
 
 fn described(roots: &Roots, path: &Path, mount: &Mount, found: &mut Vec<Finding>) {

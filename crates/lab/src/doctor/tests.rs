@@ -94,7 +94,7 @@ fn dtn() -> Tree {
     };
     let rest = [
         ("proc/cpuinfo", (0..8).map(cpu).collect::<String>()),
-        ("proc/self/mountinfo", "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n30 22 259:9 / /data rw,sync - xfs /dev/nvme1n1 rw".into()),
+        ("proc/self/mountinfo", "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n30 22 259:9 / /data rw,sync,noatime - xfs /dev/nvme1n1 rw,sync,attr2".into()),
         ("proc/self/limits", "Max open files            1024                 1024                 files     \nMax locked memory         65536                65536                bytes     ".into()),
         ("proc/net/snmp", "Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 22000000 220".into()),
         ("proc/stat", "cpu  100 0 100 9800 0 0 0 0 0 0".into()),
@@ -182,7 +182,12 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     change("clock source", "hpet", "tsc");
     change("open files", "1024, may be raised to 1024", "at least 2048");
     change("/data write", "40.00 Gbit/s (5000 MB/s)", "above the line's 100 Gbit/s");
-    assert_eq!(finding(&report, "/data mount options").verdict, Verdict::Change);
+    let options = finding(&report, "/data mount options");
+    assert_eq!(
+        (options.verdict, options.current.as_deref()),
+        (Verdict::Change, Some("rw,sync,noatime,attr2")),
+        "each once"
+    );
     let interrupts = finding(&report, "ens1f0 interrupts");
     assert_eq!(interrupts.verdict, Verdict::Change);
     assert!(
