@@ -1,7 +1,7 @@
 //! `thalweg plot` and `thalweg report`: figures and a page from result files.
 
 use crate::exit::Exit;
-use crate::{json, out};
+use crate::{json, out, show};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 /// `thalweg report RESULT…`.
 ///
 /// # Errors
-/// If a result cannot be read, or the page not be written.
+/// If a result cannot be read or none of the files is one, or the page not be written.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let results = read(&args.results)?;
     write(&args.out, html(&args.title, &results).as_bytes())?;
@@ -96,11 +96,26 @@ fn draw(figure: &Figure, to: &Path, format: Format, args: &PlotArgs) -> Result<(
     out::line(&json::inert(&format!("{}: {}", to.display(), figure.title)))
 }
 
+/// Results among these files. Of several, one that is none is passed over with a word: a directory of them may hold what
+/// others wrote.
 fn read(paths: &[PathBuf]) -> Result<Vec<Results>> {
-    paths
-        .iter()
-        .map(|path| Results::read(path).map_err(|error| failed("read a result", path, &error)))
-        .collect()
+    let mut results = Vec::new();
+    let mut passed_over = Vec::new();
+    for path in paths {
+        match Results::read(path) {
+            Ok(result) => results.push(result),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => passed_over.push((path, error)),
+            Err(error) => return Err(failed("read a result", path, &error)),
+        }
+    }
+    match passed_over.first() {
+        Some((path, error)) if results.is_empty() => return Err(failed("read a result", path, error)),
+        _ => {}
+    }
+    for (path, error) in passed_over {
+        show::line(&json::inert(&format!("passed over: {}: {error}", path.display())));
+    }
+    Ok(results)
 }
 
 /// Below a hidden name until it is whole, so that what is read is always a whole page.

@@ -208,6 +208,13 @@ fn what_is_no_result_is_named_with_its_line() {
     let run = scratch.run(["plot", "--list", &scratch.path("none").display().to_string()]);
     assert_eq!(run.status.code(), Some(3));
     let result = results::all(scratch.root()).remove(0).display().to_string();
+    // Beside results it is passed over, wherever it stands.
+    let page = scratch.path("page.html").display().to_string();
+    let run = scratch.run(["report", &bad.display().to_string(), &result, "-o", &page]);
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{told}");
+    assert!(told.starts_with("passed over: ") && told.contains("bad.jsonl"), "{told}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("<figure"));
     let run = scratch.run(["plot", &result, "--figure", "other", "-o", "x.svg"]);
     assert!(String::from_utf8_lossy(&run.stderr).contains("--list names those"), "{run:?}");
     assert_eq!(run.status.code(), Some(1));
