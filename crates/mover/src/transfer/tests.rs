@@ -365,6 +365,7 @@ fn as_many_entries_are_in_flight_as_the_distance_needs() {
     assert_eq!(entries(millis(0)), 32 << 10);
     assert_eq!(entries(millis(100)), (32 << 10) + 32_000);
     assert_eq!([millis(210), millis(60_000), None].map(entries), [limits::ENTRIES_IN_FLIGHT_MAX; 3]);
+}
 
 /// Has stream 0 do all that it may, while the source stays as it was: entries and chunks in order.
 fn work_off(sender: &mut Sender) -> Vec<(u64, u64)> {
@@ -391,7 +392,7 @@ fn work_off(sender: &mut Sender) -> Vec<(u64, u64)> {
 #[test]
 fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is_settled() {
     let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, concurrency: Some(1), ..terms() };
-    let mut sender = Sender::new(terms.clone(), sender::Limits::for_terms(&terms));
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
     let first = sender.offer(vec![file("first", 4 * CHUNK), file("second", 2 * CHUNK)]);
     let second = EntryId(first.0 + 1);
     assert!(sender.stream_up(0));
