@@ -193,15 +193,18 @@ impl Predicted {
         limits
     }
 
-    /// Which of them is the least.
-    pub fn binding(limits: &[LimitOfWay]) -> Option<usize> {
-        (0..limits.len()).min_by(|&a, &b| limits[a].1.total_cmp(&limits[b].1))
+    /// Which of them is the least; of several the one that the probe called the narrowest.
+    pub fn binding(&self, limits: &[LimitOfWay]) -> Option<usize> {
+        let narrowest = self.known.probed.as_ref().and_then(|probed| probed.narrowest.as_deref());
+        let is_other = |at: usize| Some(limits[at].0.as_str()) != narrowest;
+        (0..limits.len())
+            .min_by(|&a, &b| limits[a].1.total_cmp(&limits[b].1).then(is_other(a).cmp(&is_other(b))))
     }
 
     /// As the event `predicted` of docs/reference/json.md.
     pub fn as_json(&self) -> Value {
         let limits = self.limits();
-        let binding = Self::binding(&limits).map(|at| limits[at].0.clone());
+        let binding = self.binding(&limits).map(|at| limits[at].0.clone());
         let limits: Vec<Value> = limits
             .iter()
             .map(|(name, bits, why)| json!({"limit": name, "bits_per_s": bits, "why": why}))

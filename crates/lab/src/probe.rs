@@ -282,13 +282,11 @@ pub struct Row {
     pub alone: Reading,
     /// What it would let through in the company of all others, by its accounts of the whole way, in bits a second.
     pub company_bits_per_s: Option<f64>,
-}
-
-impl Row {
-    /// What it is drawn by.
-    pub fn capacity_bits_per_s(&self) -> Option<f64> {
-        self.alone.bits().or(self.company_bits_per_s)
-    }
+    /// What it lets through in the whole way, by what decided which is the narrowest: what it is drawn by. No row is narrower
+    /// than the narrowest.
+    pub way_bits_per_s: Option<f64>,
+    /// Of that is only known that it is at least so much.
+    pub way_is_at_least: bool,
 }
 
 /// What named the narrowest.
@@ -352,12 +350,14 @@ pub fn find(measured: &Measurements) -> Finding {
         Stage::DestinationStorage => parts.sync.clone(),
     };
     let company = measured.evidence.as_ref().map(in_company).unwrap_or_default();
-    let rows: Vec<Row> = Stage::ALL
+    let mut rows: Vec<Row> = Stage::ALL
         .iter()
         .map(|&stage| Row {
             stage,
             alone: alone(stage),
             company_bits_per_s: company.iter().find(|(of, _)| *of == stage).map(|(_, bits)| *bits),
+            way_bits_per_s: None,
+            way_is_at_least: false,
         })
         .collect();
     let by_accounts = verdict.as_ref().and_then(|verdict| stage_of(verdict, &rows));
@@ -384,13 +384,62 @@ pub fn find(measured: &Measurements) -> Finding {
     .into_iter()
     .filter_map(|(witness, stage)| Some((witness, stage?)))
     .collect();
+    let decided = witnesses.first().copied();
+    in_the_way(&mut rows, measured, decided);
     Finding {
-        narrowest: witnesses.first().map(|(_, stage)| *stage),
-        decided_by: witnesses.first().map(|(witness, _)| *witness),
+        narrowest: decided.map(|(_, stage)| stage),
+        decided_by: decided.map(|(witness, _)| witness),
         factor: by_substitution.and_then(|(_, factor)| factor),
         sentence: verdict.map(|verdict| verdict.sentence),
         rows,
         witnesses,
+    }
+}
+
+/// What each lets through in the whole way. The narrowest: what the way carried. Each other one: what it would have let
+/// through by the accounts, else what it does alone, and no less than what was carried by a way that it is in. Where the parts
+/// alone decided, what they do alone is all that is known.
+fn in_the_way(rows: &mut [Row], measured: &Measurements, decided: Option<(Witness, Stage)>) {
+    let ways = &measured.ways;
+    let carried = |stage: Stage| {
+        let (source, destination) = match stage {
+            Stage::SourceStorage => (true, false),
+            Stage::DestinationStorage => (false, true),
+            _ => (false, false),
+        };
+        let all = [
+            (&ways.full, true),
+            (&ways.without_destination, !destination),
+            (&ways.without_source, !source),
+            (&ways.without_ends, !source && !destination),
+        ];
+        all.iter().filter(|(_, is_in)| *is_in).filter_map(|(way, _)| way.bits()).fold(0.0, f64::max)
+    };
+    let by_parts = !matches!(decided, Some((Witness::Substitution | Witness::Accounts, _)));
+    for row in rows.iter_mut() {
+        let alone = row.alone.rate().map(|rate| (rate.bits_per_s, rate.is_at_least));
+        let company = row.company_bits_per_s.map(|bits| (bits, false));
+        let own = if by_parts { alone.or(company) } else { company.or(alone) };
+        let carried = carried(row.stage);
+        (row.way_bits_per_s, row.way_is_at_least) = match own {
+            Some((bits, _)) if bits < carried && !by_parts => (Some(carried), true),
+            Some((bits, is_at_least)) => (Some(bits), is_at_least),
+            None => (None, false),
+        };
+    }
+    let Some((_, narrowest)) = decided else { return };
+    let whole = ways.full.bits().or_else(|| {
+        let evidence = measured.evidence.as_ref()?;
+        Some(evidence.bytes as f64 * 8.0 / evidence.seconds()).filter(|bits| bits.is_finite())
+    });
+    let Some(at) = rows.iter().position(|row| row.stage == narrowest) else { return };
+    if let Some(whole) = whole.filter(|_| !by_parts) {
+        (rows[at].way_bits_per_s, rows[at].way_is_at_least) = (Some(whole), false);
+    }
+    let Some(least) = rows[at].way_bits_per_s else { return };
+    // Of the others is known then that they are wider.
+    for row in rows.iter_mut().filter(|row| row.way_bits_per_s.is_some_and(|bits| bits < least)) {
+        (row.way_bits_per_s, row.way_is_at_least) = (Some(least), true);
     }
 }
 

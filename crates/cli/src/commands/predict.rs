@@ -92,7 +92,7 @@ impl Said<'_> {
             self.terms(told);
         }
         let limits = self.told.limits();
-        if let Some(binding) = Predicted::binding(&limits) {
+        if let Some(binding) = self.told.binding(&limits) {
             out::tell("");
             for (at, (name, bits, why)) in limits.iter().enumerate() {
                 let mark = if at == binding { " < binds" } else { "" };
@@ -125,10 +125,13 @@ impl Said<'_> {
                 }
                 Term::Bytes => {
                     let rate = units::bit_rate(self.told.size.work.bytes * 8.0 / seconds);
-                    let narrow = self.told.known.narrowest.clone();
-                    let narrow = narrow.or_else(|| self.told.known.probed.as_ref()?.narrowest.clone());
-                    let narrow =
-                        narrow.map_or(String::new(), |stage| format!("; narrowest of late: {stage}"));
+                    let copied = self.told.known.narrowest.as_ref();
+                    let probed = || self.told.known.probed.as_ref()?.narrowest.as_ref();
+                    let narrow = match (copied, probed()) {
+                        (Some(stage), _) => format!("; narrowest of the last copy: {stage}"),
+                        (None, Some(stage)) => format!("; narrowest by the probe: {stage}"),
+                        (None, None) => String::new(),
+                    };
                     format!("{} at {rate}{narrow}", units::size(self.told.size.work.bytes as u64))
                 }
                 Term::Verification => "reading back what was written".to_owned(),

@@ -110,7 +110,7 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
         stages: finding
             .rows
             .iter()
-            .filter_map(|row| Some((row.stage.name().to_owned(), row.capacity_bits_per_s()?)))
+            .filter_map(|row| Some((row.stage.name().to_owned(), row.way_bits_per_s?)))
             .collect(),
         byte_s: shared.map(|(taken, bytes, _)| taken.bytes_s / bytes.max(1.0)),
         entry_s: shared

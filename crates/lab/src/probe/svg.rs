@@ -22,7 +22,7 @@ const INK: &str = "#1a1a1a";
 
 /// Draws. `title` is what was measured, `note` what the reader should know of it: when, with what.
 pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
-    let least = finding.rows.iter().filter_map(|row| row.capacity_bits_per_s()).fold(f64::INFINITY, f64::min);
+    let least = finding.rows.iter().filter_map(|row| row.way_bits_per_s).fold(f64::INFINITY, f64::min);
     let half = |capacity: f64| {
         let decades = (capacity / least.max(1.0)).log10().clamp(0.0, DECADES);
         HALF_MIN + (HALF_MAX - HALF_MIN) * decades / DECADES
@@ -35,7 +35,7 @@ pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
             ((at as f64 + (1.0 - FLAT) / 2.0) * step, (at as f64 + 1.0 - (1.0 - FLAT) / 2.0) * step);
         let is_narrowest = finding.narrowest == Some(row.stage);
         let centre = (left + right) / 2.0;
-        match row.capacity_bits_per_s() {
+        match row.way_bits_per_s {
             Some(capacity) => {
                 let half = half(capacity);
                 if let Some((from, other)) = before {
@@ -77,10 +77,9 @@ pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
                 before = None;
             }
         }
-        let rate = row.alone.rate();
-        let prefix = if rate.is_some_and(|rate| rate.is_at_least) { "at least " } else { "" };
+        let prefix = if row.way_is_at_least { "at least " } else { "" };
         let words =
-            row.capacity_bits_per_s().map_or("not measured".to_owned(), |b| format!("{prefix}{}", bits(b)));
+            row.way_bits_per_s.map_or("not measured".to_owned(), |b| format!("{prefix}{}", bits(b)));
         let mark = if is_narrowest { "narrowest" } else { "" };
         for (y, size, weight, text) in [
             (MIDDLE + HALF_MAX + 26.0, 15, "bold", row.stage.name()),

@@ -160,6 +160,38 @@ fn a_small_gain_does_not_stand_against_accounts_and_parts_that_agree() {
     assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
 }
 
+/// Seen on one machine, with the source in the page cache: alone the disk that is written is the widest of all, and the way
+/// is three times as fast without it.
+#[test]
+fn the_marked_stage_is_the_narrowest_drawn_whatever_the_parts_do_alone() {
+    let is_narrowest_drawn = |found: &Finding| {
+        let marked = found.rows.iter().find(|row| Some(row.stage) == found.narrowest).unwrap();
+        let least = found.rows.iter().filter_map(|row| row.way_bits_per_s).fold(f64::INFINITY, f64::min);
+        marked.way_bits_per_s == Some(least)
+    };
+    let of = |found: &Finding, stage: Stage| {
+        let row = found.rows.iter().find(|row| row.stage == stage).unwrap();
+        (row.way_bits_per_s.map(|bits| bits / 1e9), row.way_is_at_least)
+    };
+    let mut measured = measurements([6.0, 16.0, 16.0, 12.0, 12.0, 30.0, 24.4], [2.3, 3.4, 1.9, 1.3]);
+    let found = find(&measured);
+    assert_eq!(found.narrowest, Some(Stage::DestinationStorage));
+    assert!(is_narrowest_drawn(&found), "{:?}", found.rows);
+    assert_eq!(of(&found, Stage::DestinationStorage), (Some(1.3), false), "what the way carried");
+    assert_eq!(of(&found, Stage::SourceStorage), (Some(6.0), false));
+    // A way with the network in it carried more than it would have by itself.
+    measured.ways.wire = rate(1.1);
+    assert_eq!(of(&find(&measured), Stage::Network), (Some(3.4), true));
+    for ways in [[9.0, 8.8, 2.1, 2.0], [9.0, 2.1, 8.8, 2.0], [9.0, 2.1, 2.1, 2.0], [0.086, 0.235, 0.115, 0.116]] {
+        assert!(is_narrowest_drawn(&find(&measurements(WIDE, ways))), "{ways:?}");
+    }
+    // Where the parts decide, they are what is drawn.
+    measured.ways.full = unknown();
+    let found = find(&measured);
+    assert_eq!((found.narrowest, found.decided_by), (Some(Stage::Network), Some(Witness::Alone)));
+    assert!(is_narrowest_drawn(&found) && of(&found, Stage::DestinationStorage) == (Some(24.4), false));
+}
+
 #[test]
 fn what_is_missing_decides_nothing() {
     let mut measured = measurements(WIDE, [9.0, 2.0, 2.0, 2.0]);

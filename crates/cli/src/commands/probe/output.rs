@@ -104,11 +104,12 @@ pub(super) fn tell(job: &Job, args: &ProbeArgs, measured: &Measurements, finding
         .iter()
         .map(|row| Bar {
             name: row.stage.name().to_owned(),
-            bytes_per_s: row.capacity_bits_per_s().map(|bits| bits / 8.0),
-            is_at_least: row.alone.rate().is_some_and(|rate| rate.is_at_least),
+            bytes_per_s: row.way_bits_per_s.map(|bits| bits / 8.0),
+            is_at_least: row.way_is_at_least,
             is_narrowest: finding.narrowest == Some(row.stage),
         })
         .collect();
+    out::tell("what each lets through in the whole way, or alone where nothing else is known (+: at least):");
     drawing::draw_bars(&bars, Look::of_stdout()).iter().for_each(|line| out::tell(line));
     let missing = missing(measured);
     if !missing.is_empty() {
@@ -141,15 +142,26 @@ fn details(measured: &Measurements, finding: &Finding) {
     }
 }
 
+/// So many times wider alone than in the whole way is worth a word.
+const WIDER_ALONE: f64 = 1.15;
+
 /// The answer in a sentence.
 fn sentence(finding: &Finding) -> String {
     let Some(narrowest) = finding.narrowest else {
         return "too little could be measured to name the narrowest stage".to_owned();
     };
     let row = finding.rows.iter().find(|row| row.stage == narrowest);
-    let rate = row
-        .and_then(|row| row.capacity_bits_per_s())
-        .map_or(String::new(), |bits| format!(" at {}", drawing::rate(bits / 8.0)));
+    let rate = |bits: f64| drawing::rate(bits / 8.0).trim_start().to_owned();
+    let in_the_way = row.and_then(|row| row.way_bits_per_s);
+    let by_parts = finding.decided_by == Some(Witness::Alone);
+    let at = in_the_way.map_or(String::new(), |bits| match by_parts {
+        true => format!(" at {}", rate(bits)),
+        false => format!(", with which the way carries {}", rate(bits)),
+    });
+    // Wider alone: what it shares with the others, and what comes at its end, is not in that.
+    let alone = row.and_then(|row| row.alone.rate()).map(|rate| rate.bits_per_s);
+    let alone = alone.zip(in_the_way).filter(|(alone, way)| !by_parts && *alone > way * WIDER_ALONE);
+    let alone = alone.map_or(String::new(), |(alone, _)| format!(" (alone it does {})", rate(alone)));
     let gain = match finding.factor {
         Some(factor) => format!("; without it the way is {factor:.1} times as fast"),
         None => String::new(),
@@ -159,7 +171,7 @@ fn sentence(finding: &Finding) -> String {
         Some(Witness::Accounts) => " (by the accounts of the whole way)",
         _ => " (by the parts alone: the way as a whole was not measured)",
     };
-    let mut text = format!("narrowest stage: {} ({}){rate}{gain}{by}", narrowest.name(), narrowest.step());
+    let mut text = format!("narrowest stage: {} ({}){at}{alone}{gain}{by}", narrowest.name(), narrowest.step());
     let others: Vec<String> = finding
         .witnesses
         .iter()
