@@ -2,7 +2,7 @@
 
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
-use crate::profiles::{Foreknown, Profiles};
+use crate::profiles::{self, ByHand, Foreknown, Profiles};
 use crate::{elsewhere, identity, routes};
 use std::ffi::OsString;
 use std::path::Path;
@@ -178,21 +178,21 @@ impl Job {
         let learned = route.as_ref().and_then(|route| routes::known(state, route));
         let is_profiled = !wishes.no_profile && !wishes.dry_run;
         let known = (!wishes.no_profile).then(|| Profiles::read(state));
-        let known = known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to));
-        let tuned = known.filter(|_| !wishes.holds_still).and_then(|way| way.tuned.clone());
+        let of =
+            |by_hand: &ByHand| known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to, by_hand));
+        let tuned = of(&ByHand::default()).filter(|_| !wishes.holds_still).and_then(|way| way.tuned.clone());
+        let alike = of(&ByHand::of(wishes)).filter(|_| is_profiled);
+        let foreknown = Foreknown::of(alike, wishes.verify, wishes.rate.bytes_per_s());
         let wishes = &Wishes { learned, tuned, ..wishes.clone() };
-        let foreknown =
-            Foreknown::of(known.filter(|_| is_profiled), wishes.verify, wishes.rate.bytes_per_s());
         let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);
-        // One that mostly found everything there is of another kind than those that are predicted.
         if let Ok(report) = &mut result
             && is_profiled
-            && report.totals.done > report.totals.unchanged
+            && profiles::is_of_kind(&report.totals)
         {
             report.compared = Some(foreknown.map_or(Compared::NoProfile, |known| known.compare(report)));
             // One that was cut off and began again shows how long the outage was.
             if report.attempts == 1 {
-                Profiles::observe(state, &self.from, &self.to, report);
+                Profiles::observe(state, &self.from, &self.to, wishes, report);
             }
         }
         if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {

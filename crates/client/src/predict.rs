@@ -7,7 +7,7 @@
 use crate::events;
 use crate::far_movers::FarMovers;
 use crate::job::Job;
-use crate::profiles::Profiles;
+use crate::profiles::{ByHand, Profiles};
 use crate::reach::Reach;
 use crate::units;
 use serde_json::{Value, json};
@@ -140,19 +140,21 @@ pub fn predict(
         ..plan::Asked::default()
     };
     let plan = plan::plan(&asked, path);
-    let mut known = Profiles::read(state).of(&job.from, &job.to).cloned().unwrap_or_default();
+    let by_hand = ByHand::streams(wanted.streams);
+    let mut known = Profiles::read(state).of(&job.from, &job.to, &by_hand).cloned().unwrap_or_default();
     let is_real =
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
-    if known.knowledge().byte.is_none()
+    if known.alike(&work).is_empty()
+        && known.knowledge(&work).byte.is_none()
         && is_real
         && work.bytes_per_s_max.is_none()
         && let Some(probed) = measure()?
     {
-        Profiles::probed(state, &job.from, &job.to, probed.clone());
+        Profiles::probed(state, &job.from, &job.to, &by_hand, probed.clone());
         known.probed = Some(probed);
     }
-    let knowledge = known.knowledge().completed(path.rtt.unwrap_or_default().as_secs_f64());
-    let prediction = prediction::predict(&knowledge, &work)
+    let prediction = known
+        .predict(&work, path.rtt.unwrap_or_default().as_secs_f64())
         .map_err(|error: ModelError| Failure::new(FailureKind::Internal, "predict", error))?;
     let verdict = match (&prediction, wanted.deadline) {
         (Ok(told), Some(deadline)) => Some(prediction::deadline(told, deadline.as_secs_f64())),
@@ -185,7 +187,8 @@ impl Predicted {
                 |(name, bits): &(String, f64)| (name.clone(), *bits, "measured by a probe".to_owned());
             limits.extend(stages.iter().map(probed));
         }
-        if let Some(byte) = self.known.knowledge().byte.filter(|_| self.known.count() > 0) {
+        // Without any, the probe has said it.
+        if let Some(byte) = self.known.knowledge(&self.size.work).byte.filter(|_| self.known.count() > 0) {
             let equation = format!("median of {} transfers of this way", byte.count);
             limits.push(("the way as a whole".to_owned(), 8.0 / byte.median(), equation));
         }

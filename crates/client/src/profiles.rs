@@ -2,6 +2,8 @@
 //!
 //! A way is where content is read, where it is written, and how it gets there: of a place here its file system, of a far one
 //! the mover and its export. In the file stands a hash of that, keyed with random bytes of the file's own, and no name.
+//! What is turned by hand is part of it: a copy with one stream says nothing of those that thalweg plans itself, and is
+//! predicted by others with one stream.
 //! Written as a whole or not at all; of two programs that write at once one is not remembered.
 
 use std::io::Read;
@@ -12,16 +14,53 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::{self, Cause, Place, terms};
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
-use thalweg_mover::model::prediction::{self, Compared, Knowledge, Taken, Work};
+use thalweg_mover::model::prediction::{self, Compared, Taken, Work};
 use thalweg_mover::plan::Tuned;
-use thalweg_mover::run::copy::{From, Report, To};
+use thalweg_mover::run::copy::{From, Report, To, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
-use thalweg_wire::message::VerifyLevel;
+use thalweg_wire::message::{Check, Disk, Totals, VerifyLevel};
 
 const NAME: &str = "profiles.json";
 
 /// Copies of this process learn one after the other.
 static WRITING: Mutex<()> = Mutex::new(());
+
+/// What of a copy was turned by hand and not planned; nothing, mostly.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ByHand(Vec<String>);
+
+impl ByHand {
+    /// Of a copy.
+    pub fn of(wishes: &Wishes) -> ByHand {
+        let asked = &wishes.asked;
+        let ByHand(mut words) = ByHand::streams(asked.streams);
+        let mut put =
+            |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
+        put("chunk", asked.chunk_bytes.map(|bytes| bytes.to_string()));
+        put("request", asked.request_bytes.map(|bytes| bytes.to_string()));
+        put("concurrency", asked.concurrency.map(|files| files.to_string()));
+        put("depth", asked.depth.map(|tasks| tasks.to_string()));
+        put("window", asked.window_bytes.map(|bytes| bytes.to_string()));
+        put("memory", asked.memory_bytes.map(|bytes| bytes.to_string()));
+        put("disk", (wishes.disk != Disk::default()).then(|| format!("{:?}", wishes.disk)));
+        put("congestion", wishes.link.congestion.clone());
+        put("yields", wishes.yields.then(String::new));
+        put("compress", wishes.compress.then(String::new));
+        put("check", (wishes.check == Check::Digest).then(String::new));
+        ByHand(words)
+    }
+
+    /// So many streams, and nothing else.
+    pub fn streams(streams: Option<u16>) -> ByHand {
+        ByHand(streams.map(|streams| format!("streams {streams}")).into_iter().collect())
+    }
+}
+
+/// Whether a copy says how long others take: some entries came, and most of their content travelled. One that mostly found
+/// what it was to bring is of another kind.
+pub fn is_of_kind(totals: &Totals) -> bool {
+    totals.done > totals.unchanged && totals.bytes_received * 2 >= totals.bytes_done
+}
 
 /// The profiles of this user.
 pub struct Profiles {
@@ -46,17 +85,18 @@ impl Profiles {
     }
 
     /// What is known of a way.
-    pub fn of(&self, from: &From, to: &To) -> Option<&Way> {
-        self.history.of(&self.key(from, to)?, now())
+    pub fn of(&self, from: &From, to: &To, by_hand: &ByHand) -> Option<&Way> {
+        self.history.of(&self.key(from, to, by_hand)?, now())
     }
 
     /// Remembers a transfer that came to its end.
-    pub fn observe(state: &Path, from: &From, to: &To, report: &Report) {
+    pub fn observe(state: &Path, from: &From, to: &To, wishes: &Wishes, report: &Report) {
         let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
         let moved = Moved {
             bytes: report.evidence.content_bytes() as f64,
             first_bytes: report.passage.first_bytes as f64,
             entries: report.totals.done as f64,
+            reads_back: wishes.verify != VerifyLevel::Written,
         };
         let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
@@ -65,16 +105,16 @@ impl Profiles {
             place => format!("{} at the {}", why.narrowest.stage, place.name()),
         });
         Profiles::change(state, |profiles| {
-            if let Some(key) = profiles.key(from, to) {
+            if let Some(key) = profiles.key(from, to, &ByHand::of(wishes)) {
                 profiles.history.observe(&key, observed, narrowest, now());
             }
         });
     }
 
     /// Remembers a probe.
-    pub fn probed(state: &Path, from: &From, to: &To, probed: Probed) {
+    pub fn probed(state: &Path, from: &From, to: &To, by_hand: &ByHand, probed: Probed) {
         Profiles::change(state, |profiles| {
-            if let Some(key) = profiles.key(from, to) {
+            if let Some(key) = profiles.key(from, to, by_hand) {
                 profiles.history.probed(&key, probed, now());
             }
         });
@@ -84,7 +124,7 @@ impl Profiles {
     pub fn tuned(state: &Path, from: &From, to: &To, tuned: Option<Tuned>) -> bool {
         let mut is_kept = false;
         Profiles::change(state, |profiles| {
-            if let Some(key) = profiles.key(from, to) {
+            if let Some(key) = profiles.key(from, to, &ByHand::default()) {
                 profiles.history.tuned(&key, tuned, now());
                 is_kept = true;
             }
@@ -117,7 +157,7 @@ impl Profiles {
     }
 
     /// `None` without a source.
-    fn key(&self, from: &From, to: &To) -> Option<String> {
+    fn key(&self, from: &From, to: &To, by_hand: &ByHand) -> Option<String> {
         let at = |far: &FarMover, place: &thalweg_wire::message::Place| {
             format!("{}/{}", far.name(), place.export.as_deref().unwrap_or(""))
         };
@@ -133,7 +173,8 @@ impl Profiles {
             To::Far(far, place) => at(far, place),
             To::Simulated(array) => simulated(array),
         };
-        Some(self.history.key(&[source, destination]))
+        let words: Vec<String> = [source, destination].into_iter().chain(by_hand.0.iter().cloned()).collect();
+        Some(self.history.key(&words))
     }
 }
 
@@ -166,9 +207,9 @@ pub fn taken(report: &Report) -> Taken {
 }
 
 /// What was known when a copy began.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Foreknown {
-    knowledge: Knowledge,
+    way: Way,
     reads_back: bool,
     bytes_per_s_max: Option<f64>,
 }
@@ -177,7 +218,7 @@ impl Foreknown {
     /// `None` without a profile.
     pub fn of(way: Option<&Way>, verify: VerifyLevel, bytes_per_s_max: Option<u64>) -> Option<Foreknown> {
         Some(Foreknown {
-            knowledge: way?.knowledge(),
+            way: way?.clone(),
             reads_back: verify != VerifyLevel::Written,
             bytes_per_s_max: bytes_per_s_max.map(|rate| rate.max(1) as f64),
         })
@@ -193,8 +234,7 @@ impl Foreknown {
             ..Work::default()
         };
         // As `thalweg predict` says it before.
-        let knowledge = self.knowledge.completed(basin::rtt_seconds(&report.evidence));
-        match prediction::predict(&knowledge, &work) {
+        match self.way.predict(&work, basin::rtt_seconds(&report.evidence)) {
             Ok(Ok(predicted)) => Compared::Told(Box::new(prediction::compare(predicted, taken(report)))),
             Ok(Err(missing)) => Compared::Unknown(missing),
             Err(_) => Compared::NoProfile,
@@ -209,12 +249,26 @@ mod tests {
     #[test]
     fn a_simulated_array_is_a_way_by_what_makes_it_slow_and_not_by_what_lies_on_it() {
         let profiles = Profiles::read(Path::new("/nowhere"));
-        let of = |array: ArraySpec| profiles.key(&From::Simulated(array), &To::Null);
+        let nothing = ByHand::default();
+        let of = |array: ArraySpec| profiles.key(&From::Simulated(array), &To::Null, &nothing);
         let array = ArraySpec::default();
         assert!(of(array.clone()).is_some());
         assert_eq!(of(array.clone()), of(ArraySpec { bytes: 1, seed: 9, ..array.clone() }));
         assert_ne!(of(array.clone()), of(ArraySpec { bytes_per_s: 1, ..array.clone() }));
         assert_ne!(of(array.clone()), of(ArraySpec { is_scattered: true, ..array }));
+        // What is turned by hand makes another way of it.
+        let one = profiles.key(&From::Zero(1), &To::Null, &ByHand::streams(Some(1)));
+        assert_ne!(one, profiles.key(&From::Zero(1), &To::Null, &nothing));
+        assert_eq!(one, profiles.key(&From::Zero(9), &To::Null, &ByHand::streams(Some(1))));
+    }
+
+    #[test]
+    fn a_copy_that_found_most_of_its_content_says_nothing_of_others() {
+        let came = Totals { done: 10, bytes_done: 100, bytes_received: 100, ..Totals::default() };
+        assert!(is_of_kind(&came) && is_of_kind(&Totals { bytes_done: 0, bytes_received: 0, ..came }));
+        assert!(!is_of_kind(&Totals { bytes_received: 20, bytes_same: 80, ..came }));
+        assert!(!is_of_kind(&Totals { bytes_received: 20, bytes_resumed: 80, ..came }));
+        assert!(!is_of_kind(&Totals { unchanged: 10, ..came }));
     }
 
     #[test]
@@ -230,15 +284,16 @@ mod tests {
             observed: None,
             at: now(),
         };
-        Profiles::probed(state.path(), &from, &to, probed);
+        let nothing = ByHand::default();
+        Profiles::probed(state.path(), &from, &to, &nothing, probed);
         let text = std::fs::read_to_string(state.path().join(NAME)).unwrap();
         assert!(!text.contains("secret") && !text.contains("tmp"), "{text}");
-        assert!(Profiles::read(state.path()).of(&from, &to).is_some());
-        assert!(Profiles::read(state.path()).of(&From::Zero(1), &to).is_none());
+        assert!(Profiles::read(state.path()).of(&from, &to, &nothing).is_some());
+        assert!(Profiles::read(state.path()).of(&From::Zero(1), &to, &nothing).is_none());
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
         for bad in ["", "{", "null", "{\"salt\":[1],\"history\":{}}"] {
             std::fs::write(state.path().join(NAME), bad).unwrap();
-            assert!(Profiles::read(state.path()).of(&from, &to).is_none(), "{bad}");
+            assert!(Profiles::read(state.path()).of(&from, &to, &nothing).is_none(), "{bad}");
         }
     }
 }

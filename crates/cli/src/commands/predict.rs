@@ -143,7 +143,13 @@ impl Said<'_> {
         if self.args.verify == Verify::Written {
             out::tell("  verification   with the write: nothing extra");
         }
-        let rests = match (self.told.known.count(), &self.told.known.probed) {
+        let (count, alike) = (self.told.known.count(), self.told.known.alike(&self.told.size.work).len());
+        let rests = match (count, &self.told.known.probed) {
+            _ if alike > 0 && alike < count => {
+                format!(
+                    "{alike} of {count} earlier transfers of this way: those with about as many bytes and entries"
+                )
+            }
             (0, Some(_)) => "a probe; no transfer of this way is remembered yet".to_owned(),
             (0, None) if self.args.bwlimit.is_some() => "the rate limit that was asked for".to_owned(),
             (0, None) => "nothing that was measured on this way".to_owned(),

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
-use thalweg_client::profiles::Profiles;
+use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_lab::probe::{self, Finding, Measurements, Rate, svg};
 use thalweg_mover::basin::terms::{self, Passage};
 use thalweg_mover::event;
@@ -62,7 +62,8 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     let finding = probe::find(&measured);
     drop(measurer);
     if !args.no_profile {
-        Profiles::probed(&state, &job.from, &job.to, remembered(&measured, &finding));
+        let by_hand = ByHand::streams(args.streams);
+        Profiles::probed(&state, &job.from, &job.to, &by_hand, remembered(&measured, &finding));
     }
     drop(far_movers);
     if let Some(path) = &args.svg {
@@ -102,6 +103,7 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
             bytes: evidence.bytes as f64,
             first_bytes: passage.first_bytes as f64,
             entries: evidence.entries as f64,
+            reads_back: false,
         };
         Observed::of(&terms::taken(evidence, &passage), &moved, false)
     });

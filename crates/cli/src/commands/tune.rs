@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Instant;
 use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::{Asked, Job};
-use thalweg_client::profiles::Profiles;
+use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_client::{identity, routes};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan::{self, Plan, Tuned};
@@ -123,7 +123,8 @@ impl Way<'_> {
     /// What a copy would begin with now, and what of it was found by an earlier search.
     fn settings(&self, path: &plan::Path) -> (Plan, Tuned) {
         let profiles = Profiles::read(self.state);
-        let tuned = profiles.of(&self.job.from, &self.job.to).and_then(|way| way.tuned.clone());
+        let tuned =
+            profiles.of(&self.job.from, &self.job.to, &ByHand::default()).and_then(|way| way.tuned.clone());
         let learned = self.route.as_ref().and_then(|route| routes::known(self.state, route));
         let path = plan::Path { tuned: tuned.clone(), learned, ..path.clone() };
         (plan::plan(&plan::Asked::default(), &path), tuned.unwrap_or_default())

@@ -78,8 +78,7 @@ pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
             }
         }
         let prefix = if row.way_is_at_least { "at least " } else { "" };
-        let words =
-            row.way_bits_per_s.map_or("not measured".to_owned(), |b| format!("{prefix}{}", bits(b)));
+        let words = row.way_bits_per_s.map_or("not measured".to_owned(), |b| format!("{prefix}{}", bits(b)));
         let mark = if is_narrowest { "narrowest" } else { "" };
         for (y, size, weight, text) in [
             (MIDDLE + HALF_MAX + 26.0, 15, "bold", row.stage.name()),

@@ -182,7 +182,9 @@ fn the_marked_stage_is_the_narrowest_drawn_whatever_the_parts_do_alone() {
     // A way with the network in it carried more than it would have by itself.
     measured.ways.wire = rate(1.1);
     assert_eq!(of(&find(&measured), Stage::Network), (Some(3.4), true));
-    for ways in [[9.0, 8.8, 2.1, 2.0], [9.0, 2.1, 8.8, 2.0], [9.0, 2.1, 2.1, 2.0], [0.086, 0.235, 0.115, 0.116]] {
+    for ways in
+        [[9.0, 8.8, 2.1, 2.0], [9.0, 2.1, 8.8, 2.0], [9.0, 2.1, 2.1, 2.0], [0.086, 0.235, 0.115, 0.116]]
+    {
         assert!(is_narrowest_drawn(&find(&measurements(WIDE, ways))), "{ways:?}");
     }
     // Where the parts decide, they are what is drawn.

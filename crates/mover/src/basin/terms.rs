@@ -3,7 +3,8 @@
 //! Start and end are what was seen from outside: until the first content stood verified, and after the last. What is
 //! between is shared out between entries and bytes as the busiest stage that works on entries and the busiest that works on
 //! bytes would share it if they took turns. What the first content itself took, at the rate of the rest, is time of bytes
-//! and not of the start: otherwise who predicts by these terms would count it twice.
+//! and not of the start: otherwise who predicts by these terms would count it twice. Where all or most of it came in one
+//! lump, the rest says too little of that: it took no less than the busiest stage on its way worked for it.
 
 use super::{Evidence, width};
 use crate::model::prediction::Taken;
@@ -27,17 +28,32 @@ pub struct Passage {
 const OF_ENTRIES: [Stage; 6] =
     [Stage::Scan, Stage::Open, Stage::Decide, Stage::Create, Stage::Finish, Stage::Conclude];
 
+/// Stages that content went through when it stands verified.
+const OF_COMING: [Stage; 8] = [
+    Stage::Read,
+    Stage::Digest,
+    Stage::Compress,
+    Stage::Send,
+    Stage::Receive,
+    Stage::Expand,
+    Stage::Verify,
+    Stage::Write,
+];
+
 /// Shares out the time.
 pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
     let last_s = passage.last_s.clamp(0.0, passage.seconds);
     let first_s = passage.first_s.clamp(0.0, last_s);
-    let (mut entries, mut bytes, mut back) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let (mut entries, mut bytes, mut back, mut coming) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
     for width in width::widths(evidence) {
         let is = |stage: Stage| stage.name() == width.stage;
         match () {
             () if is(Stage::ReadBack) => back = width.busy,
             () if OF_ENTRIES.into_iter().any(is) => entries = entries.max(width.busy),
             () => bytes = bytes.max(width.busy),
+        }
+        if OF_COMING.into_iter().any(is) {
+            coming = coming.max(width.busy);
         }
     }
     let between = last_s - first_s;
@@ -47,11 +63,13 @@ pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
     let left = between - back_s;
     let bytes_s = left * (1.0 - share);
     let rest_bytes = evidence.content_bytes().saturating_sub(passage.first_bytes);
-    let early_s = match rest_bytes {
-        // All of it was there at one look: nothing says at what rate it came.
+    let by_rest_s = match rest_bytes {
+        // All of it was there at one look.
         0 => 0.0,
-        rest => (bytes_s * passage.first_bytes as f64 / rest as f64).min(first_s),
+        rest => bytes_s * passage.first_bytes as f64 / rest as f64,
     };
+    let lump = passage.first_bytes as f64 / evidence.content_bytes().max(1) as f64;
+    let early_s = by_rest_s.max(coming * evidence.seconds() * lump.min(1.0)).min(first_s);
     Taken {
         start_s: first_s - early_s,
         entries_s: left * share,
@@ -106,8 +124,31 @@ mod tests {
         let late = taken(&evidence, &Passage { first_bytes: 2_900_000, ..passage });
         assert_eq!(late.start_s, 0.0);
         assert!((late.seconds() - 3.6).abs() < 1e-9);
-        let at_once = taken(&evidence, &Passage { first_bytes: 3_000_000, ..passage });
-        assert_eq!(at_once.start_s, 1.5);
+    }
+
+    /// Seen of 64 MiB within one machine: at the first look all of it stood there, and the writers had worked for 0.2 s.
+    #[test]
+    fn a_lump_took_no_less_than_the_busiest_stage_worked_for_it() {
+        let row = |stage: Stage, busy_nanos| StageAccount {
+            stage: stage as u8,
+            busy_nanos,
+            threads: 1,
+            ..StageAccount::default()
+        };
+        let evidence = |rows| Evidence {
+            elapsed_nanos: 500_000_000,
+            bytes: 1 << 26,
+            receiver: SideAccounts { stages: rows, ..SideAccounts::default() },
+            ..Evidence::default()
+        };
+        // A sync that came afterwards is no time of its coming.
+        let rows = vec![row(Stage::Write, 200_000_000), row(Stage::Sync, 300_000_000)];
+        let passage = Passage { first_s: 0.3, first_bytes: 1 << 26, last_s: 0.3, seconds: 0.5 };
+        let seen = taken(&evidence(rows), &passage);
+        assert!((seen.start_s - 0.1).abs() < 1e-9 && (seen.bytes_s - 0.2).abs() < 1e-9, "{seen:?}");
+        assert!((seen.end_s - 0.2).abs() < 1e-9 && (seen.seconds() - 0.5).abs() < 1e-9);
+        // Without an account of it, nothing says what it took.
+        assert_eq!(taken(&evidence(Vec::new()), &passage).start_s, 0.3);
     }
 
     #[test]

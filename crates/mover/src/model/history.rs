@@ -2,8 +2,13 @@
 //!
 //! Of little worth and bounded: the last [`OBSERVED_MAX`] transfers of each of the last [`WAYS_MAX`] ways. What cannot be read
 //! counts as nothing. A way is known by a keyed hash only: no name of a host, an export or a path is in it.
+//!
+//! Of a transfer that is like earlier ones (as many bytes and entries, by a factor of [`ALIKE`]), these say best what it will
+//! take: as a whole, with all that the equation leaves out, so that no error stays. Of others the unit costs are put together,
+//! those of small files apart from those of large ones.
 
-use super::prediction::{Knowledge, Known, Taken};
+use super::Result;
+use super::prediction::{self, Knowledge, Known, Missing, Prediction, Taken, Work};
 use crate::plan::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +20,7 @@ pub const OBSERVED_MAX: usize = 16;
 /// Ways at most; the one that was used longest ago goes first.
 pub const WAYS_MAX: usize = 128;
 /// Largest file that is read.
-pub const BYTES_MAX: usize = 1 << 20;
+pub const BYTES_MAX: usize = 2 << 20;
 /// A year: what is older says little of what disks and lines are now.
 const KEPT_FOR_S: u64 = 365 * 86400;
 
@@ -27,6 +32,16 @@ const SECONDS_MIN: f64 = 0.2;
 const SECONDS_LONG: f64 = 1.0;
 const BYTES_LONG: f64 = 1_048_576.0;
 const ENTRIES_LONG: f64 = 16.0;
+
+/// Transfers whose bytes and entries differ by no more than this are alike: what each of them cost is much the same.
+pub const ALIKE: f64 = 2.0;
+/// Fewer are as good as so many: what they take is start and end.
+const BYTES_ALIKE: f64 = 1_048_576.0;
+const ENTRIES_ALIKE: f64 = 8.0;
+
+/// Files of fewer bytes on average are small: what is done for each of them is in their rate as well, and says little of
+/// large ones.
+const SMALL_BYTES: f64 = 131_072.0;
 
 /// A transfer that was looked at too seldom to see its end took this for it.
 const END_MIN: f64 = 0.02;
@@ -49,6 +64,21 @@ pub struct Observed {
     bytes_free: f64,
     #[serde(default)]
     entries_free: f64,
+    /// All of it, if nothing else was the bound.
+    #[serde(default)]
+    whole: Option<Whole>,
+}
+
+/// What a transfer was and took, besides start and end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Whole {
+    bytes: f64,
+    entries: f64,
+    entries_s: f64,
+    bytes_s: f64,
+    /// `None`: it read nothing back.
+    back_s: Option<f64>,
 }
 
 impl Probed {
@@ -66,6 +96,8 @@ pub struct Moved {
     pub first_bytes: f64,
     /// Entries.
     pub entries: f64,
+    /// What was written was read back.
+    pub reads_back: bool,
 }
 
 impl Observed {
@@ -87,13 +119,48 @@ impl Observed {
             end_s: taken.end_s,
             bytes_free: free(taken.bytes_s, bytes),
             entries_free: free(taken.entries_s, entries),
+            whole: (!was_limited).then_some(Whole {
+                bytes,
+                entries,
+                entries_s: taken.entries_s,
+                bytes_s: taken.bytes_s,
+                back_s: moved.reads_back.then_some(taken.back_s),
+            }),
         }
+    }
+
+    /// What it says of a transfer that is like it, which is none the less as large as it is.
+    fn alike(&self, work: &Work) -> Option<Taken> {
+        let whole = self.whole.filter(|whole| whole.back_s.is_some() == work.reads_back)?;
+        let is_near = |seen: f64, asked: f64, least: f64| {
+            let (seen, asked) = (seen.max(least), asked.max(least));
+            seen.max(asked) <= seen.min(asked) * ALIKE
+        };
+        let is_alike = is_near(whole.bytes, work.bytes, BYTES_ALIKE)
+            && is_near(whole.entries, work.entries, ENTRIES_ALIKE);
+        let times = |asked: f64, seen: f64| if seen > 0.0 { asked / seen } else { 1.0 };
+        let of_bytes = times(work.bytes, whole.bytes);
+        is_alike.then(|| Taken {
+            start_s: self.start_s,
+            entries_s: whole.entries_s * times(work.entries, whole.entries),
+            bytes_s: whole.bytes_s * of_bytes,
+            back_s: whole.back_s.unwrap_or(0.0) * of_bytes,
+            end_s: self.end_s,
+        })
+    }
+
+    /// Whether what it moved were small files; `None` where that was not noted.
+    fn is_of_small(&self) -> Option<bool> {
+        self.whole.map(|whole| is_of_small(whole.bytes, whole.entries))
     }
 
     fn is_sound(&self) -> bool {
         let costs = [Some(self.start_s), self.entry_s, self.byte_s, self.back_s, Some(self.end_s)];
         let free = [Some(self.bytes_free), Some(self.entries_free)];
-        costs.iter().chain(&free).flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
+        let whole =
+            self.whole.map(|of| [of.bytes, of.entries, of.entries_s, of.bytes_s, of.back_s.unwrap_or(0.0)]);
+        let whole = whole.unwrap_or_default().map(Some);
+        costs.iter().chain(&free).chain(&whole).flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
     }
 }
 
@@ -133,16 +200,45 @@ pub struct Way {
     used_at: u64,
 }
 
+fn is_of_small(bytes: f64, entries: f64) -> bool {
+    bytes < entries * SMALL_BYTES
+}
+
 impl Way {
     /// Transfers that it rests on.
     pub fn count(&self) -> usize {
         self.observed.len()
     }
 
-    /// What is known; where no transfer says it, the last probe may know the rate.
-    pub fn knowledge(&self) -> Knowledge {
+    /// How long this will take: as long as earlier ones that are like it, else by what each part of it cost. `rtt_s` is for what
+    /// nobody has seen yet.
+    ///
+    /// # Errors
+    /// As [`prediction::predict`].
+    pub fn predict(&self, work: &Work, rtt_s: f64) -> Result<std::result::Result<Prediction, Missing>> {
+        let alike = self.alike(work);
+        match alike.is_empty() {
+            true => prediction::predict(&self.knowledge(work).completed(rtt_s), work),
+            false => prediction::by_alike(&alike, work).map(Ok),
+        }
+    }
+
+    /// What earlier transfers say that are like this one.
+    pub fn alike(&self, work: &Work) -> Vec<Taken> {
+        self.observed.iter().filter_map(|observed| observed.alike(work)).collect()
+    }
+
+    /// What is known for such a transfer; where no transfer says it, the last probe may know the rate. What small files cost by
+    /// the byte says nothing of large ones; the other way round it is better than nothing, and so is what an entry costs.
+    pub fn knowledge(&self, work: &Work) -> Knowledge {
+        let wants_small = is_of_small(work.bytes, work.entries);
         let known = |of: fn(&Observed) -> Option<f64>| {
             let costs: Vec<f64> = self.observed.iter().filter_map(of).collect();
+            Known::of(&costs)
+        };
+        let known_of_kind = |of: fn(&Observed) -> Option<f64>, small: bool| {
+            let is_kind = |observed: &&Observed| observed.is_of_small().is_none_or(|is| is == small);
+            let costs: Vec<f64> = self.observed.iter().filter(is_kind).filter_map(of).collect();
             Known::of(&costs)
         };
         let probed = |of: fn(&Probed) -> Option<f64>| {
@@ -161,8 +257,14 @@ impl Way {
             entries_free: most(|o| o.entries_free),
             start: known(|o| Some(o.start_s.max(LOOK_S))),
             // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
-            entry: known(|o| o.entry_s).or_else(|| once(|o| o.entry_s)).or_else(|| probed(|p| p.entry_s)),
-            byte: known(|o| o.byte_s).or_else(|| once(|o| o.byte_s)).or_else(|| probed(|p| p.byte_s)),
+            entry: known_of_kind(|o| o.entry_s, wants_small)
+                .or_else(|| known(|o| o.entry_s))
+                .or_else(|| once(|o| o.entry_s))
+                .or_else(|| probed(|p| p.entry_s)),
+            byte: known_of_kind(|o| o.byte_s, wants_small)
+                .or_else(|| known_of_kind(|o| o.byte_s, false))
+                .or_else(|| once(|o| o.byte_s))
+                .or_else(|| probed(|p| p.byte_s)),
             back: known(|o| o.back_s),
             // Its start is no copy's: the link was there.
             end: known(|o| Some(o.end_s.max(LOOK_S))).or_else(|| once(|o| Some(o.end_s.max(END_MIN)))),
@@ -269,7 +371,7 @@ mod tests {
     const TAKEN: Taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, back_s: 0.0, end_s: 0.25 };
 
     fn moved(bytes: f64, entries: f64) -> Moved {
-        Moved { bytes, entries, first_bytes: 0.0 }
+        Moved { bytes, entries, ..Moved::default() }
     }
 
     #[test]
@@ -281,7 +383,7 @@ mod tests {
         let read = History::from_json(history.to_json().as_bytes()).unwrap();
         assert_eq!(read, history);
         let way = read.of("x", 1000 + KEPT_FOR_S).unwrap();
-        let knowledge = way.knowledge();
+        let knowledge = way.knowledge(&Work::default());
         assert!(is_near(knowledge.byte.unwrap().median(), 1e-9, 1e-9));
         assert!(is_near(knowledge.entry.unwrap().median(), 1e-3, 1e-9));
         assert_eq!((knowledge.back, way.count(), way.narrowest.as_deref()), (None, 3, Some("write")));
@@ -310,7 +412,7 @@ mod tests {
     fn content_that_came_in_one_lump_says_nothing_of_the_rate() {
         let taken = |bytes_s| Taken { bytes_s, entries_s: 0.0, ..TAKEN };
         let of = |bytes: f64, bytes_s| {
-            let moved = Moved { bytes, first_bytes: 8e6, entries: 1.0 };
+            let moved = Moved { bytes, first_bytes: 8e6, entries: 1.0, reads_back: false };
             Observed::of(&taken(bytes_s), &moved, false).byte_s
         };
         assert_eq!(of(8.8e6, 0.22), None);
@@ -329,14 +431,89 @@ mod tests {
         for amount in [1e8, 1e9, 1e7] {
             history.observe("x", Observed::of(&quick, &moved(amount, amount / 1e5), false), None, 1);
         }
-        let knowledge = history.of("x", 1).unwrap().knowledge();
+        let knowledge = history.of("x", 1).unwrap().knowledge(&Work::default());
         assert_eq!((knowledge.byte, knowledge.entry), (None, None));
         assert_eq!((knowledge.bytes_free, knowledge.entries_free), (1e9, 1e4));
         // Written by a version that did not note it.
         let text = history.to_json().replace(",\"bytes_free\":1000000000.0,\"entries_free\":10000.0", "");
         assert_ne!(text, history.to_json());
         let older = History::from_json(text.as_bytes()).unwrap();
-        assert_eq!(older.of("x", 1).unwrap().knowledge().bytes_free, 1e8);
+        assert_eq!(older.of("x", 1).unwrap().knowledge(&Work::default()).bytes_free, 1e8);
+    }
+
+    /// Seen within one machine: copies of 64 MiB came in one lump, so that nothing said what a byte cost but the probe; and that
+    /// was added to a start that had it already, for ever.
+    #[test]
+    fn no_error_stays_where_earlier_copies_were_like_this_one() {
+        let work = Work { bytes: 67_108_864.0, entries: 1.0, ..Work::default() };
+        let mut history = History::new([7; 16]);
+        let probed = Probed {
+            stages: Vec::new(),
+            byte_s: Some(0.127 / work.bytes),
+            entry_s: None,
+            spread: 0.1,
+            narrowest: None,
+            observed: None,
+            at: 1,
+        };
+        history.probed("x", probed, 1);
+        let moved = Moved { bytes: work.bytes, first_bytes: work.bytes, entries: 1.0, reads_back: false };
+        for (earlier, seconds) in [0.165, 0.22, 0.19, 0.2, 0.17, 0.21].into_iter().enumerate() {
+            let told = history.of("x", 1).unwrap().predict(&work, 0.0).unwrap().unwrap();
+            // Before the first, start and end are usual values.
+            if earlier > 0 {
+                assert!((told.low_s..=told.high_s).contains(&seconds), "{earlier}: {told:?}");
+                assert_eq!(told.rests_on, earlier);
+                assert!((0.15..0.23).contains(&told.seconds), "{earlier}: {told:?}");
+                let terms: f64 = told.terms.iter().map(|(_, seconds)| seconds).sum();
+                assert!(is_near(terms, told.seconds, 1e-9), "{told:?}");
+            }
+            let taken = Taken { start_s: seconds - 0.06, end_s: 0.06, ..Taken::default() };
+            history.observe("x", Observed::of(&taken, &moved, false), None, 1);
+        }
+        // Half as much again is of the same kind, ten times as much is not.
+        let way = history.of("x", 1).unwrap();
+        assert_eq!(way.alike(&Work { bytes: work.bytes * 1.5, ..work }).len(), 6);
+        assert!(way.alike(&Work { bytes: work.bytes * 10.0, ..work }).is_empty());
+        assert!(way.alike(&Work { reads_back: true, ..work }).is_empty());
+        assert!(way.alike(&Work { entries: 100.0, ..work }).is_empty());
+    }
+
+    /// In turn 2,000 files of 4 KiB and one of 64 MiB, over the same way: each kind is known by its own.
+    #[test]
+    fn small_files_do_not_say_what_a_large_one_takes() {
+        let small = Work { bytes: 8_192_000.0, entries: 2000.0, ..Work::default() };
+        let large = Work { bytes: 67_108_864.0, entries: 1.0, ..Work::default() };
+        let mut history = History::new([7; 16]);
+        for _ in 0..4 {
+            let taken = Taken { start_s: 0.3, entries_s: 3.0, bytes_s: 1.4, back_s: 0.0, end_s: 0.3 };
+            history.observe("x", Observed::of(&taken, &moved(small.bytes, small.entries), false), None, 1);
+        }
+        let way = history.of("x", 1).unwrap();
+        assert_eq!(way.predict(&large, 0.0).unwrap(), Err(Missing(prediction::Term::Bytes)));
+        let taken = Taken { start_s: 0.1, entries_s: 0.0, bytes_s: 0.3, back_s: 0.0, end_s: 0.1 };
+        history.observe("x", Observed::of(&taken, &moved(large.bytes, 1.0), false), None, 1);
+        let way = history.of("x", 1).unwrap();
+        for (work, seconds) in [(large, 0.5), (small, 5.0), (Work { bytes: 1e9, ..large }, 4.7)] {
+            let told = way.predict(&work, 0.0).unwrap().unwrap();
+            assert!(is_near(told.seconds, seconds, 0.1), "{work:?}: {told:?}");
+        }
+        // And of many times more small files, by what these cost.
+        let more = Work { bytes: small.bytes * 10.0, entries: small.entries * 10.0, ..small };
+        assert!(is_near(way.predict(&more, 0.0).unwrap().unwrap().seconds, 45.0, 0.15));
+    }
+
+    #[test]
+    fn a_limit_that_is_asked_for_holds_for_copies_that_had_none() {
+        let work = Work { bytes: 1e9, entries: 1.0, bytes_per_s_max: Some(1e7), ..Work::default() };
+        let mut history = History::new([7; 16]);
+        let taken = Taken { start_s: 0.1, bytes_s: 1.0, end_s: 0.1, ..Taken::default() };
+        history.observe("x", Observed::of(&taken, &moved(1e9, 1.0), false), None, 1);
+        let told = history.of("x", 1).unwrap().predict(&work, 0.0).unwrap().unwrap();
+        assert!(is_near(told.seconds, 100.2, 1e-6) && told.high_s < 120.0, "{told:?}");
+        // One that was limited says nothing of copies without.
+        history.observe("y", Observed::of(&taken, &moved(1e9, 1.0), true), None, 1);
+        assert!(history.of("y", 1).unwrap().alike(&work).is_empty());
     }
 
     #[test]
@@ -352,20 +529,28 @@ mod tests {
             at: 5,
         };
         history.probed("x", probed.clone(), 5);
-        assert!(is_near(history.of("x", 6).unwrap().knowledge().byte.unwrap().median(), 1e-8, 1e-9));
+        assert!(is_near(
+            history.of("x", 6).unwrap().knowledge(&Work::default()).byte.unwrap().median(),
+            1e-8,
+            1e-9
+        ));
         // Its own transfer says how much of that were start and end.
         let observed = Some(Observed::of(&Taken { bytes_s: 5.0, ..TAKEN }, &moved(1e9, 3.0), false));
         history.probed("x", Probed { observed, ..probed }, 5);
-        let knowledge = history.of("x", 6).unwrap().knowledge();
+        let knowledge = history.of("x", 6).unwrap().knowledge(&Work::default());
         assert!(is_near(knowledge.byte.unwrap().median(), 5e-9, 1e-9));
         assert!(is_near(knowledge.end.unwrap().median(), 0.25, 1e-9) && knowledge.start.is_none());
         let observed =
             Some(Observed::of(&Taken { start_s: 0.1, ..Taken::default() }, &moved(1e9, 3.0), false));
         history.probed("x", Probed { observed, ..history.of("x", 6).unwrap().probed.clone().unwrap() }, 5);
-        let knowledge = history.of("x", 6).unwrap().knowledge();
+        let knowledge = history.of("x", 6).unwrap().knowledge(&Work::default());
         assert!(is_near(knowledge.end.unwrap().median(), END_MIN, 1e-9) && knowledge.bytes_free == 1e9);
         history.observe("x", Observed::of(&TAKEN, &moved(1e10, 1e3), false), None, 7);
-        assert!(is_near(history.of("x", 8).unwrap().knowledge().byte.unwrap().median(), 1e-9, 1e-9));
+        assert!(is_near(
+            history.of("x", 8).unwrap().knowledge(&Work::default()).byte.unwrap().median(),
+            1e-9,
+            1e-9
+        ));
     }
 
     /// What a look shows at once leaves nothing for the start; a logarithm of nothing would make everything possible.
@@ -378,7 +563,7 @@ mod tests {
                 history.observe("x", Observed::of(&taken, &moved(1e10, 1e3), false), None, 1);
             }
             let work = Work { bytes: 1e6, entries: 1.0, ..Work::default() };
-            predict(&history.of("x", 1).unwrap().knowledge(), &work).unwrap().unwrap()
+            predict(&history.of("x", 1).unwrap().knowledge(&Work::default()), &work).unwrap().unwrap()
         };
         for times in [&[0.0, 0.1][..], &[0.1, 1e-12], &[0.0, 0.0, 0.1, 0.1]] {
             let told = with(times);

@@ -12,6 +12,9 @@
 //! which is exact for one term, and its degrees of freedom are those of B. L. Welch and F. E. Satterthwaite (Biometrics
 //! Bulletin 2, 1946).
 //!
+//! Where earlier transfers were like the one that is asked about, they are taken as a whole ([`by_alike`]): their times are
+//! around one log-normal, with whatever the terms have in common, such as a busy machine, and nothing counted twice.
+//!
 //! Held by simulation: where transfers differ by [`PRIOR_SPREAD`] or less, 95 of 100 are in the range and 99 of 100 below
 //! P99, from one earlier transfer on. Where they differ by more, few earlier ones know it too late: by 0.4, 90 of 100.
 //!
@@ -72,6 +75,8 @@ pub const PRIOR_SPREAD: f64 = 0.3;
 /// times the median. What was further apart was of another kind, and a log-normal as wide as that has a mean that no
 /// transfer ever takes.
 pub const SPREAD_MAX: f64 = 1.5;
+/// What a time differs by from run to run however short it is, in seconds: threads that wait for a core, looks that come late.
+const JITTER_S: f64 = 0.05;
 /// Seconds and unit costs below this are nothing: logarithms need a floor.
 const FLOOR_S: f64 = 1e-15;
 
@@ -202,6 +207,11 @@ const BYTES_FREE: f64 = 8_388_608.0;
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange) for what is negative.
 pub fn predict(knowledge: &Knowledge, work: &Work) -> Result<std::result::Result<Prediction, Missing>> {
+    check(work)?;
+    Ok(sum(knowledge, work))
+}
+
+fn check(work: &Work) -> Result<()> {
     for (what, value) in [
         ("number of bytes", work.bytes),
         ("spread of bytes", work.bytes_sd),
@@ -213,7 +223,50 @@ pub fn predict(knowledge: &Knowledge, work: &Work) -> Result<std::result::Result
     if let Some(limit) = work.bytes_per_s_max {
         super::positive("rate limit", limit)?;
     }
-    Ok(sum(knowledge, work))
+    Ok(())
+}
+
+/// Predicts from what earlier transfers of its kind took, each already scaled to this one.
+///
+/// # Errors
+/// As [`predict`]; without any.
+pub fn by_alike(earlier: &[Taken], work: &Work) -> Result<Prediction> {
+    check(work)?;
+    let limit_s = work.bytes_per_s_max.map_or(0.0, |limit| work.bytes / limit);
+    let earlier: Vec<Taken> =
+        earlier.iter().map(|taken| Taken { bytes_s: taken.bytes_s.max(limit_s), ..*taken }).collect();
+    super::positive("number of earlier transfers", earlier.len() as f64)?;
+    let n = earlier.len() as f64;
+    let logs: Vec<f64> = earlier.iter().map(|taken| taken.seconds().max(FLOOR_S).ln()).collect();
+    let middle = logs.iter().sum::<f64>() / n;
+    let squares: f64 = logs.iter().map(|log| (log - middle).powi(2)).sum();
+    let seconds = middle.exp();
+    let mean = |of: &dyn Fn(&Taken) -> f64| earlier.iter().map(of).sum::<f64>() / n;
+    // What a rate limit binds is as long as it says.
+    let is_limited = earlier.iter().all(|taken| taken.bytes_s <= limit_s);
+    let free = if is_limited { (1.0 - limit_s / seconds).clamp(0.0, 1.0) } else { 1.0 };
+    let prior = ((PRIOR_SPREAD * free).powi(2) + (JITTER_S / seconds).powi(2)).max(LIMIT_SPREAD.powi(2));
+    let freedom = PRIOR_WEIGHT + n - 1.0;
+    let next = (PRIOR_WEIGHT * prior + squares) / freedom * (1.0 + 1.0 / n);
+    // The terms, in proportion, and what of them is unsure because their amounts are.
+    let all_s = mean(&Taken::seconds).max(FLOOR_S);
+    let share = |of: f64, sd: f64| if of > 0.0 { sd / of } else { 0.0 };
+    let amounts = (mean(&|taken| taken.bytes_s + taken.back_s) / all_s * share(work.bytes, work.bytes_sd))
+        .powi(2)
+        + (mean(&|taken| taken.entries_s) / all_s * share(work.entries, work.entries_sd)).powi(2);
+    let spread = (next + amounts).sqrt().min(SPREAD_MAX);
+    let at = |z: f64| (middle + student::quantile(z, freedom) * spread).exp();
+    let is_told = |term: Term| term != Term::Verification || work.reads_back;
+    let told = |term: Term| (term, mean(&|taken| taken.of(term)) * seconds / all_s);
+    Ok(Prediction {
+        seconds,
+        low_s: at(-Z_975),
+        high_s: at(Z_975),
+        p99_s: at(Z_99),
+        terms: Term::ALL.into_iter().filter(|&term| is_told(term)).map(told).collect(),
+        rests_on: earlier.len(),
+        guessed: Vec::new(),
+    })
 }
 
 fn sum(knowledge: &Knowledge, work: &Work) -> std::result::Result<Prediction, Missing> {
@@ -468,7 +521,7 @@ mod tests {
     }
 
     fn moved(work: &Work) -> Moved {
-        Moved { bytes: work.bytes, entries: work.entries, first_bytes: 0.0 }
+        Moved { bytes: work.bytes, entries: work.entries, ..Moved::default() }
     }
 
     /// What transfers of a way take, term by term: around these costs, with this spread of the logarithm.
@@ -504,8 +557,7 @@ mod tests {
                     let observed = Observed::of(&self.transfer(work, &mut noise), &moved(work), false);
                     history.observe("way", observed, None, 1);
                 }
-                let knowledge = history.of("way", 1).unwrap().knowledge();
-                let told = predict(&knowledge, work).unwrap().unwrap();
+                let told = history.of("way", 1).unwrap().predict(work, 0.0).unwrap().unwrap();
                 let seconds = self.transfer(work, &mut noise).seconds();
                 within += u32::from((told.low_s..=told.high_s).contains(&seconds));
                 below += u32::from(seconds <= told.p99_s);
@@ -560,7 +612,7 @@ mod tests {
                 let taken = even.transfer(work, &mut noise);
                 history.observe("way", Observed::of(&taken, &moved(work), false), None, 1);
             }
-            let told = predict(&history.of("way", 1).unwrap().knowledge(), work).unwrap().unwrap();
+            let told = history.of("way", 1).unwrap().predict(work, 0.0).unwrap().unwrap();
             told.high_s / told.low_s
         };
         assert!(width(1) > width(4) && width(4) > width(16), "{} {} {}", width(1), width(4), width(16));

@@ -171,7 +171,8 @@ fn sentence(finding: &Finding) -> String {
         Some(Witness::Accounts) => " (by the accounts of the whole way)",
         _ => " (by the parts alone: the way as a whole was not measured)",
     };
-    let mut text = format!("narrowest stage: {} ({}){at}{alone}{gain}{by}", narrowest.name(), narrowest.step());
+    let mut text =
+        format!("narrowest stage: {} ({}){at}{alone}{gain}{by}", narrowest.name(), narrowest.step());
     let others: Vec<String> = finding
         .witnesses
         .iter()
