@@ -1,5 +1,6 @@
 //! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in `bench/results`.
 
+use crate::bench::page;
 use crate::tools;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -19,7 +20,10 @@ const RESULTS: &str = "bench/results";
 const SHOWN: &[(&str, &[&str])] = &[
     ("latency", &["latency-rate", "latency-beside-000-fig-2"]),
     ("sweep bulk", &["sweep-bulk-rate", "sweep-bulk-beside-000-fig-8"]),
-    ("sweep streaming", &["sweep-streaming-rate*", "sweep-streaming-end*"]),
+    (
+        "sweep streaming",
+        &["sweep-streaming-rate*", "sweep-streaming-beside-000-fig-6", "sweep-streaming-end*"],
+    ),
     ("cca", &["cca-rate", "cca-beside-000-figs-4-to-6"]),
     ("storage", &["storage-rate-*", "storage-latency-*"]),
     (
@@ -31,7 +35,16 @@ const SHOWN: &[(&str, &[&str])] = &[
             "concurrency-beside-001-section-4",
         ],
     ),
-    ("faults", &["faults-rate", "faults-resent", "faults-rate-over-time", "faults-cpu-over-time"]),
+    (
+        "faults",
+        &[
+            "faults-rate",
+            "faults-concurrency",
+            "faults-resent",
+            "faults-rate-over-time",
+            "faults-cpu-over-time",
+        ],
+    ),
     ("files", &["files-fit", "files-beside-001-fig-9"]),
     ("layout", &["layout-time", "layout-beside-002-table-ii"]),
     ("hop", &["hop-time", "hop-beside-002-table-i"]),
@@ -52,7 +65,8 @@ const HEAD: &str = "\
 
 Drawn by `thalweg plot` from the result files in [bench/results](../../bench/results): raw samples, with the command \
 that repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings are \
-of one shared machine with two cores; the emulated path runs on the same cores.
+of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, stands \
+beside it, as in [docs/performance.md](../performance.md).
 ";
 
 /// Pages and drawings, by their path.
@@ -85,7 +99,8 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             }
             found.into_iter().for_each(|figure| draw(figure, &mut page, &mut files));
         }
-        let _ = writeln!(page, "\nResult: [{0}](../../{0}){1}.", path.display(), commit(about));
+        let _ =
+            writeln!(page, "\nResult: [{0}](../../{0}){1}{2}.", path.display(), commit(about), weak(about));
     }
     files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
     Ok(files)
@@ -115,9 +130,38 @@ pub fn commit(about: &About) -> String {
     about.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"))
 }
 
+/// That a result is to be taken with care, and why, as the other pages say it; nothing where there is no reason.
+pub fn weak(about: &About) -> String {
+    let reasons = page::weak_reasons(about);
+    if reasons.is_empty() { String::new() } else { format!("; weak: {}", reasons.join("; ")) }
+}
+
 fn draw(figure: &Figure, page: &mut String, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     let alternative = figure.alternative().replace(['[', ']', '\n'], " ");
     let _ = writeln!(page, "\n![{alternative}]({}.svg)", figure.name);
     let path = Path::new(DIRECTORY).join(format!("{}.svg", figure.name));
     files.insert(path, svg(figure, WIDTH).into_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weak_result_is_said_to_be_weak_beside_its_figures() {
+        let files = files().unwrap();
+        let page = String::from_utf8(files[&Path::new(DIRECTORY).join("README.md")].clone()).unwrap();
+        let mut weak_ones = 0;
+        for (path, results) in results().unwrap() {
+            let (path, reasons) = (path.display().to_string(), page::weak_reasons(&results.about));
+            let Some(line) = page.lines().find(|line| line.starts_with("Result: ") && line.contains(&path))
+            else {
+                continue;
+            };
+            assert_eq!(line.contains("; weak: "), !reasons.is_empty(), "{line}");
+            assert!(reasons.iter().all(|why| line.contains(why)), "{line}");
+            weak_ones += usize::from(!reasons.is_empty());
+        }
+        assert!(weak_ones == 0 || page.contains("is *weak*"));
+    }
 }

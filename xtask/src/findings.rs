@@ -1,6 +1,6 @@
 //! The table of docs/guide/bench.md: what each suite found here, from the committed results of `thalweg bench`.
 
-use crate::bench::page::{self, Goal};
+use crate::bench::page::Goal;
 use crate::{figures, tools};
 use anyhow::Result;
 use std::fmt::Write;
@@ -64,12 +64,8 @@ fn source(results: &Results, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let date = results.about.date.split('T').next().unwrap_or_default();
     let commit = figures::commit(&results.about);
-    let machine = &results.about.machine;
     let runs = results.about.iterations;
-    let weak = page::weak(runs as usize, machine.load, machine.cores.into());
-    let rootless = page::rootless_why(results.about.commit.as_deref()).map(str::to_owned);
-    let weak: Vec<String> = [weak, rootless].into_iter().flatten().collect();
-    let weak = if weak.is_empty() { String::new() } else { format!("; weak: {}", weak.join("; ")) };
+    let weak = figures::weak(&results.about);
     // Beside each figure that was taken through the emulated path: a real one would not do this work here.
     let cost = results.path_cpu_s_per_gb();
     let cost = cost.map(|cost| format!("; the path itself {} CPU-s/GB", number(cost))).unwrap_or_default();

@@ -187,9 +187,9 @@ impl Predicted {
                 |(name, bits): &(String, f64)| (name.clone(), *bits, "measured by a probe".to_owned());
             limits.extend(stages.iter().map(probed));
         }
-        // Without any, the probe has said it.
-        if let Some(byte) = self.known.knowledge(&self.size.work).byte.filter(|_| self.known.count() > 0) {
-            let equation = format!("median of {} transfers of this way", byte.count);
+        if let Some(byte) = self.known.byte_seen(&self.size.work) {
+            let many = if byte.count == 1 { "" } else { "s" };
+            let equation = format!("median of {} transfer{many} of this way", byte.count);
             limits.push(("the way as a whole".to_owned(), 8.0 / byte.median(), equation));
         }
         limits.retain(|(_, bits, _)| bits.is_finite() && *bits > 0.0);

@@ -7,6 +7,7 @@ use crate::{bottlenecks, entries};
 use anyhow::Result;
 use serde_json::Value;
 use std::fmt::Write;
+use thalweg_lab::bench::record::About;
 use thalweg_lab::bench::statistics::{self, Series};
 
 /// A bound that is to be kept.
@@ -89,6 +90,14 @@ pub fn weak(runs: usize, load: f64, cores: f64) -> Option<String> {
     let few = (runs < RUNS_MIN).then(|| format!("{}, fewer than {RUNS_MIN}", runs_of(runs)));
     let reasons: Vec<String> = [few, busy(load, cores)].into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// All reasons why a result of `thalweg bench` is to be taken with care.
+pub fn weak_reasons(about: &About) -> Vec<String> {
+    let machine = &about.machine;
+    let weak = weak(about.iterations as usize, machine.load, machine.cores.into());
+    let rootless = rootless_why(about.commit.as_deref()).map(str::to_owned);
+    [weak, rootless].into_iter().flatten().collect()
 }
 
 /// The same line, of a result whose program nobody can build again: by the commit that it says, if it says one.

@@ -1,9 +1,9 @@
 //! Ours and a paper's in one figure, on a common basis: shares of each one's line, best or first.
 
 use super::build::slug;
-use super::papers::{Basis, Published, PublishedSeries};
-use super::reading;
-use crate::bench::record::Results;
+use super::papers::{Basis, MeasuredCase, Published, PublishedSeries};
+use super::reading::{self, Measure};
+use crate::bench::record::{Results, Sample};
 use crate::plot::unit::Unit;
 use crate::plot::{Axis, BarSeries, Bars, Body, Curves, Figure, Look, Point, Scale, Series, Value, Way};
 
@@ -12,6 +12,12 @@ pub fn beside(published: &Published, results: &Results, ours: &[Figure]) -> Opti
     let first = ours.first()?;
     let line = reading::line_bits_per_s(results);
     let (body, has_ours) = match &first.body {
+        _ if !published.measured.is_empty() => {
+            match (with_samples(published, results, line), alone(published)?) {
+                (Some(bars), _) => (Body::Bars(bars), true),
+                (None, alone) => (Body::Bars(alone), false),
+            }
+        }
         Body::Curves(curves) if published.groups.is_empty() => {
             (Body::Curves(with_curves(published, curves, line)), true)
         }
@@ -99,6 +105,49 @@ fn alone(published: &Published) -> Option<Bars> {
 fn divided(point: Point, by: f64) -> Point {
     let interval = point.interval.map(|(low, high)| (low / by, high / by));
     Point { x: point.x, y: point.y / by, interval }
+}
+
+/// Samples of ours in the groups of the paper, as shares of our line; nothing without a line or without such samples.
+fn with_samples(published: &Published, results: &Results, line: Option<f64>) -> Option<Bars> {
+    let line = line?;
+    let theirs = alone(published)?;
+    let mut groups = theirs.groups;
+    let mut series: Vec<BarSeries> = Vec::new();
+    for one in &published.measured {
+        let mut values: Vec<Option<Value>> = vec![None; groups.len()];
+        for case in &one.cases {
+            let Some(value) = reading::middle(&samples_of(case, results), Measure::Rate) else { continue };
+            let at = groups.iter().position(|group| *group == case.group).unwrap_or_else(|| {
+                groups.push(case.group.clone());
+                groups.len() - 1
+            });
+            values.resize(groups.len().max(values.len()), None);
+            let interval = value.interval.map(|(low, high)| (low / line, high / line));
+            values[at] = Some(Value { value: value.value / line, interval });
+        }
+        if values.iter().any(Option::is_some) {
+            series.push(BarSeries { name: one.name.clone(), look: Look::Measured(series.len()), values });
+        }
+    }
+    if series.is_empty() {
+        return None;
+    }
+    let begin = series.len();
+    let hollow = |(at, one): (usize, BarSeries)| BarSeries { look: Look::Published(begin + at), ..one };
+    series.extend(theirs.series.into_iter().enumerate().map(hollow));
+    let count = groups.len();
+    series.iter_mut().for_each(|series| series.values.resize(count, None));
+    Some(Bars { axis: theirs.axis, groups, series })
+}
+
+fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> {
+    let is_at = |sample: &Sample, name: &str, value: f64| {
+        sample.parameter(name).is_some_and(|seen| (seen - value).abs() <= value.abs() * 1e-6)
+    };
+    let fits = |sample: &&Sample| {
+        sample.series == case.series && case.at.iter().all(|(name, value)| is_at(sample, name, *value))
+    };
+    results.samples.iter().filter(fits).collect()
 }
 
 /// Our bars in the groups of the paper, relative to the first group that is the same; what the paper has not comes behind.

@@ -1,6 +1,7 @@
 //! What the papers measured: `papers.toml`, read.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// One published figure or table.
@@ -27,6 +28,33 @@ pub struct Published {
     pub ours: Vec<String>,
     /// What was measured.
     pub series: Vec<PublishedSeries>,
+    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, as shares of our
+    /// line.
+    #[serde(default)]
+    pub measured: Vec<MeasuredSeries>,
+}
+
+/// One bar of ours in some groups.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredSeries {
+    /// What the legend says.
+    pub name: String,
+    /// Its bars; a group that the paper has not comes behind its own.
+    pub cases: Vec<MeasuredCase>,
+}
+
+/// Which samples make one bar.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredCase {
+    /// The group that it stands in.
+    pub group: String,
+    /// Their series.
+    pub series: String,
+    /// Their parameters, each with its number.
+    #[serde(default)]
+    pub at: BTreeMap<String, f64>,
 }
 
 /// What figures are divided by.

@@ -290,6 +290,14 @@ fn points(values: &BTreeMap<u64, Vec<f64>>) -> Vec<Point> {
     values.iter().filter_map(of).collect()
 }
 
+/// The median of these samples with its interval; nothing where none has it.
+pub fn middle(samples: &[&Sample], measure: Measure) -> Option<Value> {
+    let values: Vec<f64> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
+    let summary = Summary::of(&values)?;
+    let interval = (summary.count > 1).then_some((summary.interval.low, summary.interval.high));
+    Some(Value { value: summary.median, interval })
+}
+
 /// One bar for each series in each group that has it.
 pub fn bars(
     results: &Results,

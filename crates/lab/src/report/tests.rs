@@ -228,6 +228,40 @@ fn table_two_stands_beside_ours_where_the_orders_are_the_same() {
     assert_eq!(values(1), [Some(1.0), Some(47.0 / 57.0), Some(40.0 / 57.0), None]);
 }
 
+/// Where a suite has no groups of the paper's, those of its samples that can be compared stand in them.
+#[test]
+fn what_of_ours_can_be_compared_stands_beside_what_was_published() {
+    let of = |control: &str, loss: f64, rate: f64| {
+        let mut one = sample(control, 1.0, &[("loss", loss)]);
+        one.measured.insert("rate".into(), Quantity::Number { value: rate, unit: "bit/s".into() });
+        one
+    };
+    let samples =
+        || vec![of("bbr", 0.0, 9e8), of("cubic", 0.0, 8e8), of("cubic", 4.6e-5, 1e8), of("bbr", 4.6e-5, 7e8)];
+    let all = figures(&[results("cca", gigabit(), samples())]);
+    let figure = named(&all, "cca-beside-000-figs-4-to-6");
+    assert_eq!(figure.title, "Beside the paper: 000 Figs 4 to 6");
+    let bars = bars(figure);
+    assert_eq!(bars.groups, ["bbr", "cubic", "reno"]);
+    let values =
+        |at: usize| bars.series[at].values.iter().map(|v| v.as_ref().map(|v| v.value)).collect::<Vec<_>>();
+    assert_eq!(values(0), [Some(0.9), Some(0.8), None], "{}", bars.series[0].name);
+    assert_eq!(values(1), [Some(0.7), Some(0.1), None]);
+    assert_eq!(values(2), [Some(0.844), Some(0.842), Some(0.631)]);
+    // Without a line of ours there is no share of it.
+    let all = figures(&[results("cca", PathKind::Loopback, samples())]);
+    assert_eq!(named(&all, "cca-beside-000-figs-4-to-6").title, "As published: 000 Figs 4 to 6");
+    // A case that the paper has not stands behind its own.
+    let grown = |rtt: f64| {
+        let at = [("rtt", rtt), ("file_size", 268_435_456.0)];
+        sample("files that grow as fast as the disk takes them", 4.0, &at)
+    };
+    let all = figures(&[results("sweep streaming", gigabit(), vec![grown(0.01), grown(0.1)])]);
+    let bars = self::bars(named(&all, "sweep-streaming-beside-000-fig-6"));
+    assert_eq!(bars.groups, ["74 ms, bbr", "74 ms, cubic", "10 ms", "100 ms"]);
+    assert!(bars.series[0].values[2].is_some() && bars.series[0].values[0].is_none());
+}
+
 #[test]
 fn what_others_measured_stands_in_figures_of_a_network_and_not_of_a_disk() {
     let path = PathKind::Foreign { to: "there".into(), rtt_s: None };

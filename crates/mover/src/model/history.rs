@@ -228,17 +228,25 @@ impl Way {
         self.observed.iter().filter_map(|observed| observed.alike(work)).collect()
     }
 
+    /// What a byte cost, by earlier transfers that say something of such a one.
+    pub fn byte_seen(&self, work: &Work) -> Option<Known> {
+        let of_kind = |small: bool| self.known_of_kind(|observed| observed.byte_s, small);
+        of_kind(is_of_small(work.bytes, work.entries)).or_else(|| of_kind(false))
+    }
+
+    /// By transfers of small files, or of large ones; and by those of which that was not noted.
+    fn known_of_kind(&self, of: fn(&Observed) -> Option<f64>, small: bool) -> Option<Known> {
+        let is_kind = |observed: &&Observed| observed.is_of_small().is_none_or(|is| is == small);
+        let costs: Vec<f64> = self.observed.iter().filter(is_kind).filter_map(of).collect();
+        Known::of(&costs)
+    }
+
     /// What is known for such a transfer; where no transfer says it, the last probe may know the rate. What small files cost by
     /// the byte says nothing of large ones; the other way round it is better than nothing, and so is what an entry costs.
     pub fn knowledge(&self, work: &Work) -> Knowledge {
         let wants_small = is_of_small(work.bytes, work.entries);
         let known = |of: fn(&Observed) -> Option<f64>| {
             let costs: Vec<f64> = self.observed.iter().filter_map(of).collect();
-            Known::of(&costs)
-        };
-        let known_of_kind = |of: fn(&Observed) -> Option<f64>, small: bool| {
-            let is_kind = |observed: &&Observed| observed.is_of_small().is_none_or(|is| is == small);
-            let costs: Vec<f64> = self.observed.iter().filter(is_kind).filter_map(of).collect();
             Known::of(&costs)
         };
         let probed = |of: fn(&Probed) -> Option<f64>| {
@@ -257,14 +265,12 @@ impl Way {
             entries_free: most(|o| o.entries_free),
             start: known(|o| Some(o.start_s.max(LOOK_S))),
             // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
-            entry: known_of_kind(|o| o.entry_s, wants_small)
+            entry: self
+                .known_of_kind(|o| o.entry_s, wants_small)
                 .or_else(|| known(|o| o.entry_s))
                 .or_else(|| once(|o| o.entry_s))
                 .or_else(|| probed(|p| p.entry_s)),
-            byte: known_of_kind(|o| o.byte_s, wants_small)
-                .or_else(|| known_of_kind(|o| o.byte_s, false))
-                .or_else(|| once(|o| o.byte_s))
-                .or_else(|| probed(|p| p.byte_s)),
+            byte: self.byte_seen(work).or_else(|| once(|o| o.byte_s)).or_else(|| probed(|p| p.byte_s)),
             back: known(|o| o.back_s),
             // Its start is no copy's: the link was there.
             end: known(|o| Some(o.end_s.max(LOOK_S))).or_else(|| once(|o| Some(o.end_s.max(END_MIN)))),

@@ -256,8 +256,16 @@ pub fn by_alike(earlier: &[Taken], work: &Work) -> Result<Prediction> {
         + (mean(&|taken| taken.entries_s) / all_s * share(work.entries, work.entries_sd)).powi(2);
     let spread = (next + amounts).sqrt().min(SPREAD_MAX);
     let at = |z: f64| (middle + student::quantile(z, freedom) * spread).exp();
-    let is_told = |term: Term| term != Term::Verification || work.reads_back;
-    let told = |term: Term| (term, mean(&|taken| taken.of(term)) * seconds / all_s);
+    let is_told = |term: Term| match term {
+        Term::Verification => work.reads_back,
+        // A few entries that took next to nothing are not worth a line.
+        Term::Entries => mean(&|taken| taken.entries_s) > all_s / 100.0 || work.entries > ENTRIES_FREE,
+        Term::Start | Term::Bytes | Term::End => true,
+    };
+    let told_s =
+        Term::ALL.into_iter().filter(|&term| is_told(term)).map(|term| mean(&|taken| taken.of(term)));
+    let scale = seconds / told_s.sum::<f64>().max(FLOOR_S);
+    let told = |term: Term| (term, mean(&|taken| taken.of(term)) * scale);
     Ok(Prediction {
         seconds,
         low_s: at(-Z_975),
