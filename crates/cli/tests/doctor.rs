@@ -207,8 +207,17 @@ fn what_does_not_help_in_a_testbed_is_not_recommended() {
         let findings = event["findings"].as_array().expect("findings");
         findings.iter().find(|finding| finding["name"] == name).map(|finding| finding["verdict"].clone())
     };
-    assert_eq!(verdict("net.ipv4.tcp_rmem"), Some("change".into()), "{event:#}");
-    assert_eq!(verdict("net.ipv4.tcp_sack"), Some("told".into()), "{event:#}");
+    let trials = event["trials"].as_array().expect("trials");
+    // What a busy machine does not let anybody see is said to be unproved.
+    let told = |setting: &str, word: &str| {
+        let of_it =
+            |trial: &&Value| trial["settings"].as_array().is_some_and(|all| all.contains(&setting.into()));
+        let is_void = trials.iter().find(of_it).is_some_and(|trial| trial["lost_by_the_path"] != 0);
+        Some(Value::from(if is_void { "unproved" } else { word }))
+    };
+    assert!(trials.iter().all(|trial| trial["path_cpu_s_per_gb"].as_f64() > Some(0.0)), "{event:#}");
+    assert_eq!(verdict("net.ipv4.tcp_rmem"), told("net.ipv4.tcp_rmem", "change"), "{event:#}");
+    assert_eq!(verdict("net.ipv4.tcp_sack"), told("net.ipv4.tcp_sack", "told"), "{event:#}");
     assert_eq!(event["trials"].as_array().map(Vec::len), Some(2));
     assert!(!scratch.path("doctor-state/testbed/doctor").exists(), "a testbed was left behind");
 }

@@ -135,8 +135,12 @@ fn show(report: &Report, trials: &[Trial], verbose: bool) -> Result<()> {
     }
     let count = |verdict| report.findings.iter().filter(|finding| finding.verdict == verdict).count();
     out::line(&format!(
-        "{} to change, {} maybe, {} good, {} not seen; `thalweg doctor --apply` changes kernel settings, `--undo` takes that back",
+        "{} to change,{} {} maybe, {} good, {} not seen; `thalweg doctor --apply` changes kernel settings, `--undo` takes that back",
         count(Verdict::Change),
+        match count(Verdict::Unproved) {
+            0 => String::new(),
+            many => format!(" {many} unproved,"),
+        },
         count(Verdict::Depends),
         count(Verdict::Good),
         count(Verdict::Unseen)
@@ -148,6 +152,7 @@ fn lines(finding: &Finding, verbose: bool) -> Vec<String> {
     let mark = match finding.verdict {
         Verdict::Good => "ok    ",
         Verdict::Change => "CHANGE",
+        Verdict::Unproved => "unproved",
         Verdict::Depends => "maybe ",
         Verdict::Told => "      ",
         Verdict::Unseen => "unseen",
@@ -155,7 +160,8 @@ fn lines(finding: &Finding, verbose: bool) -> Vec<String> {
     let current = finding.current.as_deref().unwrap_or(&finding.why);
     let mut lines = vec![format!("  {mark} {}: {current}", finding.name)];
     let mut more = |word: &str, text: &str| lines.push(format!("           {word} {text}"));
-    let is_explained = verbose || matches!(finding.verdict, Verdict::Change | Verdict::Depends);
+    let is_explained =
+        verbose || matches!(finding.verdict, Verdict::Change | Verdict::Unproved | Verdict::Depends);
     if let Some(wanted) = finding.wanted.as_ref().filter(|_| is_explained) {
         let source = finding.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
         more("wanted:", &format!("{wanted}{source}"));

@@ -3,16 +3,18 @@
 //! 1. What would be changed is put into groups that make sense only together.
 //! 2. Of each, hosts with today's settings and hosts with the changed ones take turns, a few times; one stream of TCP, as
 //!    a program that chooses nothing has it.
-//! 3. A change helps if every run with it was better than every run without, and by more than a little.
+//! 3. A change helps if every run with it was better than every run without, and by more than a little. Where the path
+//!    itself lost packets in any run, because this machine was too slow for it, there is no verdict.
 //!
-//! Not to be tried so: what the kernel has only once, and what is for faults that the path does not have. `--apply` with
+//! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only once, and what is for faults that the path does not have. `--apply` with
 //! it leaves those alone as well.
 
-use super::finding::{Finding, Report, Verdict};
+use super::finding::{Finding, Report, Subject, Verdict};
 use super::roots::Roots;
 use super::wanted::{Reach, SYSCTLS, Sysctl};
 use crate::bench::statistics::median;
 use crate::testbed::check::{RATE_TIME, rate_of_one_stream};
+use crate::testbed::daemon::Request;
 use crate::testbed::registry::Registry;
 use crate::testbed::spec::{Paths, Spec};
 use serde::Serialize;
@@ -47,8 +49,22 @@ pub struct Trial {
     pub before_bits_per_s: Vec<f64>,
     /// The same with the changed ones.
     pub after_bits_per_s: Vec<f64>,
-    /// Whether it helps.
-    pub helps: bool,
+    /// Packets that the emulated path itself lost, of all runs: this machine was too slow for it.
+    pub lost_by_the_path: u64,
+    /// What the emulated path took of this machine's CPUs, in seconds for 10^9 bytes carried.
+    pub path_cpu_s_per_gb: f64,
+    /// Whether it helps; `None`: no verdict, as the path lost packets.
+    pub helps: Option<bool>,
+}
+
+/// A run.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Run {
+    bits_per_s: f64,
+    /// What the path lost by itself, what it carried, and what that took.
+    lost: u64,
+    carried_bytes: u64,
+    cpu_s: f64,
 }
 
 /// The path on which is tried.
@@ -61,21 +77,42 @@ pub struct TrialPath {
 }
 
 impl Trial {
-    fn new(settings: Vec<&'static str>, before: Vec<f64>, after: Vec<f64>) -> Trial {
+    fn new(settings: Vec<&'static str>, before: &[Run], after: &[Run]) -> Trial {
+        let all = || before.iter().chain(after);
+        let lost = all().map(|run| run.lost).sum();
+        let carried: u64 = all().map(|run| run.carried_bytes).sum();
+        let cpu_s: f64 = all().map(|run| run.cpu_s).sum();
+        let [before, after] =
+            [before, after].map(|runs| runs.iter().map(|run| run.bits_per_s).collect::<Vec<f64>>());
         let most = before.iter().copied().fold(0.0, f64::max);
         let least = after.iter().copied().fold(f64::INFINITY, f64::min);
         let helps = least > most && median(&after) > GAIN_MIN * median(&before);
-        Trial { settings, before_bits_per_s: before, after_bits_per_s: after, helps }
+        Trial {
+            settings,
+            before_bits_per_s: before,
+            after_bits_per_s: after,
+            lost_by_the_path: lost,
+            path_cpu_s_per_gb: cpu_s / (carried.max(1) as f64 / 1e9),
+            helps: (lost == 0).then_some(helps),
+        }
     }
 
     /// In words: what became of it.
     pub fn sentence(&self) -> String {
         let mbit = |rates: &[f64]| format!("{:.0}", median(rates) / 1e6);
-        let verdict = if self.helps { "helps" } else { "does not help, so it is not recommended" };
+        let verdict = match self.helps {
+            Some(true) => "helps".to_owned(),
+            Some(false) => "does not help, so it is not recommended".to_owned(),
+            None => format!(
+                "no verdict: the emulated path itself lost {} packets, as this machine was busy; try again when it is not",
+                self.lost_by_the_path
+            ),
+        };
         format!(
-            "tried in a testbed: {} Mbit/s before, {} after (medians of {ROUNDS}): {verdict}",
+            "tried in a testbed: {} Mbit/s before, {} after (medians of {ROUNDS}; the path itself took {:.1} CPU-s/GB): {verdict}",
             mbit(&self.before_bits_per_s),
-            mbit(&self.after_bits_per_s)
+            mbit(&self.after_bits_per_s),
+            self.path_cpu_s_per_gb
         )
     }
 }
@@ -115,7 +152,7 @@ pub fn prove(
             after.push(run(path, &changed, registry, wire()?)?);
         }
         let names = proposed.iter().map(|(name, _)| *name).collect();
-        trials.push(Trial::new(names, before, after));
+        trials.push(Trial::new(names, &before, &after));
     }
     judge(report, &trials);
     Ok(trials)
@@ -137,31 +174,40 @@ fn may_be_tried(finding: &Finding) -> bool {
     })
 }
 
+/// Of what no trial was about.
+const NOT_TRIED: &str =
+    "not tried: a testbed's path does not show it, or the kernel has only one such setting";
+
 /// Writes into the findings what came of the trials.
 fn judge(report: &mut Report, trials: &[Trial]) {
-    for finding in report.findings.iter_mut().filter(|finding| may_be_tried(finding)) {
-        let Some(remedy) = &mut finding.remedy else { continue };
-        match trials.iter().find(|trial| trial.settings.contains(&finding.name.as_str())) {
-            Some(trial) => {
-                finding.why = format!("{}; {}", finding.why, trial.sentence());
-                if trial.helps {
-                    (finding.verdict, remedy.by_apply) = (Verdict::Change, true);
-                } else {
-                    (finding.verdict, finding.remedy) = (Verdict::Told, None);
-                }
+    // A clock that is wrong, or a slow disk, needs no proof by a path.
+    let is_of_paths = |finding: &Finding| matches!(finding.subject, Subject::Network | Subject::Congestion);
+    let concerns = |finding: &&mut Finding| {
+        may_be_tried(finding) || finding.verdict == Verdict::Change && is_of_paths(finding)
+    };
+    for finding in report.findings.iter_mut().filter(concerns) {
+        let trial = trials.iter().find(|trial| trial.settings.contains(&finding.name.as_str()));
+        let trial = trial.filter(|_| may_be_tried(finding));
+        let told = trial.map_or_else(|| NOT_TRIED.to_owned(), Trial::sentence);
+        finding.why = format!("{}; {told}", finding.why);
+        match trial.and_then(|trial| trial.helps) {
+            Some(true) => {
+                finding.verdict = Verdict::Change;
+                finding.remedy.iter_mut().for_each(|remedy| remedy.by_apply = true);
             }
+            Some(false) => (finding.verdict, finding.remedy) = (Verdict::Told, None),
             None => {
-                remedy.by_apply = false;
-                let why =
-                    "not tried: a testbed's path does not show it, or the kernel has only one such setting";
-                finding.why = format!("{}; {why}", finding.why);
+                if finding.verdict == Verdict::Change {
+                    finding.verdict = Verdict::Unproved;
+                }
+                finding.remedy.iter_mut().for_each(|remedy| remedy.by_apply = false);
             }
         }
     }
 }
 
 /// One run in a testbed of its own, which is gone afterwards.
-fn run(path: TrialPath, sysctls: &[(String, String)], registry: &Registry, wire: Command) -> Result<f64> {
+fn run(path: TrialPath, sysctls: &[(String, String)], registry: &Registry, wire: Command) -> Result<Run> {
     let mut paths = Paths::default();
     for direction in [&mut paths.forward, &mut paths.back] {
         direction.delay_ns = u64::try_from(path.rtt.as_nanos() / 2).unwrap_or(u64::MAX);
@@ -178,17 +224,26 @@ fn run(path: TrialPath, sysctls: &[(String, String)], registry: &Registry, wire:
         sysctls: sysctls.to_vec(),
     };
     registry.up(&spec, wire)?;
-    let rate = rate_of_one_stream(registry, NAME, RATE_TIME);
+    let run = rate_of_one_stream(registry, NAME, RATE_TIME).and_then(|bits_per_s| {
+        let status = registry.ask(NAME, &Request::Status)?;
+        let lanes = [&status.forward, &status.back];
+        Ok(Run {
+            bits_per_s,
+            lost: lanes.iter().map(|lane| lane.trouble).sum(),
+            carried_bytes: lanes.iter().map(|lane| lane.counters.bytes).sum(),
+            cpu_s: status.cpu_seconds,
+        })
+    });
     let down = registry.down(NAME);
-    let rate = rate?;
+    let run = run?;
     down?;
-    Ok(rate)
+    Ok(run)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::{Remedy, Subject};
+    use crate::doctor::finding::Remedy;
 
     fn proposed(name: &str) -> Finding {
         let mut finding = Finding::told(Subject::Network, name, "now", "why").wanted("then", false, "source");
@@ -199,22 +254,51 @@ mod tests {
     #[test]
     fn a_change_helps_only_beyond_noise_and_by_more_than_a_little() {
         let helps =
-            |before: &[f64], after: &[f64]| Trial::new(Vec::new(), before.to_vec(), after.to_vec()).helps;
-        assert!(helps(&[100.0, 110.0, 105.0], &[200.0, 190.0, 210.0]));
-        assert!(!helps(&[100.0, 195.0, 105.0], &[200.0, 190.0, 210.0]));
-        assert!(!helps(&[100.0, 101.0, 100.0], &[103.0, 103.0, 104.0]));
+            |before: [f64; 3], after: [f64; 3]| Trial::new(Vec::new(), &runs(before), &runs(after)).helps;
+        assert_eq!(helps([100.0, 110.0, 105.0], [200.0, 190.0, 210.0]), Some(true));
+        assert_eq!(helps([100.0, 195.0, 105.0], [200.0, 190.0, 210.0]), Some(false));
+        assert_eq!(helps([100.0, 101.0, 100.0], [103.0, 103.0, 104.0]), Some(false));
+    }
+
+    fn runs(rates: [f64; 3]) -> [Run; 3] {
+        rates.map(|bits_per_s| Run { bits_per_s, carried_bytes: 1_000_000_000, cpu_s: 2.0, ..Run::default() })
+    }
+
+    /// A machine that is too busy for the path says nothing of a setting.
+    #[test]
+    fn where_the_path_itself_lost_packets_there_is_no_verdict_and_nothing_is_applied() {
+        const NAME: &str = "net.ipv4.tcp_rmem";
+        let mut after = runs([9e8; 3]);
+        after[1].lost = 7;
+        let trial = Trial::new(vec![NAME], &runs([1e8; 3]), &after);
+        assert_eq!((trial.helps, trial.lost_by_the_path, trial.path_cpu_s_per_gb), (None, 7, 2.0));
+        let said = trial.sentence();
+        assert!(
+            said.contains("2.0 CPU-s/GB") && said.contains("no verdict: ") && said.contains("7 packets"),
+            "{said}"
+        );
+        let mut report = Report { findings: vec![proposed(NAME)], beliefs: Vec::new() };
+        judge(&mut report, &[trial]);
+        assert_eq!(report.findings[0].verdict, Verdict::Unproved);
+        assert_eq!(report.findings[0].remedy.as_ref().map(|remedy| remedy.by_apply), Some(false));
     }
 
     #[test]
     fn what_does_not_help_and_what_was_not_tried_is_not_applied() {
         let names = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_congestion_control", "net.core.rmem_max"];
-        let mut report = Report { findings: names.map(proposed).to_vec(), beliefs: Vec::new() };
-        let trial = |name, after| Trial::new(vec![name], vec![1e8; 3], vec![after; 3]);
+        let clock = Finding::told(Subject::Clock, "synchronised", "no", "why").wanted("yes", false, "source");
+        let queue = Finding::told(Subject::Network, "queue", "now", "why").wanted("then", false, "source");
+        let findings = names.map(proposed).into_iter().chain([clock, queue]).collect();
+        let mut report = Report { findings, beliefs: Vec::new() };
+        let trial = |name, after| Trial::new(vec![name], &runs([1e8; 3]), &runs([after; 3]));
         judge(&mut report, &[trial(names[0], 9e8), trial(names[1], 1e8)]);
         let left: Vec<bool> = names.iter().map(|name| proposal(&report, name).is_some()).collect();
         assert_eq!(left, [true, false, false]);
         let verdicts: Vec<Verdict> = report.findings.iter().map(|finding| finding.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Change, Verdict::Told, Verdict::Change]);
+        assert_eq!(
+            verdicts,
+            [Verdict::Change, Verdict::Told, Verdict::Unproved, Verdict::Change, Verdict::Unproved]
+        );
         assert!(
             report.findings[1].why.contains("100 Mbit/s before, 100 after"),
             "{}",
@@ -231,7 +315,7 @@ mod tests {
         };
         let tried = |after| {
             let mut report = advised("cubic");
-            judge(&mut report, &[Trial::new(vec![NAME], vec![1e8; 3], vec![after; 3])]);
+            judge(&mut report, &[Trial::new(vec![NAME], &runs([1e8; 3]), &runs([after; 3]))]);
             let by_apply = report.findings[0].remedy.as_ref().map(|remedy| remedy.by_apply);
             (report.findings[0].verdict, by_apply)
         };

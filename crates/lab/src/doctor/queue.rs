@@ -267,7 +267,7 @@ pub fn finding(
         Verdict::Change => told(&why).wanted(wanted, false, source).remedied(apply, undo),
         Verdict::Depends => told(&why).depends(wanted, source).remedied(apply, undo),
         Verdict::Good => told(&why).wanted(queue, true, source),
-        Verdict::Told | Verdict::Unseen => told(&why),
+        Verdict::Told | Verdict::Unseen | Verdict::Unproved => told(&why),
     }
 }
 
