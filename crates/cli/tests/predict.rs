@@ -226,3 +226,22 @@ fn simulated_disks_are_learned_like_others() {
     assert!(other.status.code() == Some(2) && words.contains("one copy"), "{other:?}");
     assert!(!words.contains("thalweg probe"), "a probe refuses it: {words}");
 }
+
+/// A copy that one stream and one file at a time held up says nothing of the next one, which nobody held up.
+#[test]
+fn what_was_turned_by_hand_teaches_only_its_like() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..100 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 40_000)).unwrap();
+    }
+    let narrow = ["--streams", "1", "--concurrency", "1"];
+    assert_eq!(copy(&scratch, 1, &narrow)["prediction"]["missing"], "profile");
+    assert_eq!(copy(&scratch, 2, &["--check", "digest"])["prediction"]["missing"], "profile");
+    assert_eq!(copy(&scratch, 3, &[])["prediction"]["missing"], "profile");
+    assert_eq!(copy(&scratch, 4, &narrow)["prediction"]["rests_on"], 1);
+    assert_eq!(copy(&scratch, 5, &[])["prediction"]["rests_on"], 1);
+    // `predict` asks for as many streams as the copy would have.
+    assert_eq!(last(&predict(&scratch, &[]))["transfers"], 2);
+    assert_eq!(last(&predict(&scratch, &["--streams", "3"]))["transfers"], 0);
+}
