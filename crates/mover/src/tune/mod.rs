@@ -424,11 +424,20 @@ mod tests {
         Ran { value: tuner.best(Knob::Streams).map_or(0, |(value, _)| value), turns }
     }
 
+    /// The share of the rate that streams too many may cost at an even pace.
+    const LOST_MOST: f64 = 0.9;
+
     /// Streams carry `each` until the path is full; beyond, each one more costs a share.
     fn hill(each: f64, full: f64, cost: f64) -> impl Fn(u32) -> f64 {
         move |streams| {
             let sum = each * f64::from(streams);
-            if sum <= full { sum } else { full * (1.0 - cost * (f64::from(streams) - full / each)).max(0.1) }
+            let lost = cost * (f64::from(streams) - full / each);
+            match lost {
+                _ if sum <= full => sum,
+                lost if lost <= LOST_MOST => full * (1.0 - lost),
+                // Ever less: where nothing changes any more is no hill, and no way down from there.
+                lost => full * (1.0 - LOST_MOST) * (LOST_MOST - lost).exp(),
+            }
         }
     }
 
