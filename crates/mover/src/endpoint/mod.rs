@@ -254,6 +254,8 @@ pub struct Staged {
     pub lane: u32,
     /// Its number there.
     pub number: u64,
+    /// Its name there, if that is not its number.
+    pub name: Option<Box<[u8]>>,
     /// What about its metadata could not be kept.
     pub losses: Vec<thalweg_wire::message::Loss>,
 }
@@ -300,6 +302,12 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Space`, `Permission`, `Io`.
     fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>>;
+
+    /// Whether a staged file had better get its name after the next round, with others: then [`finish`](Self::finish) costs less.
+    /// Not for ever.
+    fn is_worth_waiting(&self, _entry: &Entry, _staged: &Staged) -> bool {
+        false
+    }
 
     /// Makes durable everything that was written to `partials`, staged, or named before the call. An error
     /// is final: nothing of it may be believed, now or later.

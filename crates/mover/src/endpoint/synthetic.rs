@@ -199,7 +199,7 @@ impl Destination for NullDestination {
             if let Some(disk) = &self.disk {
                 disk.request(self.allocate(file.entry), file.content.len() as u64);
             }
-            Ok(Staged { lane, number: 0, losses: Vec::new() })
+            Ok(Staged { lane, number: 0, name: None, losses: Vec::new() })
         };
         files.iter().map(stage).collect()
     }

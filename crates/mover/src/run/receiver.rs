@@ -279,7 +279,7 @@ impl ReceiveRun {
                     self.set_busy(Some(WaitingFor::Sync));
                     self.do_soon(Job::Step(step));
                 }
-                Action::Finish(entries) => self.finish_soon(Job::Finish(entries)),
+                Action::Finish { entries, may_wait } => self.finish_soon(Job::Finish(entries, may_wait)),
                 // Taken out at once: what comes for the same number after this is new.
                 Action::Discard(id) => {
                     if let Some(ready) = self.take_content(id) {
@@ -483,6 +483,13 @@ impl Receiving for ReceiveRun {
             place.insert(Held::Partial(self.open_for(entry, partial)));
         }
         Ok(())
+    }
+
+    fn is_worth_waiting(&self, id: EntryId) -> bool {
+        match self.held().get(&id) {
+            Some(Held::Staged(entry, staged)) => self.destination.is_worth_waiting(entry, staged),
+            _ => false,
+        }
     }
 
     fn take_content(&self, id: EntryId) -> Option<Ready> {

@@ -7,7 +7,7 @@ use super::random::Random;
 use super::source::{self, Source, chunk_digest, file_digest};
 use crate::failure::{Failure, FailureKind};
 use crate::transfer::Copy;
-use crate::transfer::receiver::{self, Claim, Decided, Finished, Receiver, RoundResult, RoundStep};
+use crate::transfer::receiver::{self, Claim, Decided, Finished, Named, Receiver, RoundResult, RoundStep};
 use crate::transfer::sender::{self, Next, Retry, Sender, Work};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -172,6 +172,7 @@ struct RoundWork {
 
 struct FinishWork {
     entries: Vec<(EntryId, Digest)>,
+    may_wait: bool,
     results: Finished,
 }
 

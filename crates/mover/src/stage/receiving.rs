@@ -108,6 +108,8 @@ pub trait Receiving: Send + Sync {
     fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)>;
     /// The entry whose content is held.
     fn entry(&self, id: EntryId) -> Option<Arc<Entry>>;
+    /// Whether what is staged for an entry had better get its name with the next round.
+    fn is_worth_waiting(&self, id: EntryId) -> bool;
     /// Takes what is held for an entry.
     fn take_content(&self, id: EntryId) -> Option<Ready>;
     /// A step of a round is done.

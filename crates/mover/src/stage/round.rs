@@ -11,7 +11,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::stage::read::{ChunkReader, Segment};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
-use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
+use crate::transfer::receiver::{Finished, Named, RoundResult, RoundStep};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError};
 use thalweg_wire::digest::Rule;
@@ -22,8 +22,8 @@ use thalweg_wire::{Digest, Entry, EntryId, RelativePath, digest};
 pub enum Job {
     /// A step of a round.
     Step(RoundStep),
-    /// Give these entries their names.
-    Finish(Vec<(EntryId, Digest)>),
+    /// Give these entries their names; if so, those that are not better given with the next round.
+    Finish(Vec<(EntryId, Digest)>, bool),
     /// Copy a chunk from the file that stands at the destination, if it has this digest.
     Copy(Arc<Entry>, u64, Digest),
     /// Look whether the file that stands there has a hole here.
@@ -47,8 +47,8 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
     while let Ok(job) = next_job(jobs, &mut watch, stage) {
         run.accounts().taken(stage);
         match job {
-            Job::Finish(entries) => {
-                let results = finish(run, &entries);
+            Job::Finish(entries, may_wait) => {
+                let results = finish(run, &entries, may_wait);
                 // Their number is booked when they are settled.
                 watch.lap_many(Stage::Finish, 0, 0);
                 run.finished(results);
@@ -150,13 +150,18 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
     }
 }
 
-fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)]) -> Finished {
+fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)], may_wait: bool) -> Finished {
     let finish = |id: EntryId, digest| {
+        if may_wait && run.is_worth_waiting(id) {
+            return Ok(Named::Later);
+        }
         // Of a file that is one hole nothing came that would have begun it.
         run.begin_if_hole(id, digest)?;
         match (run.entry(id), run.take_content(id)) {
             (Some(entry), Some(ready)) => {
-                run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
+                let losses =
+                    run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))?;
+                Ok(Named::Now(losses))
             }
             _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
         }

@@ -125,7 +125,12 @@ pub enum Action {
     /// Do what the round needs next, answer with [`Receiver::round_done`].
     Round(RoundStep),
     /// Give these entries their names, in this order and after all before; answer with [`Receiver::finished`].
-    Finish(Vec<(EntryId, Digest)>),
+    Finish {
+        /// With what was written of each.
+        entries: Vec<(EntryId, Digest)>,
+        /// More rounds follow: those of which the destination says that it is worth it may wait for the next.
+        may_wait: bool,
+    },
     /// Copy this chunk from the file that stands there into the partial if it still has this digest; answer with
     /// [`Receiver::copied`].
     Copy(Arc<Entry>, u64, Digest),
@@ -187,8 +192,17 @@ pub enum RoundResult {
     Damaged(Vec<(EntryId, u64)>),
 }
 
-/// What became of entries that were to get their names: the losses, or why not.
-pub type Finished = Vec<(EntryId, Result<Vec<Loss>>)>;
+/// What became of entries that were to get their names.
+pub type Finished = Vec<(EntryId, Result<Named>)>;
+
+/// What became of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// It has its name; so much could not be kept.
+    Now(Vec<Loss>),
+    /// It waits for the next round.
+    Later,
+}
 
 /// Answer to [`Receiver::claim_chunk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +247,8 @@ pub struct Receiver {
     round: Option<Round>,
     /// Answers to [`Action::Finish`] that are to come.
     finishing: usize,
+    /// Durable, and to get their names with the next round.
+    carried: Vec<(EntryId, Digest)>,
     end: End,
     /// There is no space: what is written becomes durable, nothing more is taken, then this is said.
     full: Option<Failure>,
@@ -328,6 +344,8 @@ struct Round {
     named: Vec<EntryId>,
     recorded: Vec<(EntryId, Vec<(u64, Digest)>)>,
     finish: Vec<(EntryId, Digest)>,
+    /// It was not begun because nothing more could come.
+    more_follows: bool,
     step: Step,
 }
 
@@ -363,6 +381,7 @@ impl Receiver {
             dirty: Dirty::default(),
             round: None,
             finishing: 0,
+            carried: Vec::new(),
             end: End::Open,
             full: None,
             last_rounds: 0,

@@ -31,6 +31,8 @@ use thalweg_wire::{Digest, Entry, EntryId, RelativePath, limits};
 
 mod answers;
 
+mod packs;
+
 mod work;
 
 /// Bounds and knobs of a sender.
@@ -208,7 +210,7 @@ pub struct Sender {
     next_id: u64,
     scan: Option<ScanTotals>,
     started: usize,
-    small: VecDeque<EntryId>,
+    small: packs::Packs,
     large: VecDeque<EntryId>,
     checks: VecDeque<EntryId>,
     streams: BTreeMap<u16, Vec<Handed>>,
@@ -340,7 +342,7 @@ impl Sender {
             next_id: 0,
             scan: None,
             started: 0,
-            small: VecDeque::new(),
+            small: packs::Packs::default(),
             large: VecDeque::new(),
             checks: VecDeque::new(),
             streams: BTreeMap::new(),

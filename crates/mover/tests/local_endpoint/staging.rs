@@ -106,3 +106,171 @@ fn what_goes_past_the_page_cache_leaves_none_of_its_blocks_in_it() {
         assert!(cached <= (bytes % 4096).next_multiple_of(4096) as u64, "{bytes}: {cached}");
     }
 }
+
+/// A destination that was offered `directories` of so many files each, and their files.
+struct Offered {
+    trees: Trees,
+    destination: LocalDestination,
+    files: Vec<Entry>,
+    together: Together,
+}
+
+impl Offered {
+    fn new(directories: &[(&str, usize)]) -> Offered {
+        let trees = trees();
+        for (directory, files) in directories {
+            fs::create_dir(trees.source.join(directory)).unwrap();
+            for number in 0..*files {
+                let name = format!("{directory}/f{number:03}");
+                fs::write(trees.source.join(&name), &name).unwrap();
+            }
+            fs::set_permissions(trees.source.join(directory), fs::Permissions::from_mode(0o751)).unwrap();
+        }
+        let source = contents(&trees.source);
+        let destination = open(to(&trees.target), &source.form()).unwrap();
+        let (found, _) = scan(&source);
+        for entry in &found.entries {
+            assert!(matches!(destination.decide(entry), Decision::Fresh | Decision::Settled { .. }));
+        }
+        let files =
+            found.entries.into_iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).collect();
+        Offered { trees, destination, files, together: Together::new(&Disk::default()) }
+    }
+
+    fn of(&self, directory: &str) -> Vec<Entry> {
+        let is_in = |entry: &&Entry| entry.path.as_bytes().starts_with(format!("{directory}/").as_bytes());
+        self.files.iter().filter(is_in).cloned().collect()
+    }
+
+    /// On one stream, as they come in a pack.
+    fn stage(&mut self, entries: &[Entry]) -> Vec<Staged> {
+        let mut staged = Vec::new();
+        for entries in entries.chunks(TOGETHER_MAX) {
+            let contents: Vec<Vec<u8>> = entries.iter().map(|entry| entry.path.as_bytes().to_vec()).collect();
+            let small: Vec<_> =
+                entries.iter().zip(&contents).map(|(entry, content)| Small { entry, content }).collect();
+            staged.extend(
+                self.destination.stage(0, &small, &mut self.together).into_iter().map(Result::unwrap),
+            );
+        }
+        staged
+    }
+
+    fn finish(&self, entry: &Entry, staged: &Staged) {
+        let digest = Digest(*blake3::hash(entry.path.as_bytes()).as_bytes());
+        assert_eq!(self.destination.read_staged_back(staged, entry.evidence.size).unwrap(), digest);
+        self.destination.finish(entry, Ready::Staged(staged.clone()), digest).unwrap();
+    }
+
+    fn names(&self, directory: &str) -> usize {
+        fs::read_dir(self.trees.target.join(directory)).unwrap().count()
+    }
+
+    /// All of it, at the end.
+    fn end(self) {
+        let conclusion = self.destination.conclude(true);
+        assert!(conclusion.failed.is_none() && conclusion.troubles.is_empty(), "{:?}", conclusion.troubles);
+        self.destination.close(true);
+        let [wanted, found] = [&self.trees.source, &self.trees.target].map(|root| {
+            let mut picture = picture(root);
+            picture.remove(Path::new(""));
+            picture
+        });
+        assert_eq!(wanted, found);
+    }
+}
+
+#[test]
+fn files_of_a_new_directory_get_their_names_together() {
+    let mut offered = Offered::new(&[("d", 40), ("e", 16)]);
+    let (d, e) = (offered.of("d"), offered.of("e"));
+    let staged = offered.stage(&d);
+    let waits = |offered: &Offered, entry, staged| offered.destination.is_worth_waiting(entry, staged);
+    offered.destination.sync(&[]).unwrap();
+    assert!(waits(&offered, &d[0], &staged[0]), "more may come");
+    assert_eq!(offered.names("d"), 0);
+    let others = offered.stage(&e);
+    assert!(!waits(&offered, &d[0], &staged[0]), "the stream is elsewhere");
+    assert!(waits(&offered, &e[0], &others[0]), "no sync covers them");
+    offered.finish(&d[0], &staged[0]);
+    assert_eq!(offered.names("d"), 40);
+    d.iter().zip(&staged).skip(1).for_each(|(entry, staged)| offered.finish(entry, staged));
+    offered.destination.sync(&[]).unwrap();
+    e.iter().zip(&others).for_each(|(entry, staged)| offered.finish(entry, staged));
+    assert_eq!(offered.names("e"), 16);
+    offered.end();
+}
+
+#[test]
+fn what_no_sync_covers_gets_no_name_with_the_others() {
+    let mut offered = Offered::new(&[("d", 40)]);
+    let d = offered.of("d");
+    let staged = offered.stage(&d[..32]);
+    offered.destination.sync(&[]).unwrap();
+    let late = offered.stage(&d[32..]);
+    offered.finish(&d[0], &staged[0]);
+    assert_eq!(offered.names("d"), 1, "one by one: the others are not all covered");
+    d.iter().zip(&staged).skip(1).for_each(|(entry, staged)| offered.finish(entry, staged));
+    assert_eq!(offered.names("d"), 32);
+    offered.destination.sync(&[]).unwrap();
+    d[32..].iter().zip(&late).for_each(|(entry, staged)| offered.finish(entry, staged));
+    offered.end();
+}
+
+#[test]
+fn who_puts_something_into_the_new_directory_keeps_it() {
+    let mut offered = Offered::new(&[("d", 20), ("e", 20)]);
+    let (d, e) = (offered.of("d"), offered.of("e"));
+    let (staged, others) = (offered.stage(&d), offered.stage(&e));
+    fs::write(offered.trees.target.join("d/foreign"), b"mine").unwrap();
+    // Another directory of this name is not the one that was made.
+    fs::rename(offered.trees.target.join("e"), offered.trees.target.join("e away")).unwrap();
+    fs::create_dir(offered.trees.target.join("e")).unwrap();
+    offered.destination.sync(&[]).unwrap();
+    d.iter().zip(&staged).for_each(|(entry, staged)| offered.finish(entry, staged));
+    assert_eq!(offered.names("d"), 21);
+    assert_eq!(fs::read(offered.trees.target.join("d/foreign")).unwrap(), b"mine");
+    e.iter().zip(&others).for_each(|(entry, staged)| offered.finish(entry, staged));
+    assert_eq!((offered.names("e"), offered.names("e away")), (0, 20), "a directory that is held");
+    offered.destination.close(true);
+}
+
+#[test]
+fn a_file_that_comes_twice_or_is_thrown_away_leaves_the_others_alone() {
+    let mut offered = Offered::new(&[("d", 24)]);
+    let d = offered.of("d");
+    let staged = offered.stage(&d);
+    let [twice] = &offered.stage(&d[..1])[..] else { panic!("one answer") };
+    let throw_away = |offered: &Offered, staged: &Staged| {
+        offered.destination.discard(Ready::Staged(staged.clone()));
+    };
+    throw_away(&offered, twice);
+    throw_away(&offered, &staged[1]);
+    offered.destination.sync(&[]).unwrap();
+    offered.finish(&d[0], &staged[0]);
+    assert_eq!(offered.names("d"), 23);
+    // It was named with the others, and is damaged, say.
+    throw_away(&offered, &staged[2]);
+    assert_eq!(offered.names("d"), 22);
+    let again = offered.stage(&d[1..3]);
+    offered.destination.sync(&[]).unwrap();
+    d[1..3].iter().zip(&again).for_each(|(entry, staged)| offered.finish(entry, staged));
+    d.iter().zip(&staged).skip(3).for_each(|(entry, staged)| offered.finish(entry, staged));
+    offered.end();
+}
+
+#[test]
+fn a_directory_that_is_never_left_is_not_waited_for_for_ever() {
+    let mut offered = Offered::new(&[("d", 64)]);
+    let d = offered.of("d");
+    let mut staged = Vec::new();
+    let mut rounds = 0;
+    for entries in d.chunks(16) {
+        staged.extend(offered.stage(entries));
+        offered.destination.sync(&[]).unwrap();
+        rounds += u32::from(offered.destination.is_worth_waiting(&d[0], &staged[0]));
+    }
+    assert_eq!(rounds, 1, "then it takes its place, and what comes goes by lanes");
+    d.iter().zip(&staged).for_each(|(entry, staged)| offered.finish(entry, staged));
+    offered.end();
+}

@@ -13,6 +13,7 @@ use super::behind::Brought;
 use super::file::LocalFile;
 use super::held::Held;
 use super::metadata::Rights;
+use super::nursery::{Fate, is_nursery};
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
@@ -60,6 +61,9 @@ pub struct LocalDestination {
     lock_file: Mutex<Option<File>>,
     /// Held for reading by whoever stages something; true once the staging directories are gone.
     is_closed: RwLock<bool>,
+    /// Held for reading by whoever changes names in directories below the root, for writing while a nursery takes the place of
+    /// one: what is looked up before is the directory that counts.
+    names: RwLock<()>,
     pub(super) catalogue: Mutex<Option<Catalogue>>,
     pub(super) has_catalogue: bool,
     pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
@@ -95,6 +99,21 @@ pub(super) struct Place {
     pub(super) is_new: bool,
     /// Entries made in it get this group.
     pub(super) gid: Option<u32>,
+    /// A nursery was made that is to take its place, once.
+    had_nursery: AtomicBool,
+}
+
+impl Place {
+    /// Whether a nursery may take its place. Says so once.
+    pub(super) fn may_be_moved_to(&self) -> bool {
+        self.is_new && self.gid.is_none() && !self.had_nursery.swap(true, Ordering::Relaxed)
+    }
+
+    /// The same place, of which this is the directory now.
+    pub(super) fn moved(&self, dir: Arc<Dir>) -> Place {
+        let territory = self.territory.clone();
+        Place { dir, territory, is_new: self.is_new, gid: self.gid, had_nursery: AtomicBool::new(true) }
+    }
 }
 
 /// A name in a held directory.
@@ -184,6 +203,7 @@ impl LocalDestination {
             journal: Mutex::default(),
             lock_file: Mutex::default(),
             is_closed: RwLock::default(),
+            names: RwLock::default(),
             catalogue: Mutex::default(),
             has_catalogue: false,
             flights: Mutex::default(),
@@ -269,6 +289,32 @@ impl LocalDestination {
         }
     }
 
+    /// Whoever looks up a directory and changes names in it keeps this meanwhile.
+    pub(super) fn while_names_stay(&self) -> RwLockReadGuard<'_, ()> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What became of a nursery of this number: decided now, if it was not. Where its files are.
+    pub(super) fn decide_nursery(&self, staging: &Staging, number: u32) -> Option<(Arc<Dir>, Fate)> {
+        if let Some(decided) = staging.nurseries.decided(number) {
+            return Some(decided);
+        }
+        let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        let into = |path: &[u8]| {
+            let (above, name) = split(path);
+            Ok((self.place(above)?, name.to_vec()))
+        };
+        let moved = |path: &[u8], place: Arc<Place>| {
+            let (above, _) = split(path);
+            if let Ok(parent) = self.place(above) {
+                self.changed_dir(above, &parent.dir, &parent.territory);
+            }
+            self.changed_dir(path, &place.dir, &place.territory);
+            self.held.put(path, place);
+        };
+        staging.nurseries.decide(&staging.dir, number, into, moved)
+    }
+
     /// The staging directory for entries in `place`.
     pub(super) fn staging_at(&self, place: &Place) -> io::Result<Arc<Staging>> {
         place.territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))
@@ -350,7 +396,8 @@ impl LocalDestination {
         let stat = dir.stat_self()?;
         let dir = Arc::new(dir);
         let territory = self.territory(path, &dir, &stat)?;
-        let place = Arc::new(Place { dir, territory, is_new, gid: inherited_gid(&stat) });
+        let gid = inherited_gid(&stat);
+        let place = Arc::new(Place { dir, territory, is_new, gid, had_nursery: AtomicBool::new(false) });
         self.held.put(path, place.clone());
         Ok(place)
     }
@@ -425,6 +472,7 @@ impl Destination for LocalDestination {
     }
 
     fn decide(&self, entry: &Entry) -> Decision {
+        let _names = self.while_names_stay();
         self.decide_entry(entry)
     }
 
@@ -433,11 +481,22 @@ impl Destination for LocalDestination {
     }
 
     fn link(&self, entry: &Entry) -> Outcome {
+        let _names = self.while_names_stay();
         self.link_entry(entry)
     }
 
     fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
         self.begin_partial(entry)
+    }
+
+    fn is_worth_waiting(&self, entry: &Entry, staged: &Staged) -> bool {
+        let path = self.final_path(&entry.path);
+        let above = path.split().map_or(&[][..], |(above, _)| above);
+        self.stagings().any(|staging| match is_nursery(staged.lane) {
+            true => staging.nurseries.is_worth_waiting(staged.lane),
+            // In it before the others it would keep them out.
+            false => staging.nurseries.is_awaited(above),
+        })
     }
 
     fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
@@ -512,6 +571,14 @@ impl Destination for LocalDestination {
     }
 }
 
+/// The path above, and the name.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&[], path),
+    }
+}
+
 fn open_root(dir: &Arc<Dir>, rights: &Rights, dry_run: bool) -> io::Result<Arc<Place>> {
     let stat = dir.stat_self()?;
     let territory = Arc::new(Territory::new(dir.clone(), &stat));
@@ -520,7 +587,8 @@ fn open_root(dir: &Arc<Dir>, rights: &Rights, dry_run: bool) -> io::Result<Arc<P
         dir.as_file()?.set_mode(stat.mode | 0o700)?;
         *lock(&territory.mode_before) = Some(stat.mode);
     }
-    Ok(Arc::new(Place { dir: dir.clone(), territory, is_new: false, gid: inherited_gid(&stat) }))
+    let (dir, gid) = (dir.clone(), inherited_gid(&stat));
+    Ok(Arc::new(Place { dir, territory, is_new: false, gid, had_nursery: AtomicBool::new(false) }))
 }
 
 fn inherited_gid(stat: &Stat) -> Option<u32> {

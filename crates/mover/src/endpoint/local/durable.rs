@@ -95,6 +95,13 @@ impl LocalDestination {
 
     pub(super) fn sync_written(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         self.check_sound()?;
+        self.stagings().for_each(|staging| staging.nurseries.before_sync());
+        self.sync_changed(partials)?;
+        self.stagings().for_each(|staging| staging.nurseries.after_sync());
+        Ok(())
+    }
+
+    fn sync_changed(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         let mut changed = std::mem::take(&mut *lock(&self.changed));
         let files: Vec<_> = {
             let open = lock(&self.partials);

@@ -2,6 +2,7 @@
 
 use super::destination::{LocalDestination, Place, Seen};
 use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
+use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::small::remove_staged;
 use super::staging::{Staging, partial_name};
@@ -107,9 +108,23 @@ impl LocalDestination {
     pub(super) fn finish_entry(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
         self.check_sound()?;
         let path = &entry.path;
+        let nursery = self.nursery_of(path, &ready)?;
+        let _names = self.while_names_stay();
         let (place, name) = self.parent_of(path)?;
         let seen = self.seen(entry.id);
         let mut losses = match ready {
+            Ready::Staged(Staged { lane, losses, .. }) if nursery.is_some() => {
+                let Some((staging, dir, fate)) = nursery else { return Err(no_content(path)) };
+                if fate == Fate::Apart
+                    && let Err(failure) = self.put_in_place(&dir, &name, &place, &name, seen, path)
+                {
+                    let _ = dir.remove_file(&name);
+                    staging.nurseries.gone(lane);
+                    return Err(failure);
+                }
+                staging.nurseries.gone(lane);
+                losses
+            }
             Ready::Staged(staged) => {
                 let of_io = |error: io::Error| failed("finish", path, &error);
                 let staging = self.staging_at(&place).map_err(of_io)?;
@@ -147,6 +162,29 @@ impl LocalDestination {
             self.with_flight(entry.id, |flight| flight.finished = Some((evidence_of(&stat), digest)));
         }
         Ok(losses)
+    }
+
+    /// The nursery that a staged file is in, and what became of it. What is not staged in one, and comes into a directory that
+    /// one could be by now, has it take that place first: later it is not empty any more.
+    fn nursery_of(&self, path: &RelativePath, ready: &Ready) -> Result<Option<Nursed>> {
+        let of_io = |error: io::Error| failed("finish", path, &error);
+        let (place, _) = self.parent_of(path)?;
+        let staging = self.staging_at(&place).map_err(of_io)?;
+        match ready {
+            Ready::Staged(staged) if is_nursery(staged.lane) => {
+                let decided = self.decide_nursery(&staging, staged.lane);
+                let (dir, fate) = decided.ok_or_else(|| no_content(path))?;
+                Ok(Some((staging, dir, fate)))
+            }
+            _ => {
+                let above = self.final_path(path);
+                let above = above.split().map_or(&[][..], |(above, _)| above);
+                if let Some(number) = staging.nurseries.ripe(above) {
+                    self.decide_nursery(&staging, number);
+                }
+                Ok(None)
+            }
+        }
     }
 
     fn finish_partial(
@@ -224,6 +262,14 @@ impl LocalDestination {
 
     pub(super) fn discard_ready(&self, ready: Ready) {
         match ready {
+            Ready::Staged(Staged { lane, name: Some(name), .. }) => {
+                for staging in self.stagings() {
+                    if let Some(dir) = staging.nurseries.dir(lane) {
+                        let _ = dir.remove_file(&name);
+                        staging.nurseries.gone(lane);
+                    }
+                }
+            }
             Ready::Staged(staged) => {
                 let name = staged.number.to_string().into_bytes();
                 for (staging, dir) in self.lanes_of(&staged) {
@@ -244,7 +290,10 @@ impl LocalDestination {
 
     pub(super) fn digest_staged(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
         let of_io = |error: io::Error| crate::failure::of_io("read back", &error);
-        let name = staged.number.to_string().into_bytes();
+        let name = match &staged.name {
+            Some(name) => name.to_vec(),
+            None => staged.number.to_string().into_bytes(),
+        };
         for (_, dir) in self.lanes_of(staged) {
             match dir.open_read(&name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -260,9 +309,16 @@ impl LocalDestination {
 
     /// The directories that may hold a staged file: one for each file system; its number is in one only.
     fn lanes_of(&self, staged: &Staged) -> Vec<(Arc<Staging>, Arc<Dir>)> {
-        let stagings = self.all_territories().into_iter().filter_map(|territory| territory.open_staging());
-        let there = stagings.filter(|staging| staging.has_lane(staged.lane));
-        there.filter_map(|staging| staging.lane(staged.lane).ok().map(|dir| (staging, dir))).collect()
+        let dir = |staging: &Staging| match is_nursery(staged.lane) {
+            true => staging.nurseries.dir(staged.lane),
+            false if staging.has_lane(staged.lane) => staging.lane(staged.lane).ok(),
+            false => None,
+        };
+        self.stagings().filter_map(|staging| dir(&staging).map(|dir| (staging, dir))).collect()
+    }
+
+    pub(super) fn stagings(&self) -> impl Iterator<Item = Arc<Staging>> + use<> {
+        self.all_territories().into_iter().filter_map(|territory| territory.open_staging())
     }
 
     pub(super) fn link_entry(&self, entry: &Entry) -> Outcome {
@@ -378,4 +434,11 @@ impl LocalDestination {
             }
         }
     }
+}
+
+/// Where a nursery is, and what became of it.
+type Nursed = (Arc<Staging>, Arc<Dir>, Fate);
+
+fn no_content(path: &RelativePath) -> Failure {
+    Failure::new(FailureKind::Internal, "finish", "what it was staged in is gone").at(path)
 }

@@ -42,6 +42,8 @@ pub mod scratch;
 
 mod lanes;
 
+mod nursery;
+
 mod partial;
 
 mod metadata;

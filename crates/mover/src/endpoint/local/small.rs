@@ -24,6 +24,8 @@ struct Created {
     lane: u32,
     dir: Arc<Dir>,
     number: u64,
+    /// Its name, if that is not its number.
+    name: Option<Box<[u8]>>,
     file: Arc<File>,
     /// The mode it has, where that is known.
     mode: Option<u32>,
@@ -46,8 +48,9 @@ impl LocalDestination {
         };
         let mut in_flight: Vec<Option<Created>> = Vec::new();
         let mut results = Vec::with_capacity(files.len());
+        let handfuls = handfuls(files);
         for (tag, file) in files.iter().enumerate() {
-            let created = self.create_small(stream, file.entry);
+            let created = self.create_small(stream, file.entry, handfuls[tag]);
             let result = created.map(|created| match self.begin_past_cache(&created, file, together, tag) {
                 true => (None, Some(created)),
                 false => {
@@ -78,16 +81,27 @@ impl LocalDestination {
         results.into_iter().map(|result| result.unwrap_or_else(|| Err(lost()))).collect()
     }
 
-    fn create_small(&self, stream: u32, entry: &Entry) -> Result<Created> {
+    fn create_small(&self, stream: u32, entry: &Entry, handful: usize) -> Result<Created> {
         let of_io = |error: io::Error| failed("write", &entry.path, &error);
-        let (place, _) = self.parent_of(&entry.path)?;
+        let (place, name) = self.parent_of(&entry.path)?;
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let (lane, dir) = self.with_descriptors(|| staging.next_lane(stream)).map_err(of_io)?;
         let number = self.new_number();
         let (first, mode) = self.mode_at_first(entry, &staging);
-        let name = number.to_string();
-        match self.with_descriptors(|| dir.create_new(name.as_bytes(), first)) {
-            Ok(file) => Ok(Created { place, staging, lane, dir, number, file: Arc::new(file), mode }),
+        let path = self.final_path(&entry.path);
+        let above = path.split().map_or(&[][..], |(above, _)| above);
+        if let Some((lane, dir)) = staging.nurseries.next(&staging.dir, stream, (&place, above), handful) {
+            // Another version of it may be there: then this one goes the usual way.
+            if let Ok(file) = dir.create_new(&name, first) {
+                let (name, file) = (Some(name.into()), Arc::new(file));
+                return Ok(Created { place, staging, lane, dir, number, name, file, mode });
+            }
+            staging.nurseries.made(lane, false);
+        }
+        let (lane, dir) = self.with_descriptors(|| staging.next_lane(stream)).map_err(of_io)?;
+        match self.with_descriptors(|| dir.create_new(number.to_string().as_bytes(), first)) {
+            Ok(file) => {
+                Ok(Created { place, staging, lane, dir, number, name: None, file: Arc::new(file), mode })
+            }
             Err(error) => {
                 staging.left_lane(lane);
                 Err(of_io(error))
@@ -160,7 +174,7 @@ impl LocalDestination {
 
     /// A file that was filled gets its metadata, one that was not is removed.
     fn dress_small(&self, created: Created, entry: &Entry, written: io::Result<()>) -> Result<Staged> {
-        let Created { place, staging, lane, dir, number, file, mode } = created;
+        let Created { place, staging, lane, dir, number, name, file, mode } = created;
         let written = written.and_then(|()| {
             let mut has =
                 Has { uid: self.rights.uid, gid: self.rights.gid, mode, mtime: None, may_have_xattrs: false };
@@ -171,13 +185,34 @@ impl LocalDestination {
         });
         self.changed_file(&file, &place.territory);
         match written {
-            Ok(losses) => Ok(Staged { lane, number, losses }),
+            Ok(losses) => {
+                if name.is_some() {
+                    staging.nurseries.made(lane, true);
+                }
+                Ok(Staged { lane, number, name, losses })
+            }
             Err(error) => {
-                remove_staged(&staging, lane, &dir, number.to_string().as_bytes());
+                match &name {
+                    Some(name) => {
+                        let _ = dir.remove_file(name);
+                        staging.nurseries.made(lane, false);
+                    }
+                    None => remove_staged(&staging, lane, &dir, number.to_string().as_bytes()),
+                }
                 Err(failed("write", &entry.path, &error))
             }
         }
     }
+}
+
+/// Of each file how many of these are in its directory, in a row.
+fn handfuls(files: &[Small<'_>]) -> Vec<usize> {
+    let above = |file: &Small<'_>| file.entry.path.split().map_or(Vec::new(), |(above, _)| above.to_vec());
+    let mut counts = Vec::with_capacity(files.len());
+    for run in files.chunk_by(|a, b| above(a) == above(b)) {
+        counts.resize(counts.len() + run.len(), run.len());
+    }
+    counts
 }
 
 fn whole_blocks(content: &[u8], alignment: DirectAlignment) -> usize {

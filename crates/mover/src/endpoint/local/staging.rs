@@ -7,6 +7,7 @@
 //!   journal                     in the root's only
 //!   partial-<number>            large files
 //!   lane-<lane>/<number>        small files, a few in each directory: see [`lanes`](super::lanes)
+//!   lane-<lane>/<name>          small files of a new directory, which this will be: see [`nursery`](super::nursery)
 //!   made-<number>               links, FIFOs and devices on their way to their names
 //!   aside-<number>              what made way for an entry of another kind, until the end
 //! ```
@@ -15,6 +16,7 @@
 //! names in it chooses what is renamed into place.
 
 use super::lanes::Lanes;
+use super::nursery::Nurseries;
 use super::partial::ASSUMED;
 use super::way::remove_tree;
 use super::{STAGING_NAME, lock};
@@ -147,6 +149,7 @@ pub(super) struct Staging {
     shared: Dir,
     pub(super) dir: Arc<Dir>,
     lanes: Lanes,
+    pub(super) nurseries: Nurseries,
     abilities: OnceLock<Abilities>,
     /// Names in it changed since they were synced.
     pub(super) names_are_new: AtomicBool,
@@ -218,6 +221,7 @@ impl Staging {
             shared,
             dir,
             lanes: Lanes::new(),
+            nurseries: Nurseries::default(),
             abilities: OnceLock::new(),
             names_are_new: AtomicBool::new(true),
         })

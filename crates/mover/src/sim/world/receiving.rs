@@ -28,8 +28,8 @@ impl World {
                     self.soon(self.plan.decide_time, Event::Compared { instance, does });
                 }
                 receiver::Action::Round(step) => self.start_round_step(step),
-                receiver::Action::Finish(entries) => {
-                    receiver.finishes.push_back(FinishWork { entries, results: Vec::new() });
+                receiver::Action::Finish { entries, may_wait } => {
+                    receiver.finishes.push_back(FinishWork { entries, may_wait, results: Vec::new() });
                     if receiver.finishes.len() == 1 {
                         self.soon(self.plan.sync_time, Event::Finish(instance));
                     }
@@ -276,14 +276,18 @@ impl World {
         };
         let Some(work) = receiver.finishes.front() else { return };
         let (id, digest) = work.entries[work.results.len()];
-        let result = finish(receiver, &mut self.disk, id);
-        let finished = result.is_ok();
+        let waits = work.may_wait && receiver.staged.contains_key(&id) && self.random.percent(30);
+        let result = match waits {
+            true => Ok(Named::Later),
+            false => finish(receiver, &mut self.disk, id).map(|()| Named::Now(Vec::new())),
+        };
+        let finished = matches!(result, Ok(Named::Now(_)));
         if let (true, Some(entry)) = (finished, receiver.entries.get(&id)) {
             self.ours.insert(entry.path.clone());
         }
         let entry = receiver.entries.get(&id).cloned();
         let Some(work) = receiver.finishes.front_mut() else { return };
-        work.results.push((id, result.map(|()| Vec::new())));
+        work.results.push((id, result));
         if work.results.len() == work.entries.len() {
             let results = std::mem::take(&mut work.results);
             receiver.finishes.pop_front();

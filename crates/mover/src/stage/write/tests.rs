@@ -133,6 +133,10 @@ impl Receiving for Told {
         Ok(())
     }
 
+    fn is_worth_waiting(&self, _: EntryId) -> bool {
+        false
+    }
+
     fn take_content(&self, _: EntryId) -> Option<Ready> {
         None
     }

@@ -1,6 +1,6 @@
 //! Rounds: what was written becomes durable, is recorded, acknowledged, and gets its names.
 
-use super::{Action, End, Finished, Item, Receiver, Round, RoundResult, RoundStep, State, Step};
+use super::{Action, End, Finished, Item, Named, Receiver, Round, RoundResult, RoundStep, State, Step};
 use crate::failure::{Failure, FailureKind};
 use std::time::Duration;
 use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say};
@@ -17,7 +17,7 @@ impl Receiver {
             match self.dirty.since {
                 Some(_) if self.last_rounds < LAST_ROUNDS_MAX => {
                     self.last_rounds += 1;
-                    self.start_round();
+                    self.start_round(false);
                 }
                 _ if self.finishing > 0 => {}
                 _ => self.abort(failure.clone()),
@@ -31,7 +31,7 @@ impl Receiver {
                 || self.dirty.staged.len() + self.dirty.named.len() >= self.limits.round_files
                 || now.saturating_sub(since) >= self.limits.round_after
             {
-                self.start_round();
+                self.start_round(!idle);
             }
         } else if self.items.is_empty()
             && !self.repeating
@@ -101,7 +101,7 @@ impl Receiver {
         found
     }
 
-    pub(super) fn start_round(&mut self) {
+    fn start_round(&mut self, more_follows: bool) {
         let dirty = std::mem::take(&mut self.dirty);
         let partials =
             dirty.chunks.iter().filter(|(_, chunks)| !chunks.is_empty()).map(|(&id, _)| id).collect();
@@ -112,6 +112,7 @@ impl Receiver {
             named: dirty.named,
             recorded: Vec::new(),
             finish: Vec::new(),
+            more_follows,
             step: Step::Sync,
         });
         self.actions.push_back(Action::Round(RoundStep::Sync { partials, staged }));
@@ -232,9 +233,10 @@ impl Receiver {
         for acks in acks.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
             self.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
         }
+        round.finish.append(&mut self.carried);
         if !round.finish.is_empty() {
             self.finishing += 1;
-            self.actions.push_back(Action::Finish(round.finish));
+            self.actions.push_back(Action::Finish { entries: round.finish, may_wait: round.more_follows });
         }
     }
 
@@ -248,7 +250,11 @@ impl Receiver {
             let Some(item) = self.items.get_mut(&id) else { continue };
             let State::Finishing(digest) = item.state else { continue };
             match result {
-                Ok(losses) => {
+                Ok(Named::Later) => {
+                    self.carried.push((id, digest));
+                    self.dirty.since.get_or_insert(now);
+                }
+                Ok(Named::Now(losses)) => {
                     item.state = State::Named(Outcome::Done { digest: Some(digest), losses });
                     self.dirty.named.push(id);
                     self.dirty.since.get_or_insert(now);

@@ -43,7 +43,7 @@ impl Sender {
                     self.started -= usize::from(large.holds_slot);
                     self.drop_chunks(id);
                 }
-                self.small.push_back(id);
+                self.queue_small(id);
             }
             Want::Whole => {
                 let runs = [Run { first: 0, count: digest::chunk_count(size, self.terms.chunk_bytes) }];
@@ -193,7 +193,7 @@ impl Sender {
         self.note_damaged(id, run);
         // What came damaged is not under way any more.
         self.drop_small(id);
-        self.small.push_back(id);
+        self.queue_small(id);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
 
+use super::packs::Room;
 use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work};
 use crate::order::{Asker, Layout};
 use std::time::Duration;
@@ -32,6 +33,7 @@ impl Sender {
     /// A stream broke: what it had, and the receiver has not verified, goes back. False if it was not there.
     pub fn stream_lost(&mut self, stream: u16) -> bool {
         let Some(handed) = self.streams.remove(&stream) else { return false };
+        self.small.leave(stream);
         handed.into_iter().for_each(|handed| self.give_back(handed));
         true
     }
@@ -73,8 +75,8 @@ impl Sender {
         let is_full = self.is_full(stream);
         let task = self.take_check().or_else(|| match (is_full, packs_first) {
             (true, _) => None,
-            (false, true) => self.take_pack().or_else(|| self.take_chunk(stream)),
-            (false, false) => self.take_chunk(stream).or_else(|| self.take_pack()),
+            (false, true) => self.take_pack(stream).or_else(|| self.take_chunk(stream)),
+            (false, false) => self.take_chunk(stream).or_else(|| self.take_pack(stream)),
         });
         if is_full && task.is_none() {
             // An acknowledgement makes room, and wakes the stream.
@@ -230,26 +232,23 @@ impl Sender {
         None
     }
 
-    fn take_pack(&mut self) -> Option<Task> {
+    fn take_pack(&mut self, stream: u16) -> Option<Task> {
         // With several streams a short queue is shared out rather than packed into one.
         let fair = self.small.len().div_ceil(self.working_streams()).max(16);
-        let files_max = self.limits.pack_files.min(fair);
-        let mut ids = Vec::new();
-        let mut bytes = 0;
-        while let Some(&id) = self.small.front() {
-            let Some(item) = self.items.get(&id).filter(|item| matches!(item.state, State::Small)) else {
-                self.small.pop_front();
-                continue;
-            };
-            let size = item.entry.evidence.size;
-            if ids.len() >= files_max || (!ids.is_empty() && bytes + size > self.limits.pack_bytes) {
-                break;
-            }
-            bytes += size;
-            ids.push(id);
-            self.small.pop_front();
-        }
+        let room = Room { files: self.limits.pack_files.min(fair), bytes: self.limits.pack_bytes };
+        let items = &self.items;
+        let ids = self.small.take(stream, room, |id| {
+            let item = items.get(&id).filter(|item| matches!(item.state, State::Small))?;
+            Some(item.entry.evidence.size)
+        });
         (!ids.is_empty()).then_some(Task::Pack(ids))
+    }
+
+    /// A small file waits for a pack.
+    pub(super) fn queue_small(&mut self, id: EntryId) {
+        if let Some(item) = self.items.get(&id) {
+            self.small.push(id, &item.entry.path);
+        }
     }
 
     /// Where the chunks of an entry lie: for an order that goes by it. False if there is no room to keep it.
@@ -426,7 +425,7 @@ impl Sender {
             Task::Pack(ids) => {
                 for id in ids {
                     if self.is_small(id) {
-                        self.small.push_back(id);
+                        self.queue_small(id);
                     }
                 }
             }

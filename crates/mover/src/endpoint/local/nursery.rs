@@ -1,0 +1,288 @@
+//! New directories made as a whole: their small files come into a hidden directory under their final names, and when all in it
+//! is durable that takes the place of the empty one by a single rename.
+//!
+//! A file that is made in a lane and renamed out of it costs ext4 a search of four blocks of names and the change of two
+//! directories; in a program that does nothing else 39 µs of CPU time, where one that is made under its name costs 25
+//! (decision 0013).
+//!
+//! 1. A directory that this run made, that is empty and that a handful of files comes into at once, gets a nursery. It is one
+//!    stream's: two in one directory wait for each other.
+//! 2. A sync covers what is in it if no file of it was being made meanwhile.
+//! 3. When the first of its files is to get its name, it takes the directory's place, if all in it is covered and its stream is
+//!    elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made in it. If it cannot take
+//!    that place, each file is renamed out of it, as out of a lane.
+//!
+//! Guarantees: a final name never shows what no sync covers; whoever changes names in the directory does it before or after
+//! the step, in the directory that counts (the caller holds [`LocalDestination::names`](super::destination::LocalDestination)).
+//!
+//! Not guaranteed: that who holds the empty directory open sees what comes. Not done: directories that inherit (default ACLs,
+//! set-group-id), those with other entries, and the top one.
+
+use super::destination::Place;
+use super::lock;
+use super::staging::{lane_name, own_dir};
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use thalweg_sys::{Dir, Replace};
+
+/// Fewer files that come at once are not worth a directory that is made and renamed.
+pub(super) const HANDFUL: usize = 12;
+/// Files of one nursery: more wait for too long.
+const FILES_MAX: u32 = 4096;
+/// Nurseries at once: each is a descriptor.
+const NURSERIES_MAX: usize = 64;
+/// Rounds that a file waits for more to come into its directory; then for one that covers what came.
+const WAITS_MAX: u32 = 2;
+/// Numbers of lanes that are nurseries.
+const FIRST: u32 = 1 << 31;
+
+/// Those of one file system.
+#[derive(Default)]
+pub(super) struct Nurseries {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    of_stream: HashMap<u32, u32>,
+    there: HashMap<u32, Nursery>,
+    made: u32,
+}
+
+struct Nursery {
+    dir: Arc<Dir>,
+    /// The directory that it will be.
+    path: Vec<u8>,
+    place: Arc<Place>,
+    /// Its stream is still in it.
+    is_open: bool,
+    /// Files that were made in it.
+    made: u32,
+    /// Of those, the ones that are not written and dressed yet.
+    growing: u32,
+    /// Of those, the ones that have not got their final word.
+    left: u32,
+    /// Of those that were made, the ones that the sync under way covers, and the last that ended well.
+    syncing: u32,
+    synced: u32,
+    /// Syncs since its first file.
+    syncs: u32,
+    fate: Fate,
+}
+
+/// What became of a nursery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Not decided.
+    Open,
+    /// It is the directory.
+    Moved,
+    /// Its files go one by one.
+    Apart,
+}
+
+/// Whether a lane is a nursery.
+pub(super) fn is_nursery(lane: u32) -> bool {
+    lane >= FIRST
+}
+
+impl Nurseries {
+    /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file counts as
+    /// being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
+    pub(super) fn next(
+        &self,
+        staging: &Dir,
+        stream: u32,
+        (place, path): (&Arc<Place>, &[u8]),
+        handful: usize,
+    ) -> Option<(u32, Arc<Dir>)> {
+        let mut inner = lock(&self.inner);
+        if let Some(&number) = inner.of_stream.get(&stream) {
+            match inner.there.get_mut(&number) {
+                Some(nursery) if nursery.is_open && nursery.path == path && nursery.made < FILES_MAX => {
+                    return Some((number, nursery.take()));
+                }
+                Some(nursery) => nursery.is_open = false,
+                None => {}
+            }
+            inner.of_stream.remove(&stream);
+            inner.forget(number);
+        }
+        if handful < HANDFUL || inner.there.len() >= NURSERIES_MAX || !place.may_be_moved_to() {
+            return None;
+        }
+        let number = FIRST.checked_add(inner.made)?;
+        inner.made += 1;
+        // What cannot be made is not needed: there are lanes.
+        let dir = make(staging, number, place).ok().flatten()?;
+        let mut nursery = Nursery {
+            dir: Arc::new(dir),
+            path: path.to_vec(),
+            place: place.clone(),
+            is_open: true,
+            made: 0,
+            growing: 0,
+            left: 0,
+            syncing: 0,
+            synced: 0,
+            syncs: 0,
+            fate: Fate::Open,
+        };
+        let dir = nursery.take();
+        inner.there.insert(number, nursery);
+        inner.of_stream.insert(stream, number);
+        Some((number, dir))
+    }
+
+    /// A file in it is written and dressed, or could not be, and is not there.
+    pub(super) fn made(&self, number: u32, is_there: bool) {
+        let mut inner = lock(&self.inner);
+        let Some(nursery) = inner.there.get_mut(&number) else { return };
+        nursery.growing = nursery.growing.saturating_sub(1);
+        if !is_there {
+            nursery.left = nursery.left.saturating_sub(1);
+            inner.forget(number);
+        }
+    }
+
+    /// Everything that is there now is about to be synced.
+    pub(super) fn before_sync(&self) {
+        for nursery in lock(&self.inner).there.values_mut() {
+            nursery.syncs += 1;
+            // What comes after goes by lanes; the next sync covers the rest.
+            nursery.is_open &= nursery.syncs < WAITS_MAX;
+            // What is being made now may be covered, or not.
+            if nursery.growing == 0 {
+                nursery.syncing = nursery.made;
+            }
+        }
+    }
+
+    /// It is durable.
+    pub(super) fn after_sync(&self) {
+        lock(&self.inner).there.values_mut().for_each(|nursery| nursery.synced = nursery.syncing);
+    }
+
+    /// Whether files of it had better wait for the next round than be renamed one by one.
+    pub(super) fn is_worth_waiting(&self, number: u32) -> bool {
+        lock(&self.inner).there.get(&number).is_some_and(Nursery::is_awaited)
+    }
+
+    /// Whether files that come into this directory another way had better wait for its nursery.
+    pub(super) fn is_awaited(&self, path: &[u8]) -> bool {
+        lock(&self.inner).there.values().any(|nursery| nursery.path == path && nursery.is_awaited())
+    }
+
+    /// Where its files are, and what became of it, if that is decided.
+    pub(super) fn decided(&self, number: u32) -> Option<(Arc<Dir>, Fate)> {
+        let inner = lock(&self.inner);
+        let nursery = inner.there.get(&number).filter(|nursery| nursery.fate != Fate::Open)?;
+        Some((nursery.dir.clone(), nursery.fate))
+    }
+
+    /// Where its files are, and what became of it: decided now, if it was not. `moved` is told of the new directory.
+    pub(super) fn decide(
+        &self,
+        staging: &Dir,
+        number: u32,
+        into: impl FnOnce(&[u8]) -> io::Result<(Arc<Place>, Vec<u8>)>,
+        moved: impl FnOnce(&[u8], Arc<Place>),
+    ) -> Option<(Arc<Dir>, Fate)> {
+        let mut inner = lock(&self.inner);
+        let nursery = inner.there.get_mut(&number)?;
+        if nursery.fate == Fate::Open {
+            nursery.is_open = false;
+            let is_moved = nursery.is_covered() && nursery.take_place(staging, number, into).is_ok();
+            nursery.fate = if is_moved { Fate::Moved } else { Fate::Apart };
+            if is_moved {
+                moved(&nursery.path, Arc::new(nursery.place.moved(nursery.dir.clone())));
+            }
+        }
+        Some((nursery.dir.clone(), nursery.fate))
+    }
+
+    /// Where its files are, as things stand.
+    pub(super) fn dir(&self, number: u32) -> Option<Arc<Dir>> {
+        lock(&self.inner).there.get(&number).map(|nursery| nursery.dir.clone())
+    }
+
+    /// The nursery whose files will be in `path`, if it could take its place now.
+    pub(super) fn ripe(&self, path: &[u8]) -> Option<u32> {
+        let inner = lock(&self.inner);
+        let is_ripe = |nursery: &Nursery| {
+            nursery.fate == Fate::Open && nursery.path == path && nursery.left > 0 && nursery.is_covered()
+        };
+        inner.there.iter().find(|(_, nursery)| is_ripe(nursery)).map(|(number, _)| *number)
+    }
+
+    /// A file of it has got its final word.
+    pub(super) fn gone(&self, number: u32) {
+        let mut inner = lock(&self.inner);
+        if let Some(nursery) = inner.there.get_mut(&number) {
+            nursery.left = nursery.left.saturating_sub(1);
+            inner.forget(number);
+        }
+    }
+}
+
+impl Inner {
+    /// One that is empty and stays so is not needed any more.
+    fn forget(&mut self, number: u32) {
+        if self.there.get(&number).is_some_and(|nursery| !nursery.is_open && nursery.left == 0) {
+            self.there.remove(&number);
+        }
+    }
+}
+
+impl Nursery {
+    fn take(&mut self) -> Arc<Dir> {
+        self.made += 1;
+        self.growing += 1;
+        self.left += 1;
+        self.dir.clone()
+    }
+
+    /// Whether more comes into it, or a sync has to cover what came.
+    fn is_awaited(&self) -> bool {
+        let is_whole = self.is_covered() && (!self.is_open || self.made >= FILES_MAX);
+        self.fate == Fate::Open && self.syncs <= WAITS_MAX + 1 && !is_whole
+    }
+
+    /// Whether a sync covers all that was ever made in it.
+    fn is_covered(&self) -> bool {
+        self.growing == 0 && self.synced == self.made
+    }
+
+    /// Takes the place of the empty directory: only of the one that was made for it.
+    fn take_place(
+        &self,
+        staging: &Dir,
+        number: u32,
+        into: impl FnOnce(&[u8]) -> io::Result<(Arc<Place>, Vec<u8>)>,
+    ) -> io::Result<()> {
+        let (above, name) = into(&self.path)?;
+        let (there, made) = (above.dir.stat(&name)?, self.place.dir.stat_self()?);
+        if !there.is_same_entry(&made) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.dir.as_file()?.set_mode(there.mode)?;
+        staging.rename(lane_name(number).as_bytes(), &above.dir, &name, Replace::Existing)
+    }
+}
+
+/// A directory that can take the place of `place`: it has the same owner and attributes.
+fn make(staging: &Dir, number: u32, place: &Place) -> io::Result<Option<Dir>> {
+    let name = lane_name(number);
+    let dir = own_dir(staging, name.as_bytes())?;
+    let (made, there) = (dir.stat_self()?, place.dir.stat_self()?);
+    let attributes = |dir: &Dir| dir.as_file().and_then(|file| file.xattrs());
+    let is_alike = (made.uid, made.gid, made.device) == (there.uid, there.gid, there.device)
+        && attributes(&dir)? == attributes(&place.dir)?
+        && place.dir.entries()?.next().is_none();
+    if !is_alike {
+        let _ = staging.remove_dir(name.as_bytes());
+        return Ok(None);
+    }
+    Ok(Some(dir))
+}
