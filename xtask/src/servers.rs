@@ -3,7 +3,6 @@
 use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// `thalweg serve`; ends with the value.
 pub struct Daemon {
     child: Child,
-    /// `127.0.0.1:PORT`.
+    /// `127.0.0.1:PORT`, or what it was started at.
     pub address: String,
     /// What clients need.
     pub ticket: PathBuf,
@@ -115,6 +114,14 @@ impl Sshd {
     /// # Errors
     /// If it does not start.
     pub fn start(scratch: &Scratch, enter: impl Fn(Command) -> Command) -> Result<Sshd> {
+        Self::start_at("127.0.0.1", scratch, enter)
+    }
+
+    /// The same, at a host that may be another network's.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_at(host: &str, scratch: &Scratch, enter: impl Fn(Command) -> Command) -> Result<Sshd> {
         let (key, host_key) = (scratch.path("user-key"), scratch.path("host-key"));
         // A scratch directory sees several sshds, one after the other, with the same keys.
         for key in [&key, &host_key].into_iter().filter(|key| !key.exists()) {
@@ -123,7 +130,7 @@ impl Sshd {
         let port = free_port()?;
         let config = scratch.path("sshd_config");
         let lines = [
-            format!("ListenAddress 127.0.0.1:{port}"),
+            format!("ListenAddress {host}:{port}"),
             format!("HostKey {}", host_key.display()),
             format!("AuthorizedKeysFile {}", key.with_extension("pub").display()),
             format!("SetEnv THALWEG_STATE=\"{}\"", scratch.path("far-state").display()),
@@ -135,7 +142,7 @@ impl Sshd {
         let _ = fs::create_dir_all("/run/sshd");
         let mut command = Command::new("/usr/sbin/sshd");
         command.args(["-D", "-f"]).arg(&config);
-        let child = start(enter(command), &format!("127.0.0.1:{port}"), "sshd (openssh-server)")?;
+        let child = start(command, (host, port), "sshd (openssh-server)", enter)?;
         Ok(Sshd { child, port, key })
     }
 
@@ -156,21 +163,34 @@ impl Drop for Sshd {
     }
 }
 
-/// Starts a server and waits until it listens at `address`.
+/// Starts a server and waits until it listens there: asked from where it runs, which may be another network.
 ///
 /// # Errors
 /// If it cannot be started, ends, or does not listen in time.
-pub fn start(mut command: Command, address: &str, name: &str) -> Result<Child> {
+pub fn start(
+    command: Command,
+    (host, port): (&str, u16),
+    name: &str,
+    enter: impl Fn(Command) -> Command,
+) -> Result<Child> {
+    let mut command = enter(command);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
+    let is_listening = || {
+        let mut connect = Command::new("bash");
+        connect.args(["-c", "exec 3<>\"/dev/tcp/$0/$1\"", host, &port.to_string()]);
+        let mut connect = enter(connect);
+        connect.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        connect.status().is_ok_and(|status| status.success())
+    };
     let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(address).is_err() {
+    while !is_listening() {
         if let Some(status) = child.try_wait()? {
             bail!("{name} ended with {status}");
         }
         if Instant::now() > until {
             end(&mut child);
-            bail!("{name} does not listen at {address}");
+            bail!("{name} does not listen at {host}:{port}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -5,6 +5,7 @@ use crate::bench::workspace::Workspace;
 use crate::tools;
 use anyhow::{Context, Result};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -44,8 +45,10 @@ pub fn loopback_bytes() -> Result<u64> {
 pub struct Testbed<'a> {
     workspace: &'a Workspace,
     state: PathBuf,
-    /// Of the host on the right, where servers are.
+    /// Of the first host on the right, where servers are.
     pub address: String,
+    /// Of all hosts, by their names.
+    addresses: BTreeMap<String, String>,
 }
 
 const NAME: &str = "bench";
@@ -63,13 +66,25 @@ impl<'a> Testbed<'a> {
     /// If it cannot be made.
     pub fn up(workspace: &'a Workspace, options: &[&str]) -> Result<Testbed<'a>> {
         let state = workspace.directory("testbed")?;
-        let mut testbed = Testbed { workspace, state, address: String::new() };
+        let mut testbed = Testbed { workspace, state, address: String::new(), addresses: BTreeMap::new() };
         let told = tools::says(testbed.command("up").args(options).arg("--json"))?;
         let told: Value = serde_json::from_str(&told).context("what `testbed up` says")?;
         let hosts = told["hosts"].as_array().context("no hosts")?;
         let right = hosts.iter().find(|host| host["side"] == "right").context("no host on the right")?;
         testbed.address = right["address"].as_str().context("no address")?.to_owned();
+        for host in hosts {
+            let of = |key: &str| host[key].as_str().map(str::to_owned).with_context(|| format!("no {key}"));
+            testbed.addresses.insert(of("name")?, of("address")?);
+        }
         Ok(testbed)
+    }
+
+    /// Of the host of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn address_of(&self, host: &str) -> Result<&str> {
+        self.addresses.get(host).map(String::as_str).with_context(|| format!("there is no host `{host}`"))
     }
 
     /// Changes the path, with options of `testbed set`.
@@ -98,10 +113,10 @@ impl<'a> Testbed<'a> {
         Wire::of_status(&told["status"]).with_context(|| format!("`testbed status` says {told}"))
     }
 
-    /// The command, in the host `left` or `right`.
-    pub fn enter(&self, side: &str, command: &Command) -> Command {
+    /// The command, in the host `left` or `right`, or of another name where there are several.
+    pub fn enter(&self, host: &str, command: &Command) -> Command {
         let mut entered = self.command("run");
-        entered.arg(side);
+        entered.arg(host);
         wrap(entered, command)
     }
 

@@ -59,6 +59,8 @@ enum Server {
     Own,
 }
 
+/// What is said of a tool that does not encrypt.
+pub const ENCRYPTS_NOTHING: &str = "nothing";
 const DIGESTS: &str = "BLAKE3 of each chunk, source to received bytes";
 const MAC: &str = "authenticated records";
 const FRAMES: &str = "AES-128-GCM";
@@ -87,7 +89,7 @@ pub const PACKAGES: [(&str, &str); 12] = [
 ];
 
 /// All of them.
-pub const TOOLS: [Tool; 15] = [
+pub const TOOLS: [Tool; 16] = [
     Tool {
         name: "thalweg daemon",
         server: Server::Thalweg,
@@ -113,7 +115,7 @@ pub const TOOLS: [Tool; 15] = [
         command: |servers, job| {
             let mut command = servers.workspace.thalweg();
             command.args(["cp", "-q", "-e", &servers.sshd()?.rsh(), "--far-path"]);
-            command.arg(&servers.workspace.thalweg).args([contents(job.source), at_ssh(job)]);
+            command.arg(&servers.workspace.thalweg).args([contents(job.source), servers.at_ssh(job)]);
             Ok(command)
         },
     },
@@ -121,13 +123,14 @@ pub const TOOLS: [Tool; 15] = [
         name: "rsync daemon",
         server: Server::Rsync,
         package: Some(RSYNC),
-        encrypts: "nothing",
+        encrypts: ENCRYPTS_NOTHING,
         verifies: "a checksum of each file, source to received bytes",
         keeps: Keeps::Everything,
         command: |servers, job| {
             let mut command = Command::new("rsync");
             command.args(["-aHAXW", &contents(job.source)]);
-            command.arg(format!("rsync://127.0.0.1:{}/bench/{}", servers.port(Server::Rsync)?, name(job)?));
+            let port = servers.port(Server::Rsync)?;
+            command.arg(format!("rsync://{}:{port}/bench/{}", servers.host, name(job)?));
             Ok(command)
         },
     },
@@ -140,7 +143,13 @@ pub const TOOLS: [Tool; 15] = [
         keeps: Keeps::Everything,
         command: |servers, job| {
             let mut command = Command::new("rsync");
-            command.args(["-aHAXW", "-e", &servers.sshd()?.rsh(), &contents(job.source), &at_ssh(job)]);
+            command.args([
+                "-aHAXW",
+                "-e",
+                &servers.sshd()?.rsh(),
+                &contents(job.source),
+                &servers.at_ssh(job),
+            ]);
             Ok(command)
         },
     },
@@ -154,7 +163,11 @@ pub const TOOLS: [Tool; 15] = [
         command: |servers, job| {
             let rsh = servers.sshd()?.rsh();
             let mut command = Command::new("scp");
-            command.args(rsh.split_whitespace().skip(1)).args(["-q", "-r"]).arg(job.source).arg(at_ssh(job));
+            command
+                .args(rsh.split_whitespace().skip(1))
+                .args(["-q", "-r"])
+                .arg(job.source)
+                .arg(servers.at_ssh(job));
             Ok(command)
         },
     },
@@ -168,7 +181,7 @@ pub const TOOLS: [Tool; 15] = [
         command: |servers, job| {
             let mut command = Command::new("bash");
             command.args(["-o", "pipefail", "-c", TAR_SSH, "bash"]).args([job.source, job.destination]);
-            command.args(servers.sshd()?.rsh().split_whitespace()).arg("127.0.0.1");
+            command.args(servers.sshd()?.rsh().split_whitespace()).arg(&servers.host);
             Ok(command)
         },
     },
@@ -176,28 +189,40 @@ pub const TOOLS: [Tool; 15] = [
         name: "tar socket",
         server: Server::Own,
         package: Some(SOCAT),
-        encrypts: "nothing",
+        encrypts: ENCRYPTS_NOTHING,
         verifies: "nothing",
         keeps: Keeps::Content,
-        command: |_, job| tar_socket(job),
+        command: |servers, job| {
+            servers.must_be_here()?;
+            tar_socket(job)
+        },
     },
     Tool {
         name: "GridFTP",
         server: Server::GridFtp,
         package: Some(GRIDFTP),
-        encrypts: "nothing",
+        encrypts: ENCRYPTS_NOTHING,
         verifies: "nothing",
         keeps: Keeps::Content,
-        command: |servers, job| gridftp(servers, job, "ftp://127.0.0.1", &[]),
+        command: |servers, job| gridftp(servers, job, "ftp", ("4", &[])),
+    },
+    Tool {
+        name: "GridFTP, 8 at once",
+        server: Server::GridFtp,
+        package: Some(GRIDFTP),
+        encrypts: ENCRYPTS_NOTHING,
+        verifies: "nothing",
+        keeps: Keeps::Content,
+        command: |servers, job| gridftp(servers, job, "ftp", ("8", &[])),
     },
     Tool {
         name: "GridFTP checksums",
         server: Server::GridFtp,
         package: Some(GRIDFTP),
-        encrypts: "nothing",
+        encrypts: ENCRYPTS_NOTHING,
         verifies: "MD5 of each file, both sides read again",
         keeps: Keeps::Content,
-        command: |servers, job| gridftp(servers, job, "ftp://127.0.0.1", &["-verify-checksum"]),
+        command: |servers, job| gridftp(servers, job, "ftp", ("4", &["-verify-checksum"])),
     },
     Tool {
         name: "GridFTP private",
@@ -206,7 +231,7 @@ pub const TOOLS: [Tool; 15] = [
         encrypts: "GSI (TLS)",
         verifies: MAC,
         keeps: Keeps::Content,
-        command: |servers, job| gridftp(servers, job, "gsiftp://localhost", &["-dcpriv"]),
+        command: |servers, job| gridftp(servers, job, "gsiftp", ("4", &["-dcpriv"])),
     },
     Tool {
         name: "GridFTP private checksums",
@@ -215,13 +240,13 @@ pub const TOOLS: [Tool; 15] = [
         encrypts: "GSI (TLS)",
         verifies: "MD5 of each file, both sides read again",
         keeps: Keeps::Content,
-        command: |servers, job| gridftp(servers, job, "gsiftp://localhost", &["-dcpriv", "-verify-checksum"]),
+        command: |servers, job| gridftp(servers, job, "gsiftp", ("4", &["-dcpriv", "-verify-checksum"])),
     },
     Tool {
         name: "xrootd",
         server: Server::Xrootd,
         package: Some(XROOTD),
-        encrypts: "nothing",
+        encrypts: ENCRYPTS_NOTHING,
         verifies: "nothing",
         keeps: Keeps::Content,
         command: |servers, job| xrdcp(servers, job, "root", Server::Xrootd),
@@ -239,12 +264,12 @@ pub const TOOLS: [Tool; 15] = [
         name: "rclone webdav",
         server: Server::Webdav,
         package: Some(RCLONE),
-        encrypts: "nothing",
+        encrypts: ENCRYPTS_NOTHING,
         verifies: "sizes",
         keeps: Keeps::Content,
         command: |servers, job| {
-            let url =
-                format!(":webdav,url='http://127.0.0.1:{}':{}", servers.port(Server::Webdav)?, name(job)?);
+            let port = servers.port(Server::Webdav)?;
+            let url = format!(":webdav,url='http://{}:{port}':{}", servers.host, name(job)?);
             Ok(rclone(servers.workspace, &["copy", &contents(job.source), &url]))
         },
     },
@@ -258,7 +283,8 @@ pub const TOOLS: [Tool; 15] = [
         command: |servers, job| {
             let secret = tools::says(&mut rclone(servers.workspace, &["obscure", RCLONE_SECRET]))?;
             let port = servers.port(Server::Sftp)?;
-            let far = format!(":sftp,host=127.0.0.1,port={port},user=bench,pass={secret}:{}", name(job)?);
+            let (host, name) = (&servers.host, name(job)?);
+            let far = format!(":sftp,host={host},port={port},user=bench,pass={secret}:{name}");
             Ok(rclone(servers.workspace, &["copy", &contents(job.source), &far]))
         },
     },
@@ -316,10 +342,6 @@ fn contents(directory: &Path) -> String {
     format!("{}/", directory.display())
 }
 
-fn at_ssh(job: &Job<'_>) -> String {
-    format!("127.0.0.1:{}", job.destination.display())
-}
-
 fn name<'a>(job: &Job<'a>) -> Result<&'a str> {
     job.destination.file_name().and_then(|name| name.to_str()).context("a name")
 }
@@ -335,16 +357,25 @@ pub fn tar_socket(job: &Job<'_>) -> Result<Command> {
     Ok(command)
 }
 
-fn gridftp(servers: &Servers<'_>, job: &Job<'_>, host: &str, options: &[&str]) -> Result<Command> {
-    let certificates = servers.certificates.as_ref().context("no certificates")?;
+fn gridftp(
+    servers: &Servers<'_>,
+    job: &Job<'_>,
+    scheme: &str,
+    (at_once, options): (&str, &[&str]),
+) -> Result<Command> {
+    let certificates = servers.certificates()?;
+    let host = if scheme == "ftp" { &servers.host } else { servers.certified()? };
     let mut command = Command::new("globus-url-copy");
     command.env("X509_CERT_DIR", certificates.directory());
     command.env("X509_USER_PROXY", certificates.path("user.proxy"));
     command.args(["-cd", "-r", "-fast"]);
     // Several files at once, commands in advance; or several streams for one file.
-    command.args(if job.has_many_files { ["-pp", "-cc", "4"].as_slice() } else { &["-p", "4"] });
+    match job.has_many_files {
+        true => command.args(["-pp", "-cc", at_once]),
+        false => command.args(["-p", at_once]),
+    };
     command.args(options).arg(format!("file://{}", contents(job.source)));
-    command.arg(format!("{host}:{}{}", servers.port(Server::GridFtp)?, contents(job.destination)));
+    command.arg(format!("{scheme}://{host}:{}{}", servers.port(Server::GridFtp)?, contents(job.destination)));
     Ok(command)
 }
 
@@ -353,7 +384,8 @@ fn xrdcp(servers: &Servers<'_>, job: &Job<'_>, scheme: &str, server: Server) -> 
     if let Some(certificates) = &servers.certificates {
         command.env("X509_CERT_DIR", certificates.directory());
     }
-    let far = format!("{scheme}://localhost:{}/{}", servers.port(server)?, job.destination.display());
+    let (host, port) = (servers.certified()?, servers.port(server)?);
+    let far = format!("{scheme}://{host}:{port}/{}", job.destination.display());
     // Of a directory it makes one of that name below the destination; its files are named one by one instead.
     ensure!(!job.has_many_files, "xrdcp is measured with single files");
     for file in tools::files_below(job.source)? {
@@ -369,9 +401,15 @@ fn rclone(workspace: &Workspace, words: &[&str]) -> Command {
     command
 }
 
+/// Where servers are, unless they are told to be elsewhere.
+const LOOPBACK: &str = "127.0.0.1";
+
 /// The servers that some tools need; they end with the value.
 pub struct Servers<'a> {
     workspace: &'a Workspace,
+    /// Where they listen.
+    host: String,
+    enter: Box<dyn Fn(Command) -> Command + 'a>,
     daemon: Option<Daemon>,
     sshd: Option<Sshd>,
     others: HashMap<Server, (Child, u16)>,
@@ -388,10 +426,31 @@ impl<'a> Servers<'a> {
         export: &Path,
         tools: &[&'t Tool],
     ) -> Result<(Servers<'a>, Vec<(&'t Tool, String)>)> {
+        Self::start_at(LOOPBACK, workspace, export, tools, |command| workspace.group.enter(command))
+    }
+
+    /// The same at a host that may be another network's; `enter` puts each server there, and into the control group.
+    ///
+    /// # Errors
+    /// If a server of ours does not start.
+    pub fn start_at<'t>(
+        host: &str,
+        workspace: &'a Workspace,
+        export: &Path,
+        tools: &[&'t Tool],
+        enter: impl Fn(Command) -> Command + 'a,
+    ) -> Result<(Servers<'a>, Vec<(&'t Tool, String)>)> {
         // Some servers refuse to be root, and write as somebody else.
         fs::set_permissions(export, fs::Permissions::from_mode(0o777))?;
-        let mut servers =
-            Servers { workspace, daemon: None, sshd: None, others: HashMap::new(), certificates: None };
+        let mut servers = Servers {
+            workspace,
+            host: host.to_owned(),
+            enter: Box::new(enter),
+            daemon: None,
+            sshd: None,
+            others: HashMap::new(),
+            certificates: None,
+        };
         let mut left_out = Vec::new();
         for tool in tools {
             let started = match tool.package {
@@ -422,26 +481,49 @@ impl<'a> Servers<'a> {
         Ok(running.1)
     }
 
+    fn certificates(&self) -> Result<&Certificates> {
+        self.certificates.as_ref().context("no certificates")
+    }
+
+    /// The name that certificates have for where the servers are.
+    fn certified(&self) -> Result<&str> {
+        self.must_be_here()?;
+        Ok("localhost")
+    }
+
+    fn must_be_here(&self) -> Result<()> {
+        ensure!(self.host == LOOPBACK, "it is measured over loopback only");
+        Ok(())
+    }
+
+    fn at_ssh(&self, job: &Job<'_>) -> String {
+        format!("{}:{}", self.host, job.destination.display())
+    }
+
     fn ensure(&mut self, server: Server, export: &Path) -> Result<()> {
-        let enter = |command| self.workspace.group.enter(command);
+        let enter = |command| (self.enter)(command);
         let scratch = &self.workspace.scratch;
         match server {
             Server::Own => return Ok(()),
             Server::Thalweg if self.daemon.is_none() => {
                 let exports = [format!("bench={}", export.display())];
-                self.daemon = Some(Daemon::start(&self.workspace.thalweg, scratch, &exports, enter)?);
+                let address = format!("{}:{}", self.host, servers::free_port()?);
+                let thalweg = &self.workspace.thalweg;
+                self.daemon = Some(Daemon::start_at(&address, thalweg, scratch, &exports, enter)?);
             }
-            Server::Ssh if self.sshd.is_none() => self.sshd = Some(Sshd::start(scratch, enter)?),
+            Server::Ssh if self.sshd.is_none() => {
+                self.sshd = Some(Sshd::start_at(&self.host, scratch, enter)?);
+            }
             Server::Thalweg | Server::Ssh => {}
             _ if self.others.contains_key(&server) => {}
             _ => {
-                if self.certificates.is_none() {
+                let is_grid = matches!(server, Server::GridFtp | Server::Xrootd | Server::XrootdTls);
+                if is_grid && self.certificates.is_none() {
                     self.certificates = Some(Certificates::make(self.workspace)?);
                 }
                 let port = servers::free_port()?;
                 let command = self.command(server, port, export)?;
-                let address = format!("127.0.0.1:{port}");
-                let child = servers::start(enter(command), &address, &format!("{server:?}"))?;
+                let child = servers::start(command, (&self.host, port), &format!("{server:?}"), enter)?;
                 self.others.insert(server, (child, port));
             }
         }
@@ -449,29 +531,33 @@ impl<'a> Servers<'a> {
     }
 
     fn command(&self, server: Server, port: u16, export: &Path) -> Result<Command> {
-        let certificates = self.certificates.as_ref().context("no certificates")?;
-        let (scratch, shown) = (&self.workspace.scratch, export.display());
-        let address = format!("127.0.0.1:{port}");
+        let (scratch, shown, host) = (&self.workspace.scratch, export.display(), &self.host);
+        let address = format!("{host}:{port}");
         Ok(match server {
             Server::Rsync => {
-                let config = scratch.path("rsyncd.conf");
+                let config = scratch.path(&format!("rsyncd-{port}.conf"));
                 // A control group needs root, so the daemon is root's, and would change its user without these.
                 let users = "uid = root\ngid = root";
                 let text = format!("use chroot = no\n{users}\n[bench]\npath = {shown}\nread only = no\n");
                 fs::write(&config, text)?;
                 let mut command = Command::new("rsync");
-                command.args(["--daemon", "--no-detach", "--address=127.0.0.1"]);
+                command.args(["--daemon", "--no-detach", &format!("--address={host}")]);
                 command.arg(format!("--port={port}")).arg(format!("--config={}", config.display()));
                 command
             }
             Server::GridFtp => {
+                let certificates = self.certificates()?;
                 let mut command = as_nobody("/usr/sbin/globus-gridftp-server");
                 command.env("X509_CERT_DIR", certificates.directory());
                 command.env("X509_USER_CERT", certificates.path("server.pem"));
                 command.env("X509_USER_KEY", certificates.path("server.key"));
                 command.env("GRIDMAP", certificates.path("gridmap"));
+                if self.host != LOOPBACK {
+                    // It asks for the machine's name, which nobody in a host of ours knows.
+                    command.env("GLOBUS_HOSTNAME", host);
+                }
                 command.args(["-aa", "-p", &port.to_string()]);
-                command.args(["-control-interface", "127.0.0.1", "-data-interface", "127.0.0.1"]);
+                command.args(["-control-interface", host, "-data-interface", host]);
                 command
             }
             Server::Xrootd | Server::XrootdTls => {
@@ -483,6 +569,7 @@ impl<'a> Servers<'a> {
                     format!("all.pidpath {}", own.display()),
                 ];
                 if server == Server::XrootdTls {
+                    let certificates = self.certificates()?;
                     let (key, certificate) =
                         (certificates.path("server.key"), certificates.path("server.pem"));
                     lines.push(format!("xrd.tls {} {}", certificate.display(), key.display()));

@@ -3,7 +3,7 @@
 
 use crate::bench::control_group::Group;
 use crate::tools::{self, Scratch};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,9 +60,22 @@ impl Workspace {
     /// # Errors
     /// If one of them fails.
     pub fn time(&self, command: Command, synced: Option<&Path>) -> Result<Times> {
+        self.time_all(vec![command], synced).map(|(times, _)| times)
+    }
+
+    /// The same with several that begin at the same time: also the seconds until each had ended.
+    ///
+    /// # Errors
+    /// If one of them fails.
+    pub fn time_all(&self, commands: Vec<Command>, synced: Option<&Path>) -> Result<(Times, Vec<f64>)> {
         let cpu = self.group.cpu()?;
         let started = Instant::now();
-        self.run(command)?;
+        let one = |command| self.run(command).map(|()| started.elapsed().as_secs_f64());
+        let ended = std::thread::scope(|scope| {
+            let all: Vec<_> = commands.into_iter().map(|command| scope.spawn(move || one(command))).collect();
+            let all = all.into_iter().map(|one| one.join().unwrap_or_else(|_| bail!("a panic")));
+            all.collect::<Result<Vec<f64>>>()
+        })?;
         let unsynced_s = started.elapsed().as_secs_f64();
         if let Some(path) = synced {
             let mut sync = Command::new("sync");
@@ -71,7 +84,7 @@ impl Workspace {
         }
         let wall_s = started.elapsed().as_secs_f64();
         // Far sides of ssh may still be ending.
-        Ok(Times { wall_s, unsynced_s, cpu_s: (self.group.cpu()? - cpu).as_secs_f64() })
+        Ok((Times { wall_s, unsynced_s, cpu_s: (self.group.cpu()? - cpu).as_secs_f64() }, ended))
     }
 
     fn run(&self, command: Command) -> Result<()> {
