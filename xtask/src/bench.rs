@@ -125,7 +125,7 @@ impl Bench<'_> {
 pub fn run(args: &Args) -> Result<()> {
     if args.list {
         for suite in SUITES {
-            println!("{:<13} {}\n{:13} {} runs, {}", suite.name, suite.asks, "", suite.runs, suite.takes);
+            println!("{:<14} {}\n{:14} {} runs, {}", suite.name, suite.asks, "", suite.runs, suite.takes);
         }
         return Ok(());
     }

@@ -12,6 +12,8 @@ pub mod small;
 
 mod distance;
 
+mod distance_tools;
+
 mod size;
 
 mod verify;
@@ -39,11 +41,12 @@ pub struct Suite {
 }
 
 /// All of them, in the order of the page.
-pub const SUITES: [Suite; 9] = [
+pub const SUITES: [Suite; 10] = [
     limit::SUITE,
     large::SUITE,
     small::SUITE,
     distance::SUITE,
+    distance_tools::SUITE,
     size::SUITE,
     verify::SUITE,
     auto::SUITE,
