@@ -3,7 +3,8 @@
 //! First what it was found on, then one object for each test: `test`, `seed`, `outcome` (`ok`, `skipped`, `FAILED`), `seconds`,
 //! and what the test counted (`Count` in crates/cli/tests/support/count.rs), however it ended: `ended` says whether it came to
 //! its end. `strikes` has each by itself: `of`, `under_way` (whether there was anything to break), `had` (what was marked,
-//! delivered or done by then), `from` (where it was seen to go on before the next strike, or null).
+//! delivered or done by then), `from` (where it was seen to go on before the next strike, or null). A strike counts that has
+//! both; the tests make those that do not again (`Plan` in crates/cli/tests/support/plan.rs).
 
 use crate::bench::record;
 use crate::tools;
@@ -59,6 +60,7 @@ pub fn page() -> Result<String> {
 #[derive(Default)]
 struct Struck {
     times: u64,
+    counted: u64,
     under_way: u64,
     from_a_mark: u64,
     anew: u64,
@@ -70,7 +72,9 @@ impl Struck {
     fn add(&mut self, strike: &Value) -> Result<()> {
         let had = strike["had"].as_u64().with_context(|| format!("a strike without `had`: {strike}"))?;
         self.times += 1;
-        self.under_way += u64::from(strike["under_way"] == true);
+        let is_under_way = strike["under_way"] == true;
+        self.under_way += u64::from(is_under_way);
+        self.counted += u64::from(is_under_way && !strike["from"].is_null());
         let which = match (strike["from"].as_u64(), had) {
             (None, _) => &mut self.again,
             (Some(0), 0) => &mut self.nothing_yet,
@@ -103,8 +107,8 @@ fn table(text: &str) -> Result<String> {
     let about: Value = serde_json::from_str(lines.next().context("an empty result file")?)?;
     let about = &about["about"];
     let mut struck = String::from(
-        "| of | struck | times | while it was under way | went on from a mark | began anew | had nothing yet | struck again \
-         before it went on |\n|---|---|---|---|---|---|---|---|\n",
+        "| of | struck | times | of them count | while it was under way | went on from a mark | began anew | had nothing yet | \
+         struck again before it went on |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut came = String::from(
         "| of | had to come | came | more than once | named as lost | in a killed consumer's hands | lost | never given, or out \
@@ -121,10 +125,12 @@ fn table(text: &str) -> Result<String> {
         }
         rows += 1;
         let kind = text_of(&row["kind"]);
-        for (of, Struck { times, under_way, from_a_mark, anew, nothing_yet, again }) in by_target(&row)? {
+        for (of, Struck { times, counted, under_way, from_a_mark, anew, nothing_yet, again }) in
+            by_target(&row)?
+        {
             writeln!(
                 struck,
-                "| {kind} | {of} | {times} | {under_way} | {from_a_mark} | {anew} | {nothing_yet} | {again} |"
+                "| {kind} | {of} | {times} | {counted} | {under_way} | {from_a_mark} | {anew} | {nothing_yet} | {again} |"
             )?;
         }
         let unit = text_of(&row["unit"]);
@@ -200,8 +206,8 @@ mod tests {
         let good = outcome(("watch", "killed"), 7, ("ok", 1.5), &said(0, true));
         assert_eq!((&good["whole"], &good["outcome"], &good["seed"]), (&13.into(), &"ok".into(), &7.into()));
         let tables = tables(&[good]).unwrap();
-        assert!(tables.contains("| a watch | the watch | 3 | 3 | 0 | 1 | 1 | 1 |"), "{tables}");
-        assert!(tables.contains("| a watch | the link | 1 | 0 | 1 | 0 | 0 | 0 |"), "{tables}");
+        assert!(tables.contains("| a watch | the watch | 3 | 2 | 3 | 0 | 1 | 1 | 1 |"), "{tables}");
+        assert!(tables.contains("| a watch | the link | 1 | 0 | 0 | 1 | 0 | 0 | 0 |"), "{tables}");
         assert!(
             tables.contains("| a watch | 13 items | 13 | 2 | 0 | 0 | 0 | 0 | 9 | 0 | whole | ok |"),
             "{tables}"

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names", "stream", "watch"];
 
 /// What strikes at random moments: producers, consumers, movers at both sides, watches and the keepers of what they run, links.
-const KILLS: [(&str, &str); 15] = [
+const KILLS: [(&str, &str); 16] = [
     ("stream", "a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_pipe_outlives_cuts_and_restarts_of_the_daemon"),
@@ -38,6 +38,7 @@ const KILLS: [(&str, &str); 15] = [
     ("frames", "a_consumer_killed_in_the_middle_of_a_file_of_frames_has_all_of_them_once"),
     ("frames", "a_consumer_killed_with_all_frames_in_one_file_has_all_of_them_once"),
     ("watch", "killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice"),
+    ("watch", "killed_at_any_moment_items_in_order_are_analysed_one_after_the_other_and_once"),
     (
         "watch",
         "keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_analyse_nothing_twice",
@@ -58,7 +59,8 @@ pub struct Args {
     /// The short forms, as in every run of the tests
     #[arg(long)]
     quick: bool,
-    /// Only what kills and cuts streams, frames and watches at random moments: each so many times, in one round
+    /// Only what kills and cuts streams, frames and watches at random moments: each so many times that count, which are those
+    /// that met something under way and were seen to be survived before the next, in one round
     #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "50", conflicts_with = "quick")]
     kills: Option<u64>,
     /// What was killed and cut how often, and what became of it, as JSON lines. bench/results/kills.jsonl is shown in

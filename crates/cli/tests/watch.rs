@@ -12,9 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{Random, in_time, quick_or_torture, strikes, strikes_asked};
+use support::chance::{Random, in_time, strikes, strikes_asked};
 use support::count::Count;
-use support::job::Running;
+use support::job::{self, Running};
+use support::plan::Plan;
 use support::proxy::Proxy;
 use support::volume::{self, Volume};
 use support::{Scratch, wait_until};
@@ -370,27 +371,42 @@ fn count_items(bench: &Bench, count: &mut Count, names: &[String]) {
     count.items(names, &times, is_whole);
 }
 
-#[test]
-fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
+/// A watch is killed again and again while items arrive; what the log says in the end, in its order.
+fn through_kills(row: &str, kind: &'static str, kills: u64, how: &[&str]) -> (Vec<String>, Vec<String>) {
     let bench = Bench::new();
-    let mut chance = Random::new("watch-kills");
+    let mut chance = Random::new(row);
     let script = analysis(&bench.scratch, &format!("sleep 0.0$(($$ % 5))\n{LOG}"));
-    let kills = strikes(50);
-    let names: Vec<String> = (0..kills + 10).map(|number| format!("shot{number}")).collect();
-    let more = ["--json", "--on-arrival", script.to_str().unwrap(), "--jobs", "3"];
-    let mut count = Count::of("a watch", "items");
-    let (mut written, mut said) = (names.iter(), Vec::new());
-    for _ in 0..kills {
+    let more = [&["--json", "--on-arrival", script.to_str().unwrap()], how].concat();
+    let mut plan = Plan::new(&mut chance, 1, kills);
+    let mut count = Count::of(kind, "items");
+    let (mut names, mut said) = (Vec::new(), Vec::new());
+    let mut watch = loop {
         let mut watch = Running::start(bench.local(&more));
-        if let Some(name) = written.next() {
-            bench.put(name, &vec![7; chance.below(200_000) as usize]);
+        // There is more to do than one at a time.
+        for _ in 0..1 + chance.below(3) {
+            let name = format!("shot{}", names.len());
+            bench.put(&name, &vec![7; chance.below(200_000) as usize]);
+            names.push(name);
         }
-        std::thread::sleep(Duration::from_millis(chance.below(400)));
+        if plan.next(300, || !items_done(&watch.said()).is_empty()).is_none() {
+            break watch;
+        }
         let had = items_done(&said).len() + items_done(&watch.said()).len();
-        count.strike("the watch", !watch.is_over(), had as u64);
+        let is_under_way = !watch.is_over();
+        count.strike("the watch", is_under_way, had as u64);
+        if !is_under_way {
+            plan.missed();
+        }
         said.extend(watch.kill().said);
+    };
+    assert!(!watch.is_over(), "nobody ended the last one");
+    job::signal(watch.pid(), nix::sys::signal::Signal::SIGTERM);
+    said.extend(watch.end(LIMIT).said);
+    for _ in 0..10 {
+        let name = format!("shot{}", names.len());
+        bench.put(&name, name.as_bytes());
+        names.push(name);
     }
-    written.for_each(|name| bench.put(name, name.as_bytes()));
     let last = bench.local(&[&more[..], &["--idle-exit", "500ms"]].concat());
     let ran = Running::start(last).end(LIMIT);
     said.extend(ran.said.iter().cloned());
@@ -398,6 +414,19 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
     count_items(&bench, &mut count, &names);
     count.over();
     ran.expect(0);
+    let log = bench.log().iter().map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect();
+    (names, log)
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
+    through_kills("watch-kills", "a watch", strikes(25), &["--jobs", "3"]);
+}
+
+#[test]
+fn killed_at_any_moment_items_in_order_are_analysed_one_after_the_other_and_once() {
+    let (names, log) = through_kills("watch-order", "a watch in order", strikes(10), &["--in-order", "name"]);
+    assert_eq!(log, names);
 }
 
 #[test]
@@ -635,6 +664,9 @@ fn keepers(below: &Path) -> Vec<(i32, String)> {
     found
 }
 
+/// Keepers and guards, watches, daemons, links.
+const KINDS: u64 = 4;
+
 /// Longest that keepers are looked for; and longest for each of as many as were asked for.
 const KEEPERS_LIMIT: Duration = Duration::from_secs(900);
 const KEEPER_LIMIT: Duration = Duration::from_secs(60);
@@ -668,58 +700,76 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     // Of one run only one of both: who kills guard and keeper of the same run has nobody left who knows.
     let mut met: BTreeSet<String> = BTreeSet::new();
     let each = strikes(4);
-    // Keepers, watches, daemons, links: all of them are struck until the last is.
-    let mut strikes = [0; 4];
+    let mut plan = Plan::new(&mut chance, KINDS, each);
     let mut count = Count::of("a watch of what is far, and the keepers and guards of its runs", "items");
-    let (mut names, mut said, mut told) = (Vec::new(), Vec::new(), 0);
+    let (mut names, mut said) = (Vec::new(), Vec::new());
     let mut running = Running::start(watch(&more));
     // As many keepers as that are met however slow the machine is.
     let is_asked = strikes_asked().is_some();
     let (wanted, begun) = (if is_asked { each } else { each / 2 }, Instant::now());
     let at_most = KEEPERS_LIMIT.max(KEEPER_LIMIT * each.try_into().unwrap_or(u32::MAX));
-    let is_over = |met: u64| match begun.elapsed() {
-        took if took > at_most => true,
-        took => !is_asked && met >= wanted && took > Duration::from_secs(quick_or_torture(60, 600)),
-    };
-    while strikes.iter().any(|count| *count < each) && !is_over(met.len() as u64) {
-        let name = format!("shot{}", names.len());
-        bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
-        names.push(name);
-        std::thread::sleep(Duration::from_millis(chance.below(300)));
-        let had = (told + items_done(&running.said()).len()) as u64;
+    let (mut since, mut told) = (Instant::now(), 0);
+    while begun.elapsed() < at_most {
+        let mut put = || {
+            let name = format!("shot{}", names.len());
+            bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
+            names.push(name);
+        };
+        put();
+        let next = plan.next(300, || {
+            if running.is_over() {
+                // One that could not reach the daemon for too long.
+                said.extend(std::mem::replace(&mut running, Running::start(watch(&more))).kill().said);
+                told = items_done(&said).len();
+            }
+            !items_done(&running.said_since(since)).is_empty()
+        });
+        let Some(kind) = next else { break };
         let is_under_way = !running.is_over();
-        match chance.below(4) as usize {
+        let mut of_new_runs = Vec::new();
+        if kind == 0 {
+            put();
+            wait_until(KEEPER_LIMIT, || {
+                of_new_runs = keepers(&state);
+                of_new_runs.retain(|(_, record)| !met.contains(record));
+                !of_new_runs.is_empty()
+            });
+        }
+        let had = (told + items_done(&running.said()).len()) as u64;
+        let is_met = match kind {
+            0 if of_new_runs.is_empty() => false,
             0 => {
-                let of_new_runs: Vec<(i32, String)> =
-                    keepers(&state).into_iter().filter(|(_, record)| !met.contains(record)).collect();
-                if of_new_runs.is_empty() {
-                    continue;
-                }
                 let (pid, record) = &of_new_runs[chance.below(of_new_runs.len() as u64) as usize];
-                if kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok() {
-                    met.insert(record.clone());
-                    strikes[0] += 1;
+                let is_met = kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok();
+                if is_met {
                     count.strike("a keeper or guard", true, had);
+                    met.insert(record.clone());
                 }
+                is_met
             }
             1 => {
-                strikes[1] += 1;
                 count.strike("the watch", is_under_way, had);
                 said.extend(running.kill().said);
                 told = items_done(&said).len();
                 running = Running::start(watch(&more));
+                is_under_way
             }
             2 => {
-                strikes[2] += 1;
                 count.strike("the daemon", is_under_way, had);
                 daemon.kill();
                 let exports = [("data", bench.source.as_path())];
                 daemon = bench.scratch.daemon_at(&address, &exports, &[], |command| command);
+                is_under_way
             }
             _ => {
-                strikes[3] += 1;
-                count.strike("the link", proxy.cut() && is_under_way, had);
+                let is_met = proxy.cut() && is_under_way;
+                count.strike("the link", is_met, had);
+                is_met
             }
+        };
+        since = Instant::now();
+        if !is_met {
+            plan.missed();
         }
     }
     assert!(met.len() as u64 >= wanted, "only {} keepers were met", met.len());

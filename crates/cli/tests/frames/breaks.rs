@@ -3,6 +3,7 @@
 use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;
 use crate::support::job::{Running, with};
+use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, noise, wait_until};
 use crate::{
@@ -43,24 +44,25 @@ impl Far {
         sequence
     }
 
-    /// Rests before a strike; before every other one, as chance has it, until what was pushed only after the strike
-    /// before has come: else most would meet what is down already.
-    fn rest(&self, random: &mut Random, given: Option<&u64>, most_ms: u64) {
-        if let Some(given) = given
-            && random.below(2) == 0
-        {
-            wait_until(Duration::from_secs(20), || self.comes.load(Ordering::Acquire) > *given);
-        }
-        std::thread::sleep(Duration::from_millis(50 + random.below(most_ms)));
+    /// Whether what was pushed only after the strike before has come.
+    fn went_on(&self, given: &[u64]) -> bool {
+        given.last().is_none_or(|given| self.comes.load(Ordering::Acquire) > *given)
     }
 
     /// Strikes, by `how`, which says whether there was anything to be struck; what had been pushed at that moment.
-    fn strike(&self, count: &mut Count, of: &'static str, how: impl FnOnce() -> bool) -> u64 {
+    fn strike(
+        &self,
+        count: &mut Count,
+        plan: &mut Plan,
+        of: &'static str,
+        how: impl FnOnce() -> bool,
+    ) -> u64 {
         let (had, given) = (self.comes.load(Ordering::Acquire), self.pushes.load(Ordering::Acquire));
         // Told as what it was when it is known: the moment is the one before.
         count.strike(of, true, had);
         if !how() {
             count.missed();
+            plan.missed();
         }
         given
     }
@@ -68,7 +70,7 @@ impl Far {
 
 /// Pushes while a daemon is killed and begun again; how many frames were named as lost.
 fn through_restarts(wishes: SenderWishes, (row, kind): (&str, &'static str)) -> u64 {
-    let (mut random, strikes) = (Random::new(row), strikes(3));
+    let mut plan = Plan::new(&mut Random::new(row), 1, strikes(3));
     let (scratch, daemon) = stand();
     let (address, place, export) = (daemon.address(), daemon.place("data", "x"), scratch.path("export"));
     let channel = wishes.channel;
@@ -80,9 +82,8 @@ fn through_restarts(wishes: SenderWishes, (row, kind): (&str, &'static str)) -> 
         let taken = scope.spawn(|| Tally::to_the_end(&taker, BYTES, &far.comes));
         let striker = scope.spawn(|| {
             let (mut daemon, mut given) = (daemon, Vec::new());
-            for _ in 0..strikes {
-                far.rest(&mut random, given.last(), 500);
-                given.push(far.strike(&mut count, "the hub", || true));
+            while plan.next(500, || far.went_on(&given)).is_some() {
+                given.push(far.strike(&mut count, &mut plan, "the hub", || true));
                 daemon.kill();
                 daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
             }
@@ -113,7 +114,7 @@ fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
 
 #[test]
 fn cuts_of_the_link_lose_nothing_and_double_nothing() {
-    let (mut random, strikes) = (Random::new("frames cuts"), strikes(6));
+    let mut plan = Plan::new(&mut Random::new("frames cuts"), 1, strikes(6));
     let (scratch, daemon) = stand();
     let proxy = Proxy::new(&daemon.address());
     let place = proxy.place("data", "x");
@@ -129,9 +130,8 @@ fn cuts_of_the_link_lose_nothing_and_double_nothing() {
             frames
         });
         let mut given = Vec::new();
-        for _ in 0..strikes {
-            far.rest(&mut random, given.last(), 200);
-            given.push(far.strike(&mut count, "the link", || proxy.cut()));
+        while plan.next(200, || far.went_on(&given)).is_some() {
+            given.push(far.strike(&mut count, &mut plan, "the link", || proxy.cut()));
         }
         far.is_over.store(true, Ordering::Release);
         let frames = pushed.join().expect("no panic");

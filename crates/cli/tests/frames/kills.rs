@@ -4,6 +4,7 @@
 use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;
 use crate::support::job::{Running, with};
+use crate::support::plan::Plan;
 use crate::support::volume::{self, Volume};
 use crate::support::{noise, wait_until};
 use crate::{LIMIT, by, command, content, push_all, receiver, sender, stand};
@@ -31,7 +32,7 @@ struct Runs {
 /// Takes everything until the end. How many `came`, for who kills meanwhile.
 fn take_runs(receiver: &Receiver, said: &[u8], came: &AtomicU64) -> Runs {
     let frames: Vec<&[u8]> = said.chunks(BYTES).collect();
-    let until = Instant::now() + LIMIT * 2;
+    let until = Instant::now() + LIMIT * 6;
     let mut runs = Runs::default();
     while Instant::now() < until {
         match receiver.next(Some(Duration::from_millis(200))) {
@@ -72,7 +73,7 @@ fn a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn() {
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     // More than is said before any of the kills.
-    let said = noise(1, 5000 * BYTES);
+    let said = noise(1, 3000 * BYTES);
     let input = scratch.path("in");
     std::fs::write(&input, &said).unwrap();
     let push = |rate: &str| {
@@ -80,22 +81,26 @@ fn a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn() {
         Running::start(with(job, ["--producer", "cam", "--frames-per-s", rate]))
     };
     let taker = receiver(&scratch, &place, by(FramePolicy::Block));
-    let (strikes, came) = (strikes(5), AtomicU64::new(0));
+    let (mut plan, came) = (Plan::new(&mut random, 1, strikes(5)), AtomicU64::new(0));
     let mut count = Count::of("frames, the producer", "frames");
     let runs = std::thread::scope(|scope| {
         let taken = scope.spawn(|| take_runs(&taker, &said, &came));
-        for strike in 0..strikes {
-            let (before, mut job) = (came.load(Ordering::Acquire), push("500"));
-            // Some before they say anything, most in the middle of it, however long they take to begin.
-            if strike % 4 > 0 {
-                let some = 1 + random.below(100);
-                assert!(wait_until(LIMIT, || came.load(Ordering::Acquire) >= before + some), "nothing comes");
+        let mut job = push("500");
+        loop {
+            // Most in the middle of it, however long they take to begin.
+            let some = came.load(Ordering::Acquire) + 1 + random.below(100);
+            if plan.next(200, || came.load(Ordering::Acquire) >= some).is_none() {
+                break;
             }
-            std::thread::sleep(Duration::from_millis(random.below(200)));
-            count.strike("the producer", !job.is_over(), came.load(Ordering::Acquire));
+            let is_under_way = !job.is_over();
+            count.strike("the producer", is_under_way, came.load(Ordering::Acquire));
             job.kill();
+            if !is_under_way {
+                plan.missed();
+            }
+            job = push("500");
         }
-        push("100000").end(LIMIT).expect(0);
+        job.end(LIMIT).expect(0);
         taken.join().expect("no panic")
     });
     runs.begun.iter().for_each(|(at, from)| count.stood(*at, *from));
@@ -116,9 +121,8 @@ struct PutAway {
 }
 
 impl PutAway {
-    /// Looks at files that are new; the lowest sequence in them that was not put away before.
-    fn look(&mut self, got: &Path) -> Option<u64> {
-        let mut lowest: Option<u64> = None;
+    /// Looks at files that are new.
+    fn look(&mut self, got: &Path) {
         for entry in std::fs::read_dir(got).into_iter().flatten().flatten() {
             let index = entry.path();
             // A file has its name when it is whole.
@@ -137,15 +141,31 @@ impl PutAway {
                 let at = row["offset"].as_u64().unwrap() as usize;
                 let is_it = payloads.get(at..at + BYTES) == Some(&content("m", sequence, BYTES)[..]);
                 self.foreign += u64::from(!is_it);
-                let times = self.times.entry(sequence).or_default();
-                *times += 1;
-                if *times == 1 {
-                    lowest = Some(lowest.map_or(sequence, |lowest| lowest.min(sequence)));
-                }
+                *self.times.entry(sequence).or_default() += 1;
             }
         }
-        lowest
     }
+}
+
+/// Files of rows, with their names or still without, by their numbers.
+fn indexes(got: &Path) -> BTreeMap<u64, PathBuf> {
+    let numbered = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let name = name.strip_suffix(".part").unwrap_or(&name).strip_suffix(".jsonl")?;
+        Some((name.rsplit('-').next()?.parse().ok()?, entry.path()))
+    };
+    std::fs::read_dir(got).into_iter().flatten().flatten().filter_map(numbered).collect()
+}
+
+/// The first frame in a file that is behind those of these numbers.
+fn first_behind(got: &Path, before: Option<u64>) -> Option<u64> {
+    let behind = indexes(got).into_iter().filter(|(number, _)| Some(*number) > before);
+    let first = |path: &Path| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let row: serde_json::Value = serde_json::from_str(text.split_once('\n')?.0).ok()?;
+        row["sequence"].as_u64()
+    };
+    behind.into_iter().find_map(|(_, path)| first(&path))
 }
 
 #[test]
@@ -174,7 +194,7 @@ fn kill_consumers(seed: &str, kind: &'static str, every: &str) {
         let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", every]);
         Running::start(with(job, ["--name", "calib", "--keep", "300s"]))
     };
-    let strikes = strikes(5);
+    let mut plan = Plan::new(&mut random, 1, strikes(5));
     let mut count = Count::of(kind, "frames");
     let first = pull();
     let maker = sender(&scratch, &place, "m", SenderWishes::default());
@@ -190,25 +210,36 @@ fn kill_consumers(seed: &str, kind: &'static str, every: &str) {
             }
             next
         });
-        let mut job = first;
-        for _ in 0..strikes {
+        let (mut job, mut before) = (first, None);
+        loop {
             // Some of them are on their way.
             let some = pushed.load(Ordering::Acquire) + 20;
             assert!(wait_until(LIMIT, || pushed.load(Ordering::Acquire) >= some), "nothing is pushed");
-            std::thread::sleep(Duration::from_millis(random.below(500)));
+            // It puts away what comes: in a file behind those that there were when it began.
+            let next = plan.next(500, || first_behind(&got, before).is_some());
+            if next.is_none() {
+                break;
+            }
             let is_under_way = !job.is_over();
             job.kill();
             // What it put away since the strike before.
-            away.look(&got).into_iter().for_each(|from| count.stood(Instant::now(), from));
+            first_behind(&got, before).into_iter().for_each(|from| count.stood(Instant::now(), from));
+            away.look(&got);
             count.strike("the consumer", is_under_way, away.times.len() as u64);
+            if !is_under_way {
+                plan.missed();
+            }
+            before = indexes(&got).into_keys().max();
             job = pull();
         }
         is_over.store(true, Ordering::Release);
         let frames = pushes.join().expect("no panic");
         maker.finish(Some(LIMIT)).expect("an end");
-        (frames, job.end(LIMIT).code)
+        let code = job.end(LIMIT).code;
+        first_behind(&got, before).into_iter().for_each(|from| count.stood(Instant::now(), from));
+        (frames, code)
     });
-    away.look(&got).into_iter().for_each(|from| count.stood(Instant::now(), from));
+    away.look(&got);
     count.foreign += away.foreign;
     count.numbered(frames, &away.times, &BTreeMap::new());
     count.over();

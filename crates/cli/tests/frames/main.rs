@@ -189,7 +189,7 @@ pub struct Tally {
 impl Tally {
     /// Takes what comes, until the end, a failure or far too long. `next`: what is to come next, for who strikes meanwhile.
     pub fn to_the_end(receiver: &Receiver, bytes: usize, next: &AtomicU64) -> Tally {
-        let (mut tally, until) = (Tally::default(), Instant::now() + LIMIT * 2);
+        let (mut tally, until) = (Tally::default(), Instant::now() + LIMIT * 6);
         loop {
             if Instant::now() > until {
                 tally.failed = Some("no end".to_owned());

@@ -3,15 +3,17 @@
 use crate::support::chance::{Random, quick_or_torture, strikes};
 use crate::support::count::{Count, stands};
 use crate::support::job::{Running, Strace, signal, with};
+use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
 use crate::{LIMIT, Writer, command, mark, piped};
 use nix::sys::signal::Signal;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Writes a file in bits until it is told to stop, and closes it then; how much it wrote.
 fn write_slowly(
@@ -34,17 +36,9 @@ fn write_slowly(
     })
 }
 
-/// More than is written between two strikes.
+/// More than is written between two strikes; and for all of them in ten minutes.
 const BETWEEN_BYTES: usize = 20_000 * 40;
-
-/// Rests before a strike; before every other one, as chance has it, until there is more than at the strike before: else
-/// most would meet what is down already.
-fn rest(random: &mut Random, now: impl Fn() -> u64, had: u64) {
-    if random.below(2) == 0 {
-        wait_until(Duration::from_secs(20), || now() > had);
-    }
-    std::thread::sleep(Duration::from_millis(100 + random.below(400)));
-}
+const ALL_BYTES: usize = 20_000 * 10 * 600;
 
 /// The mark of what may not be there yet.
 fn marked(scratch: &Scratch, path: &Path) -> u64 {
@@ -59,10 +53,13 @@ fn watch(scratch: &Scratch, path: &Path, content: &[u8], done: &AtomicBool) -> (
             let (now, is_over) = mark(scratch, path);
             // Between two attempts, and after the end, there is no mark: the size is told.
             if !is_over {
-                let there = std::fs::read(path).unwrap_or_default();
-                let below = now as usize;
-                wrong +=
-                    u64::from(there.get(..below).is_none_or(|there| content.get(..below) != Some(there)));
+                // What is behind the mark of the look before: the whole is compared in the end.
+                let new = last.min(now) as usize..now as usize;
+                let mut there = vec![0; new.len()];
+                let is_there = std::fs::File::open(path)
+                    .and_then(|file| file.read_exact_at(&mut there, new.start as u64))
+                    .is_ok();
+                wrong += u64::from(!is_there || content.get(new) != Some(&there[..]));
                 back += u64::from(now < last);
                 last = now;
                 looks += 1;
@@ -71,15 +68,6 @@ fn watch(scratch: &Scratch, path: &Path, content: &[u8], done: &AtomicBool) -> (
         std::thread::sleep(Duration::from_millis(20));
     }
     (looks, back, wrong)
-}
-
-/// As many of each of so many kinds, in any order.
-fn shuffled(random: &mut Random, kinds: u64, each: u64) -> Vec<u64> {
-    let mut strikes: Vec<u64> = (0..kinds * each).map(|strike| strike % kinds).collect();
-    for left in (1..strikes.len()).rev() {
-        strikes.swap(left, random.below(left as u64 + 1) as usize);
-    }
-    strikes
 }
 
 /// A file grows at one side and is streamed to the other; whoever asked, the daemon and the link are struck.
@@ -93,8 +81,8 @@ fn through_strikes(row: &str, is_pull: bool) {
         true => (export.join("x"), here.join("x")),
         false => (here.join("x"), export.join("x")),
     };
-    let mut strikes = shuffled(&mut random, 3, strikes(3));
-    let content = Arc::new(noise(1, BETWEEN_BYTES * strikes.len()));
+    let mut plan = Plan::new(&mut random, 3, strikes(3));
+    let content = Arc::new(noise(1, (BETWEEN_BYTES * plan.most()).min(ALL_BYTES)));
     let mut daemon = Some(scratch.daemon(&[("data", &export)]));
     let address = daemon.as_ref().unwrap().address();
     let proxy = Proxy::new(&address);
@@ -113,30 +101,42 @@ fn through_strikes(row: &str, is_pull: bool) {
     });
     let start = || Running::start(with(with(command(&scratch), ["--json"]), words));
     let mut job = start();
-    let (mut said, mut had) = (Vec::new(), 0);
-    while let Some(strike) = strikes.pop() {
-        rest(&mut random, || marked(&scratch, &to), had);
-        had = marked(&scratch, &to);
+    let (mut said, mut since) = (Vec::new(), Instant::now());
+    while let Some(strike) = plan.next(400, || {
         if job.is_over() {
             // One that never had a link gives up; whoever asked does so again.
-            said.extend(job.kill().said);
-            job = start();
+            said.extend(std::mem::replace(&mut job, start()).kill().said);
         }
+        !stands(&job.said_since(since)).is_empty()
+    }) {
+        let had = marked(&scratch, &to);
         let is_under_way = !job.is_over();
-        match strike {
+        let is_met = match strike {
             0 => {
                 count.strike("the mover here", is_under_way, had);
+                since = Instant::now();
                 said.extend(job.kill().said);
                 job = start();
+                is_under_way
             }
             1 => {
                 count.strike("the daemon", is_under_way, had);
+                since = Instant::now();
                 if let Some(daemon) = daemon.take() {
                     daemon.kill();
                 }
                 daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
+                is_under_way
             }
-            _ => count.strike("the link", proxy.cut() && is_under_way, had),
+            _ => {
+                let is_met = proxy.cut() && is_under_way;
+                count.strike("the link", is_met, had);
+                since = Instant::now();
+                is_met
+            }
+        };
+        if !is_met {
+            plan.missed();
         }
     }
     stop.store(true, Ordering::Release);
@@ -180,32 +180,40 @@ fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
     let proxy = Proxy::new(&address);
     let words = ["--json", "--buffer", "256KiB", "-", &proxy.place("data", "x")];
     let (mut job, mut pipe) = Running::fed(with(command(&scratch), words));
-    let strikes = shuffled(&mut random, 2, strikes(3));
-    let content = noise(2, strikes.len() * (512 << 10));
+    let mut plan = Plan::new(&mut random, 2, strikes(3));
+    let content = noise(2, (plan.most() + 1) * (512 << 10));
     let to = export.join("x");
     let mut count = Count::of("a stream of a pipe", "bytes");
-    let mut had = 0;
-    for (bytes, strike) in content.chunks(512 << 10).zip(strikes) {
+    let (mut written, mut since) = (0, Instant::now());
+    for bytes in content.chunks(512 << 10) {
         let (first, second) = bytes.split_at(200_000);
         pipe.write_all(first).unwrap();
-        rest(&mut random, || marked(&scratch, &to), had);
-        had = marked(&scratch, &to);
+        written += first.len();
+        let Some(strike) = plan.next(400, || !stands(&job.said_since(since)).is_empty()) else { break };
+        let had = marked(&scratch, &to);
         let is_under_way = !job.is_over();
         if strike == 0 {
-            count.strike("the link", proxy.cut() && is_under_way, had);
+            let is_met = proxy.cut() && is_under_way;
+            count.strike("the link", is_met, had);
+            since = Instant::now();
+            if !is_met {
+                plan.missed();
+            }
         } else {
             count.strike("the daemon", is_under_way, had);
+            since = Instant::now();
             if let Some(daemon) = daemon.take() {
                 daemon.kill();
             }
             daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
         }
         pipe.write_all(second).unwrap();
+        written += second.len();
     }
     drop(pipe);
     let ran = job.end(LIMIT);
     stands(&ran.said).into_iter().for_each(|(at, from)| count.stood(at, from));
-    count.bytes(&content, &std::fs::read(&to).unwrap_or_default());
+    count.bytes(&content[..written], &std::fs::read(&to).unwrap_or_default());
     count.over();
     ran.expect(0);
     assert_no_litter(&export);
@@ -217,8 +225,8 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     let scratch = Scratch::new();
     let export = scratch.path("export");
     std::fs::create_dir(&export).unwrap();
-    let strikes = shuffled(&mut random, 2, strikes(2));
-    let content = Arc::new(noise(3, BETWEEN_BYTES * strikes.len()));
+    let mut plan = Plan::new(&mut random, 2, strikes(2));
+    let content = Arc::new(noise(3, (BETWEEN_BYTES * plan.most()).min(ALL_BYTES)));
     let stop = Arc::new(AtomicBool::new(false));
     let writer = write_slowly(&export.join("x"), content.clone(), &stop);
     let mut daemon = scratch.daemon(&[("data", &export)]);
@@ -232,15 +240,20 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     let came = || std::fs::metadata(&to).unwrap().len();
     // Before its session stands there is nothing to come back to.
     assert!(wait_until(LIMIT, || came() > 0));
-    let mut had = 0;
-    for strike in strikes {
-        rest(&mut random, came, had);
-        had = came();
+    let mut since = job.started;
+    while let Some(strike) = plan.next(400, || !stands(&job.said_since(since)).is_empty()) {
+        let had = came();
         let is_under_way = !job.is_over();
         if strike == 0 {
-            count.strike("the link", proxy.cut() && is_under_way, had);
+            let is_met = proxy.cut() && is_under_way;
+            count.strike("the link", is_met, had);
+            since = Instant::now();
+            if !is_met {
+                plan.missed();
+            }
         } else {
             count.strike("the daemon", is_under_way, had);
+            since = Instant::now();
             daemon.kill();
             daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
         }

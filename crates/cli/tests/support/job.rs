@@ -69,6 +69,13 @@ impl Running {
         self.said.lock().unwrap().clone()
     }
 
+    /// Of them those that came since then.
+    pub fn said_since(&self, since: Instant) -> Vec<(Instant, String)> {
+        let said = self.said.lock().unwrap();
+        let first = said.partition_point(|(at, _)| *at < since);
+        said[first..].to_vec()
+    }
+
     pub fn is_over(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
     }
