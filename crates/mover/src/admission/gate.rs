@@ -62,6 +62,12 @@ impl Gate {
         self.opens = opens;
     }
 
+    /// From now on windows are elsewhere: what waits for one of those before does not any more, and passes again.
+    pub fn move_to(&mut self, opens: u64, now: u64) {
+        self.opens = opens;
+        self.free_at = self.free_at.min(now);
+    }
+
     /// The next opening from `now` on.
     pub fn next_opening(&self, now: u64) -> u64 {
         match self.since_opening(now) {
@@ -148,6 +154,15 @@ mod tests {
         let mut gate = Gate::new(0, 100 * MS, 10 * MS, 1_000_000, 0);
         gate.set_opening(1003 * MS);
         assert_eq!(gate.pass(999 * MS, 1000), 1003 * MS);
+    }
+
+    #[test]
+    fn what_waits_for_windows_that_are_moved_goes_in_the_new_ones() {
+        let mut gate = Gate::new(0, 100 * MS, 10 * MS, 1_000_000, 0);
+        assert_eq!([gate.pass(15 * MS, 6000), gate.pass(15 * MS, 4000)], [100 * MS, 106 * MS]);
+        gate.move_to(20 * MS, 16 * MS);
+        assert_eq!([gate.pass(16 * MS, 6000), gate.pass(16 * MS, 4000)], [20 * MS, 26 * MS]);
+        assert_eq!(gate.pass(16 * MS, 1), 120 * MS);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! - [`calendar`] decides at the server which windows a producer gets, or why none.
 //! - [`gate`] decides at the producer which bytes go when.
+//! - [`drift`] decides at the producer when the windows are to be moved, because bursts are not where they were.
 //! - [`turn`] decides at the server of whom it takes bytes now: who has no slot, or sends more than his is for, waits while
 //!   another's window is open.
 //!
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::message::{Rhythm, Slot};
 
 pub mod calendar;
+
+pub mod drift;
 
 pub mod gate;
 
