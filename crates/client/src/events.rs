@@ -172,7 +172,7 @@ pub fn slot(held: &SlotHeld) -> Value {
         "event": "slot", "period_s": seconds(slot.period_micros), "length_s": seconds(slot.length_micros),
         "opens_in_s": opens.as_secs_f64(), "bytes": slot.bytes, "bytes_per_s": slot.bytes_per_s,
         "promised_s": held.worst.as_secs_f64(), "deadline_s": held.deadline.as_secs_f64(),
-        "any_time": slot.is_any_time,
+        "any_time": slot.is_any_time, "moves": held.moves,
         "margin": {
             "mark_s": held.margin.mark.as_secs_f64(), "settle_s": held.margin.settle.as_secs_f64(),
             "way_back_s": held.margin.way_back.as_secs_f64(), "late_s": held.margin.late.as_secs_f64(),

@@ -208,6 +208,8 @@ impl Teller {
                 self.tell(&json!({"event": "link-up", "text": text}), || text.clone());
             }
             Event::Note(text) => self.tell(&json!({"event": "note", "text": text}), || text.clone()),
+            // Of windows that follow bursts people are told once, in words.
+            Event::Slot(held) if held.moves > 0 && !self.json => {}
             Event::Slot(held) => self.tell(&events::slot(held), || slots::taken_line(held)),
             _ => {}
         })

@@ -207,6 +207,8 @@ impl Teller {
                 ("stands", format!("{path}: goes on behind {} bytes", units::count(*bytes)))
             }
             Event::Slot(held) if self.json => return tell(self.is_stdout, &events::slot(held)),
+            // Of windows that follow bursts people are told once, in words.
+            Event::Slot(held) if held.moves > 0 => return,
             Event::Slot(held) => ("slot", slots::taken_line(held)),
             Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
             Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),

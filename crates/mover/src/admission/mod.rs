@@ -47,6 +47,8 @@ pub struct SlotHeld {
     pub margin: Margin,
     /// The next window opens then.
     pub opens: Instant,
+    /// How often its windows were moved since the first burst, because bursts were not where they had been.
+    pub moves: u32,
 }
 
 /// What a promise has in it beside the wait for the window and the window: what is not the calendar's to know.

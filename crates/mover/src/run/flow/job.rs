@@ -236,7 +236,7 @@ impl Job<'_> {
         let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
         let mut held = None;
         let result = self.attempts(far, &mut |job, client, number| {
-            let ready = begun.as_ref().and_then(|(run, ..)| run.first_read(Duration::ZERO));
+            let ready = begun.as_ref().and_then(|(run, ..)| run.latest_burst());
             let mut slot = job.take_slot(client, ready)?;
             let (run, form, plan) = match &begun {
                 Some(begun) => begun.clone(),
@@ -274,6 +274,7 @@ impl Job<'_> {
                     if let Some(news) = slot.news(&mut held) {
                         (job.watch.events)(Event::Slot(Box::new(news)));
                     }
+                    slot.look_for_late();
                     if let Some(failure) = slot.failure() {
                         return Some(Err(failure));
                     }

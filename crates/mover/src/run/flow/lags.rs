@@ -14,6 +14,17 @@ pub struct Lags {
     buckets: BTreeMap<u16, u64>,
     lags: Lag,
     deadline: Option<Duration>,
+    /// The first that was late; not said yet.
+    first_late: Option<LatePiece>,
+}
+
+/// A piece that was later than its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatePiece {
+    /// From read to marked.
+    pub lag: Duration,
+    /// Of these, the time until it might go.
+    pub until_sent: Duration,
 }
 
 /// A piece that is not marked: where it ends, when it was read, when it went first.
@@ -67,15 +78,25 @@ impl Lags {
         let Some(waiting) = self.waiting.get_mut(&flow) else { return };
         while let Some(piece) = waiting.pop_front_if(|piece| piece.end <= bytes) {
             let lag = now.saturating_duration_since(piece.read);
+            let until_sent = piece.sent.unwrap_or(now).saturating_duration_since(piece.read);
             if lag > self.lags.worst {
-                let sent = piece.sent.unwrap_or(now);
-                self.lags.worst_until_sent = sent.saturating_duration_since(piece.read);
+                self.lags.worst_until_sent = until_sent;
             }
             *self.buckets.entry(bucket(lag)).or_default() += 1;
             self.lags.pieces += 1;
             self.lags.worst = self.lags.worst.max(lag);
-            self.lags.late += u64::from(self.deadline.is_some_and(|deadline| lag > deadline));
+            if self.deadline.is_some_and(|deadline| lag > deadline) {
+                self.lags.late += 1;
+                if self.lags.late == 1 {
+                    self.first_late = Some(LatePiece { lag, until_sent });
+                }
+            }
         }
+    }
+
+    /// The first piece that was late, said once.
+    pub fn take_first_late(&mut self) -> Option<LatePiece> {
+        self.first_late.take()
     }
 
     /// A flow is over, or is read anew.
@@ -143,10 +164,13 @@ mod tests {
         assert_eq!(lags.so_far().worst_until_sent, Duration::from_millis(100), "nobody said that it went");
         assert_eq!((lags.so_far().pieces, lags.so_far().late), (50, 0));
         lags.sent(flow, 510, ms(120));
+        assert_eq!(lags.take_first_late(), None);
         lags.marked(flow, 1000, ms(249));
         let seen = lags.so_far();
         assert_eq!((seen.pieces, seen.worst, seen.late), (100, Duration::from_millis(199), 49));
         assert_eq!(seen.worst_until_sent, Duration::from_millis(70));
+        let late = LatePiece { lag: Duration::from_millis(199), until_sent: Duration::from_millis(70) };
+        assert_eq!((lags.take_first_late(), lags.take_first_late()), (Some(late), None), "said once");
         let near = |found: Duration, ms: f64| (found.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.04;
         assert!(near(seen.p50, 100.0) && near(seen.p99, 198.0), "{seen:?}");
         lags.read(flow, 1010, ms(300));

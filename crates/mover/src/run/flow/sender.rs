@@ -8,7 +8,7 @@ use crate::flow::memory::Shelf;
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::run::flow::entry;
-use crate::run::flow::lags::{Lag, Lags};
+use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::party::{Common, Party, State};
 use crate::run::sender::Did;
@@ -156,6 +156,18 @@ impl FlowSend {
     pub fn first_read(&self, patience: Duration) -> Option<Instant> {
         let is_over = |state: &Shared| state.end.ended.is_some();
         self.common.wait_for(patience, |state| state.beside.first_read, is_over)
+    }
+
+    /// When the last burst was that a slot's windows may be placed at, if there was any.
+    pub fn latest_burst(&self) -> Option<Instant> {
+        let state = self.lock();
+        let seen = state.beside.slot.as_ref().and_then(|slot| slot.latest_burst());
+        seen.or(state.beside.first_read)
+    }
+
+    /// The first piece that was later than the deadline of its slot, said once.
+    pub fn take_first_late(&self) -> Option<LatePiece> {
+        self.lock().beside.lags.take_first_late()
     }
 
     /// Counters so far.
@@ -409,8 +421,11 @@ impl FlowSend {
         state.beside.lags.read(flow, offset + bytes.len() as u64, read);
         let is_first = state.beside.first_read.is_none();
         state.beside.first_read.get_or_insert(read);
-        let outbox = state.outbox.clone();
+        let (outbox, slot) = (state.outbox.clone(), state.beside.slot.clone());
         drop(state);
+        if let Some(slot) = slot {
+            slot.came(read, Instant::now());
+        }
         if is_first {
             self.common.notify();
         }

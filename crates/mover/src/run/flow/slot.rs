@@ -4,13 +4,17 @@
 //! 2. Where the promise needs bursts that are ready a period apart, nothing goes before the first of them is: then the
 //!    windows are moved to it, or it is refused.
 //! 3. It is asked for again every few seconds, which keeps the lease, and tells when the next window opens.
+//! 4. Bursts that come later or earlier than their windows, one after the other, have these moved to them
+//!    ([`crate::admission::drift`]). Where there is no room the old ones stay, and a person is told at once.
 //!
 //! **Clocks.** The server says how long it is, after it heard the question, until a window opens. Who sends that long after
 //! it *asked* has his bytes there when the window opens: they take the same way as the question did. So no clocks are compared,
 //! and the way back does not matter. What counts is the quickest of the last answers; those before it are forgotten, because
 //! clocks drift.
 
+use super::lags::LatePiece;
 use super::sender::FlowSend;
+use crate::admission::drift::{Drift, Off};
 use crate::admission::gate::{self, Gate, ramp};
 use crate::admission::{Margin, SlotAsked, SlotHeld};
 use crate::endpoint::grow::Taker;
@@ -40,6 +44,8 @@ pub trait InSlot: Send + Sync {
     fn first_ready(&self, patience: Duration) -> Option<Instant>;
     /// Whether nothing more will be sent.
     fn is_over(&self) -> bool;
+    /// The first piece that was later than its deadline, said once.
+    fn first_late(&self) -> Option<LatePiece>;
     /// Something that a person may want to know.
     fn tell(&self, text: String);
 }
@@ -51,6 +57,10 @@ impl InSlot for FlowSend {
 
     fn is_over(&self) -> bool {
         self.ended().is_some()
+    }
+
+    fn first_late(&self) -> Option<LatePiece> {
+        self.take_first_late()
     }
 
     fn tell(&self, text: String) {
@@ -67,73 +77,172 @@ pub enum Word {
     Held,
 }
 
-/// Holds pieces back until their window. Closed until it is opened.
+/// Holds pieces back until their window. Closed until it is opened. Hears when bytes become ready, and says when windows are
+/// to be moved to them.
 #[derive(Debug)]
 pub struct SlotGate {
     began: Instant,
-    gate: Mutex<Option<Gate>>,
+    held: Mutex<Held>,
+    /// Windows are elsewhere.
     changed: Condvar,
+    /// They are to be, or it is over.
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    gate: Option<Gate>,
+    /// The slot that its windows are of.
+    lease: LeaseId,
+    /// How often windows were put elsewhere.
+    moves: u32,
+    drift: Option<Drift>,
+    /// Since when who reads waits, as long as nobody watches.
+    waits_since: Option<u64>,
+    off: Option<Off>,
+    is_over: bool,
 }
 
 impl SlotGate {
     pub(super) fn new() -> SlotGate {
-        SlotGate { began: Instant::now(), gate: Mutex::default(), changed: Condvar::new() }
+        let (changed, news) = (Condvar::new(), Condvar::new());
+        SlotGate { began: Instant::now(), held: Mutex::default(), changed, news }
     }
 
     /// Waits until so many bytes may go, and says whether they may. `go_on` is asked between pauses; false ends
-    /// the wait.
+    /// the wait. What waits when windows are moved waits for the new ones.
     pub fn wait(&self, bytes: u64, go_on: impl Fn() -> bool) -> bool {
-        let goes = loop {
-            let mut gate = self.lock();
-            if let Some(gate) = &mut *gate {
-                break gate.pass(self.now(), bytes);
-            }
-            drop(self.changed.wait_timeout(gate, LOOK_AGAIN).unwrap_or_else(|p| p.into_inner()));
-            if !go_on() {
-                return false;
-            }
-        };
+        let mut passed: Option<(u32, u64)> = None;
         loop {
-            let left = Duration::from_nanos(goes.saturating_sub(self.now()));
-            if left.is_zero() {
+            let mut held = self.lock();
+            let moves = held.moves;
+            if passed.is_none_or(|(at, _)| at != moves) {
+                passed = held.gate.as_mut().map(|gate| (moves, gate.pass(self.now(), bytes)));
+            }
+            drop(held);
+            let left = || match passed {
+                Some((_, goes)) => Duration::from_nanos(goes.saturating_sub(self.now())).min(LOOK_AGAIN),
+                None => LOOK_AGAIN,
+            };
+            if left().is_zero() {
                 return true;
             }
             if !go_on() {
                 return false;
             }
-            std::thread::sleep(left.min(LOOK_AGAIN));
+            let is_same = |held: &mut Held| held.moves == moves;
+            let waited = self.changed.wait_timeout_while(self.lock(), left(), is_same);
+            drop(waited.unwrap_or_else(|p| p.into_inner()));
         }
+    }
+
+    /// Bytes were ready at `ready`; since `free` who reads waits for more.
+    pub fn came(&self, ready: Instant, free: Instant) {
+        let mut held = self.lock();
+        let (ready, free) = (self.at(ready), self.at(free));
+        let Held { gate: Some(gate), drift: Some(drift), .. } = &mut *held else {
+            held.waits_since = Some(free);
+            return;
+        };
+        if let Some(off) = drift.came(ready, free, gate.next_opening(ready)) {
+            held.off = Some(off);
+            self.news.notify_all();
+        }
+    }
+
+    /// When the last burst was ready, if it was seen.
+    pub fn latest_burst(&self) -> Option<Instant> {
+        let latest = self.lock().drift.as_ref().and_then(Drift::latest);
+        latest.map(|latest| self.began + Duration::from_nanos(latest))
     }
 
     /// When the next window opens; `None` while it is closed.
     pub fn next_opening(&self) -> Option<Instant> {
-        let gate = self.lock();
-        gate.as_ref().map(|gate| self.began + Duration::from_nanos(gate.next_opening(self.now())))
+        let held = self.lock();
+        held.gate.as_ref().map(|gate| self.began + Duration::from_nanos(gate.next_opening(self.now())))
     }
 
     /// The rate within a window, in bytes a second; `None` while it is closed.
     pub fn bytes_per_s(&self) -> Option<u64> {
-        self.lock().as_ref().map(Gate::bytes_per_s)
+        self.lock().gate.as_ref().map(Gate::bytes_per_s)
     }
 
-    fn open(&self, slot: &Slot, guard_micros: u64, opens: Instant) {
-        let opens = nanos(opens.saturating_duration_since(self.began));
+    /// What waits for windows that stand at bursts is let through from `opens` on: they were placed at the one that was
+    /// ready at `ready`.
+    fn place(&self, slot: &Slot, guard_micros: u64, opens: Instant, ready: Option<Instant>) {
+        let opens = self.at(opens);
         let (period, length) = (slot.period_micros * 1000, slot.length_micros * 1000);
-        let mut gate = self.lock();
-        match &mut *gate {
-            Some(gate) => gate.set_opening(opens),
-            None => *gate = Some(Gate::new(opens, period, length, slot.bytes_per_s, guard_micros * 1000)),
+        let mut held = self.lock();
+        let now = self.now();
+        match &mut held.gate {
+            Some(gate) => gate.move_to(opens, now),
+            None => held.gate = Some(Gate::new(opens, period, length, slot.bytes_per_s, guard_micros * 1000)),
         }
-        drop(gate);
+        if let Some(ready) = ready {
+            let waits_since = held.waits_since.take();
+            let drift =
+                held.drift.get_or_insert_with(|| Drift::new(period, guard_micros * 1000, waits_since));
+            drift.placed(self.at_in(ready, period), opens, now);
+        }
+        (held.lease, held.moves) = (slot.lease, held.moves + 1);
+        drop(held);
         self.changed.notify_all();
+    }
+
+    /// By what was heard since, a window opens at `opens`.
+    fn correct(&self, opens: Instant) {
+        let opens = self.at(opens);
+        if let Some(gate) = &mut self.lock().gate {
+            gate.set_opening(opens);
+        }
+    }
+
+    /// Waits until windows are to be moved, at most so long.
+    fn wait_for_news(&self, at_most: Duration) -> Option<(Off, Instant)> {
+        let nothing = |held: &mut Held| held.off.is_none() && !held.is_over;
+        let waited = self.news.wait_timeout_while(self.lock(), at_most, nothing);
+        let off = waited.unwrap_or_else(|p| p.into_inner()).0.off.take();
+        off.map(|off| (off, self.began + Duration::from_nanos(off.ready)))
+    }
+
+    /// Windows that were to be moved were not.
+    fn answer(&self, is_refused: bool) {
+        let mut held = self.lock();
+        let now = self.now();
+        match &mut held.drift {
+            Some(drift) if is_refused => drift.refused(now),
+            Some(drift) => drift.put_off(),
+            None => {}
+        }
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.news.notify_all();
+    }
+
+    fn is_over(&self) -> bool {
+        self.lock().is_over
     }
 
     fn now(&self) -> u64 {
         nanos(self.began.elapsed())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Gate>> {
-        self.gate.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn at(&self, time: Instant) -> u64 {
+        nanos(time.saturating_duration_since(self.began))
+    }
+
+    /// As [`SlotGate::at`]; of what was before there was a gate, the first time that it would be again.
+    fn at_in(&self, time: Instant, period: u64) -> u64 {
+        match nanos(self.began.saturating_duration_since(time)) {
+            0 => self.at(time),
+            before => (period - before % period) % period,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -141,6 +250,8 @@ impl SlotGate {
 pub struct TakenSlot {
     inner: Arc<Inner>,
     keeper: Option<JoinHandle<()>>,
+    /// Who sends in it.
+    run: Option<Arc<dyn InSlot>>,
 }
 
 struct Inner {
@@ -152,7 +263,6 @@ struct Inner {
     wish: SlotWish,
     gate: Arc<SlotGate>,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 struct State {
@@ -160,7 +270,8 @@ struct State {
     /// Of the last answers: how long each took, and when a window opens by it.
     openings: VecDeque<(Duration, Instant)>,
     failure: Option<Failure>,
-    is_over: bool,
+    /// How often its windows were moved since the first burst.
+    moves: u32,
 }
 
 impl TakenSlot {
@@ -207,20 +318,14 @@ impl TakenSlot {
             margin,
             wish,
             gate: Arc::new(SlotGate::new()),
-            state: Mutex::new(State {
-                slot: NO_SLOT,
-                openings: VecDeque::new(),
-                failure: None,
-                is_over: false,
-            }),
-            changed: Condvar::new(),
+            state: Mutex::new(State { slot: NO_SLOT, openings: VecDeque::new(), failure: None, moves: 0 }),
         };
         inner.take(None, ready)?;
         let is_ready = ready.is_some() || inner.state().slot.is_any_time;
         if is_ready {
-            inner.open();
+            inner.open(ready);
         }
-        Ok(TakenSlot { inner: Arc::new(inner), keeper: None })
+        Ok(TakenSlot { inner: Arc::new(inner), keeper: None, run: None })
     }
 
     /// Keeps it from now on, on a thread of its own, and moves it to the first burst of `run` if need be.
@@ -229,6 +334,7 @@ impl TakenSlot {
     /// If there is no thread to be had.
     pub fn keep(&mut self, run: Arc<dyn InSlot>) -> Result<()> {
         let inner = self.inner.clone();
+        self.run = Some(run.clone());
         let work = move || inner.keep(&*run);
         let spawned = std::thread::Builder::new().name("slot".into()).spawn(work);
         self.keeper = Some(spawned.map_err(|error| failure::of_io("start a thread", &error))?);
@@ -247,13 +353,34 @@ impl TakenSlot {
         let margin = self.inner.margin;
         let worst = Duration::from_micros(slot.worst_micros) + margin.beside_window();
         let opens = self.inner.gate.next_opening().unwrap_or_else(|| opening(&state.openings));
-        SlotHeld { slot, deadline: self.inner.asked.deadline, worst, margin, opens }
+        let moves = state.moves;
+        SlotHeld { slot, deadline: self.inner.asked.deadline, worst, margin, opens, moves }
     }
 
-    /// What is promised, if that is not what was `told` last; nothing while the gate is closed.
+    /// Tells of the first piece that is late, when it is. Called now and then.
+    pub fn look_for_late(&self) {
+        let Some(run) = &self.run else { return };
+        let Some(late) = run.first_late() else { return };
+        let (known, deadline) = (late.lag.as_secs_f64(), self.inner.asked.deadline.as_secs_f64());
+        let has = match self.inner.word {
+            Word::Held => "at the hub",
+            Word::Durable(_) => "durable",
+        };
+        run.tell(format!(
+            "a piece is late: it was known to be {has} {known:.3} s after it was ready, and is to be in {deadline:.3} s; \
+            {:.3} s of these it waited here. How many are late is told at the end",
+            late.until_sent.as_secs_f64()
+        ));
+    }
+
+    /// What is promised, if that is not what was `told` last; nothing while the gate is closed, or windows are
+    /// being moved.
     pub fn news(&self, told: &mut Option<SlotHeld>) -> Option<SlotHeld> {
         self.inner.gate.next_opening()?;
         let held = self.held();
+        if self.inner.gate.lock().lease != held.slot.lease {
+            return None;
+        }
         let is_news = told.replace(held).is_none_or(|told| told.slot.lease != held.slot.lease);
         is_news.then_some(held)
     }
@@ -280,8 +407,7 @@ impl TakenSlot {
 
 impl Drop for TakenSlot {
     fn drop(&mut self) {
-        self.inner.state().is_over = true;
-        self.inner.changed.notify_all();
+        self.inner.gate.end();
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
         }
@@ -314,27 +440,25 @@ impl Inner {
                 self.state().failure = Some(failure);
                 return;
             }
-            self.open();
+            self.open(Some(ready));
         }
         let mut heard = Instant::now();
         let mut told = Told::default();
         loop {
-            let state = self.state();
-            let pause = if heard.elapsed() < KEEP_EVERY { KEEP_EVERY } else { RETRY };
-            let waited = self.changed.wait_timeout_while(state, pause, |state| !state.is_over);
-            let state = waited.unwrap_or_else(|p| p.into_inner()).0;
-            if state.is_over {
+            let left = KEEP_EVERY.saturating_sub(heard.elapsed());
+            let off = self.gate.wait_for_news(if left.is_zero() { RETRY } else { left });
+            if self.gate.is_over() {
                 return;
             }
-            let (lease, lasts) = (state.slot.lease, Duration::from_millis(state.slot.lease_millis.into()));
-            drop(state);
-            match ask_one(&self.client, SlotAsk::Keep(lease), slot_of) {
-                Ok((slot, asked_at, took)) => {
-                    heard = Instant::now();
-                    self.state().heard(slot, asked_at, took);
-                    self.open();
-                    told.look(&slot, self, run);
-                }
+            let slot = self.state().slot;
+            let (lease, lasts) = (slot.lease, Duration::from_millis(slot.lease_millis.into()));
+            let kept = match &off {
+                Some((off, ready)) => self.follow(off, *ready, &mut told, run),
+                None => self.keep_once(lease, &mut told, run),
+            };
+            match kept {
+                Ok(true) => heard = Instant::now(),
+                Ok(false) => {}
                 // The link may come back; until the lease has ended the slot is ours.
                 Err(failure) if failure.kind == FailureKind::Connection && heard.elapsed() < lasts => {}
                 Err(failure) => {
@@ -346,21 +470,66 @@ impl Inner {
         }
     }
 
+    fn keep_once(&self, lease: LeaseId, told: &mut Told, run: &dyn InSlot) -> Result<bool> {
+        let (slot, asked_at, took) = ask_one(&self.client, SlotAsk::Keep(lease), slot_of)?;
+        let opens = {
+            let mut state = self.state();
+            state.heard(slot, asked_at, took);
+            opening(&state.openings)
+        };
+        self.gate.correct(opens);
+        told.look(&slot, self, run);
+        Ok(true)
+    }
+
+    /// Has the windows moved to bursts that are elsewhere; whether they were.
+    fn follow(&self, off: &Off, ready: Instant, told: &mut Told, run: &dyn InSlot) -> Result<bool> {
+        let slot = self.state().slot;
+        // The windows would stand so far behind the bursts: the next one serves better. Without a link too.
+        let most = Duration::from_micros(slot.period_micros) / STALE;
+        if ready.elapsed() > most || self.client.session.lost_since().is_some() {
+            self.gate.answer(false);
+            return Ok(false);
+        }
+        match self.take(Some(slot.lease), Some(ready)) {
+            Ok(()) => {
+                self.state().moves += 1;
+                self.open(Some(ready));
+                told.moved(off, &slot, run);
+                Ok(true)
+            }
+            Err(failure) => {
+                let is_refused = failure.kind == FailureKind::Busy;
+                self.gate.answer(is_refused);
+                if !is_refused {
+                    return Err(failure);
+                }
+                told.not_moved(off, &failure.cause, (&slot, &self.margin), run);
+                Ok(false)
+            }
+        }
+    }
+
     /// When the first byte was read; `None` if it is over before.
     fn first_burst(&self, run: &dyn InSlot) -> Option<Instant> {
         loop {
             if let Some(ready) = run.first_ready(LOOK_AGAIN) {
                 return Some(ready);
             }
-            if self.state().is_over || run.is_over() {
+            if self.gate.is_over() || run.is_over() {
                 return None;
             }
         }
     }
 
-    fn open(&self) {
-        let state = self.state();
-        self.gate.open(&state.slot, self.wish.guard_micros, opening(&state.openings));
+    /// What was promised last stands; `ready`: when the burst was that it was placed at.
+    fn open(&self, ready: Option<Instant>) {
+        let (slot, opens) = {
+            let state = self.state();
+            (state.slot, opening(&state.openings))
+        };
+        let ready = ready.filter(|_| !slot.is_any_time);
+        self.gate.place(&slot, self.wish.guard_micros, opens, ready);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -373,9 +542,39 @@ impl Inner {
 struct Told {
     is_slow: bool,
     is_over: bool,
+    is_moved: bool,
+    left_at: Option<Instant>,
 }
 
 impl Told {
+    /// Once: who drifts has his windows moved again and again.
+    fn moved(&mut self, off: &Off, slot: &Slot, run: &dyn InSlot) {
+        if std::mem::replace(&mut self.is_moved, true) {
+            return;
+        }
+        run.tell(format!(
+            "bursts come {} than their windows: these were moved to them, and will be again without a word. {}",
+            off_by(off),
+            apart(off, slot)
+        ));
+    }
+
+    /// Seldom: where others have windows, bursts that drift come by again and again.
+    fn not_moved(&mut self, off: &Off, why: &str, (slot, margin): (&Slot, &Margin), run: &dyn InSlot) {
+        if self.left_at.is_some_and(|at| at.elapsed() < TOLD_APART) {
+            return;
+        }
+        self.left_at = Some(Instant::now());
+        let whole = Duration::from_micros(slot.period_micros + slot.length_micros) + margin.beside_window();
+        run.tell(format!(
+            "bursts come {} than their windows, and these cannot be moved to them: {why}. The promise holds only for bursts \
+            a period apart. {}: ask for that period, or for a deadline of {:.3} s, which leaves a whole period to wait",
+            off_by(off),
+            apart(off, slot),
+            whole.as_secs_f64()
+        ));
+    }
+
     fn look(&mut self, slot: &Slot, Inner { word, margin, .. }: &Inner, run: &dyn InSlot) {
         let settle = Duration::from_micros(slot.settle_micros);
         let is_slow = *word != Word::Held && settle > margin.settle + SETTLE_MORE;
@@ -405,6 +604,24 @@ impl State {
     }
 }
 
+fn off_by(off: &Off) -> String {
+    let word = if off.is_late { "later" } else { "earlier" };
+    format!("{:.1} ms {word}", off.by.as_secs_f64() * 1e3)
+}
+
+/// With as many digits as are known.
+fn apart(off: &Off, slot: &Slot) -> String {
+    let asked = Duration::from_micros(slot.period_micros);
+    let digits = -off.period_to.as_secs_f64().max(1e-6).log10();
+    let digits = digits.floor().max(3.0) as usize;
+    let (seen, asked) = (off.period.as_secs_f64(), asked.as_secs_f64());
+    format!("They are about {seen:.digits$} s apart, and {asked:.digits$} s were asked for")
+}
+
+/// Between two words about windows that could not be moved.
+const TOLD_APART: Duration = Duration::from_secs(600);
+/// Parts of a period: windows are moved to a burst only within the first of them.
+const STALE: u32 = 8;
 /// A disk that is slower by less is not worth a word.
 const SETTLE_MORE: Duration = Duration::from_millis(10);
 /// Without a link.

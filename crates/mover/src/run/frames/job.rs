@@ -15,6 +15,7 @@ use crate::plan::{self, Asked, Path, Plan};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
 use crate::run::far_mover::FarMover;
+use crate::run::flow::lags::LatePiece;
 use crate::run::flow::slot::{InSlot, TakenSlot, Word, fit_pieces};
 use crate::run::session::Transfer;
 use std::sync::mpsc::{self, SyncSender};
@@ -324,6 +325,10 @@ impl InSlot for Pushing {
         self.run.is_over()
     }
 
+    fn first_late(&self) -> Option<LatePiece> {
+        self.run.take_first_late()
+    }
+
     fn tell(&self, text: String) {
         (self.events)(Event::Note(text));
     }
@@ -448,6 +453,7 @@ impl Job {
                     run.note_slot(news);
                     (self.opening.events)(Event::Slot(Box::new(news)));
                 }
+                slot.look_for_late();
                 slot.failure().map_or(Ok(()), Err)?;
             }
             if client.session.lost_since().is_none() {
@@ -497,7 +503,7 @@ impl Job {
             HeldLevel::Memory => Word::Held,
             HeldLevel::Durable => Word::Durable(Duration::ZERO),
         };
-        let ready = run.first_push(Duration::ZERO);
+        let ready = run.latest_burst();
         let slot = TakenSlot::take(client, *asked, (word, self.opening.link.stall_timeout), ready)?;
         let (needed, most) = (slot.buffer_bytes(), run.window().bytes);
         if needed > most {

@@ -10,7 +10,7 @@ use crate::frames::producer::{Made, Producer};
 use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures, WRITE_LOG};
 use crate::link::FrameBuffer;
 use crate::run::Outbox;
-use crate::run::flow::lags::{Lag, Lags};
+use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::sender::Did;
 use crate::stage::send::Outlet;
@@ -109,6 +109,18 @@ impl ProduceRun {
         }
     }
 
+    /// When the last burst was that a slot's windows may be placed at, if there was any.
+    pub fn latest_burst(&self) -> Option<Instant> {
+        let state = self.end.lock();
+        let seen = state.beside.slot.as_ref().and_then(|slot| slot.latest_burst());
+        seen.or(state.beside.first_push)
+    }
+
+    /// The first frame that was later than the deadline of its slot, said once.
+    pub fn take_first_late(&self) -> Option<LatePiece> {
+        self.end.lock().beside.lags.take_first_late()
+    }
+
     /// The lowest sequence that it can still give.
     pub fn first(&self) -> Option<u64> {
         self.end.lock().machine.first()
@@ -188,6 +200,11 @@ impl ProduceRun {
         state.beside.frames += 1;
         state.beside.bytes += payload_bytes;
         self.pump(&mut state);
+        let slot = state.beside.slot.clone();
+        drop(state);
+        if let Some(slot) = slot {
+            slot.came(began, Instant::now());
+        }
         Ok(sequence)
     }
 
