@@ -84,6 +84,8 @@ pub const FLOWS_AGAIN_MAX: usize = 1024;
 pub const FLOWS_DONE_KEPT_MAX: usize = 64 << 10;
 /// Of [`FLOWS_MAX`], those whose sources are still read.
 pub const FLOWS_READ_MAX: usize = FLOWS_MAX - FLOWS_AGAIN_MAX;
+/// Flows that earlier attempts did not complete, and that a sender hears of: some 15 MiB with usual names.
+pub const FLOWS_LEFT_MAX: usize = 64 << 10;
 /// Longest time between two marks that may be asked for.
 pub const MARK_EVERY_MS_MAX: u32 = 60_000;
 

@@ -11,7 +11,13 @@ fn flow_terms() -> FlowTerms {
 }
 
 fn begin(flow: u64, at: &str) -> FlowBegin {
-    FlowBegin { flow: EntryId(flow), path: path(at), origin: Origin([flow as u8; 16]), mode: 0o644 }
+    FlowBegin {
+        flow: EntryId(flow),
+        path: path(at),
+        origin: Origin([flow as u8; 16]),
+        mode: 0o644,
+        is_certain: false,
+    }
 }
 
 fn mark(flow: u64, content: &[u8]) -> FlowMark {
@@ -110,7 +116,7 @@ fn a_sender_of_flows_that_lies_loses_its_session_or_its_flow() {
             client.line.tell(T::Flow(F::Mark(vec![mark(0, b"five!")])));
         }),
         ("a place where it stands", |client, _| {
-            let stand = FlowStand { at: mark(0, b""), is_ours: true, name: None };
+            let stand = FlowStand { at: mark(0, b""), is_ours: true, is_over: false, name: None };
             client.line.tell(T::Flow(F::Stand(vec![stand])));
         }),
         ("the same number for another", |client, _| {
@@ -194,7 +200,8 @@ fn a_receiver_of_flows_that_lies_does_not_get_exit_0() {
     let scratch = Scratch::new();
     let content = noise(3, 100_000);
     std::fs::write(scratch.path("file"), &content).unwrap();
-    let stand = |at: FlowMark| T::Flow(F::Stand(vec![FlowStand { at, is_ours: true, name: None }]));
+    let stand =
+        |at: FlowMark| T::Flow(F::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]));
     let nothing = || mark(0, b"");
     let settled = |outcome| T::Settled(vec![(EntryId(0), outcome)]);
     let finished = || T::Finished(Totals { done: 1, ..Totals::default() });
@@ -226,6 +233,7 @@ fn a_receiver_of_flows_that_lies_does_not_get_exit_0() {
         let job = Running::start(job);
         let mut line = server.session().expect("the client comes");
         agree(&mut line, SourceForm::Single { name: b"x".to_vec() }).expect("an open");
+        line.tell(T::Flow(F::Left(Vec::new(), Some(0))));
         let began = line.hear_some(SOON, |message| match message {
             Message::Transfer(_, T::Flow(F::Begin(begins))) => begins.into_iter().next(),
             _ => None,

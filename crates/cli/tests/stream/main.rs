@@ -11,6 +11,9 @@ mod pipes;
 /// Files and trees.
 mod growing;
 
+/// What happens to their names while nobody looks.
+mod rotated;
+
 /// What the kernel tells of them, or does not.
 mod events;
 

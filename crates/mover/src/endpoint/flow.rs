@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_sys::socket::{self, Interest};
-use thalweg_wire::message::FlowBegin;
+use thalweg_wire::message::{FlowBegin, FlowLeft};
 use thalweg_wire::{Digest, RelativePath};
 
 /// Where the flows of one transfer go.
@@ -26,6 +26,15 @@ pub trait FlowDestination: Send + Sync {
     /// # Errors
     /// `Space`, `Io`; final.
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()>;
+
+    /// What earlier attempts began and did not complete, as far as a sender is to hear of it, and how many there are besides.
+    fn left(&self) -> (Vec<FlowLeft>, u64) {
+        (Vec::new(), 0)
+    }
+
+    /// The sender has told that nothing more comes of this flow, or (without an origin) of what was left of this path: its
+    /// source is gone or another.
+    fn given_up(&self, _: &FlowBegin) {}
 
     /// The transfer is over. After success nothing hidden stays; else what is noted stays for the next attempt.
     fn close(&self, success: bool);
@@ -51,6 +60,8 @@ pub struct Standing {
     pub hasher: blake3::Hasher,
     /// An earlier attempt at the same flow left them.
     pub is_ours: bool,
+    /// And said that it is all.
+    pub is_over: bool,
     /// Takes what follows.
     pub file: Arc<dyn FlowFile>,
     /// Its name below the destination, if that is another than it began with.
@@ -134,7 +145,16 @@ impl FlowDestination for PipeDestination {
         }
         let hasher = blake3::Hasher::new();
         let file = self.pipe.clone();
-        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, name: None, renamed: None })
+        Ok(Standing {
+            number: 0,
+            bytes: 0,
+            hasher,
+            is_ours: true,
+            is_over: false,
+            file,
+            name: None,
+            renamed: None,
+        })
     }
 
     fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
@@ -185,7 +205,16 @@ pub struct NullFlows;
 impl FlowDestination for NullFlows {
     fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
         let (hasher, file) = (blake3::Hasher::new(), Arc::new(NullFlows));
-        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, name: None, renamed: None })
+        Ok(Standing {
+            number: 0,
+            bytes: 0,
+            hasher,
+            is_ours: true,
+            is_over: false,
+            file,
+            name: None,
+            renamed: None,
+        })
     }
 
     fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {

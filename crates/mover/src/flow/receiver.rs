@@ -59,6 +59,8 @@ pub struct Stood {
     pub digest: Digest,
     /// An earlier attempt at the same flow left them.
     pub is_ours: bool,
+    /// And said that it is all.
+    pub is_over: bool,
     /// Its name at the destination, if that is another than it began with.
     pub name: Option<RelativePath>,
 }
@@ -92,6 +94,8 @@ struct Flow {
     is_bound: bool,
     phase: Phase,
     is_ours: bool,
+    /// An earlier attempt said that what is there is all.
+    is_over: bool,
     /// Its name at the destination, if that is another.
     name: Option<RelativePath>,
     /// What was handed out to be written.
@@ -326,7 +330,7 @@ impl Receiver {
     /// A name that the sender could not read.
     fn aside(&mut self, (flow, path, outcome): (EntryId, RelativePath, Outcome)) -> Result<()> {
         let Outcome::Failed(_) = outcome else { return Err(protocol("a name aside that did not fail")) };
-        let begin = FlowBegin { flow, path, origin: Origin::default(), mode: 0 };
+        let begin = FlowBegin { flow, path, origin: Origin::default(), mode: 0, is_certain: false };
         if self.is_known(&begin)? {
             return Ok(());
         }
@@ -369,18 +373,28 @@ impl Receiver {
         let is_it = |(_, flow): &(&Slot, &Flow)| {
             !flow.is_bound && flow.begin.path == begin.path && flow.begin.origin == begin.origin
         };
+        // It was renamed while nobody looked.
+        let is_it_renamed = |(_, flow): &(&Slot, &Flow)| {
+            !flow.is_bound && begin.is_certain && flow.begin.origin == begin.origin
+        };
         let numbers = &self.numbers;
         let is_anothers = |(slot, flow): &(&Slot, &Flow)| numbers.get(&flow.begin.flow) != Some(*slot);
         // There may be many thousands: looked for only after another sender's.
         let known = match self.unbound {
             0 => None,
-            _ => self.flows.iter().filter(is_anothers).find(is_it).map(|(slot, _)| *slot),
+            _ => {
+                let unbound = || self.flows.iter().filter(is_anothers);
+                unbound().find(is_it).or_else(|| unbound().find(is_it_renamed)).map(|(slot, _)| *slot)
+            }
         };
         if let Some(slot) = known {
             self.unbound -= 1;
             self.numbers.insert(begin.flow, slot);
             if let Some(flow) = self.flows.get_mut(&slot) {
-                flow.begin = begin.clone();
+                let before = std::mem::replace(&mut flow.begin, begin.clone());
+                if before.path != begin.path {
+                    flow.name.get_or_insert(before.path);
+                }
             }
             return self.begin_again(slot, begin).map(|()| true);
         }
@@ -418,6 +432,7 @@ impl Receiver {
                 is_bound: true,
                 phase: Phase::Opening,
                 is_ours: true,
+                is_over: false,
                 name: None,
                 handed: 0,
                 written,
@@ -455,10 +470,10 @@ impl Receiver {
             return;
         };
         match result {
-            Ok(Stood { bytes, digest, is_ours, name }) => {
+            Ok(Stood { bytes, digest, is_ours, is_over, name }) => {
                 (flow.handed, flow.written, flow.marked, flow.is_ours) =
                     (bytes, (bytes, digest), (bytes, digest), is_ours);
-                flow.name = name;
+                (flow.name, flow.is_over) = (name, is_over);
                 flow.phase = Phase::Standing;
                 self.totals.bytes_resumed += bytes;
                 self.stand(slot);
@@ -481,8 +496,8 @@ impl Receiver {
             flow.phase = Phase::Open;
             let (bytes, digest) = flow.written;
             let at = FlowMark { flow: flow.begin.flow, bytes, digest };
-            let stand =
-                FlowMessage::Stand(vec![FlowStand { at, is_ours: flow.is_ours, name: flow.name.clone() }]);
+            let (is_ours, is_over, name) = (flow.is_ours, flow.is_over, flow.name.clone());
+            let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours, is_over, name }]);
             self.actions.push_back(Action::Say(TransferMessage::Flow(stand)));
             // The word that these are durable may have been lost with the link.
             let (bytes, digest) = flow.marked;
@@ -563,6 +578,7 @@ impl Receiver {
     pub fn written(&mut self, slot: Slot, bytes: usize, digest: Digest, now: Duration) {
         let Some(flow) = self.flows.get_mut(&slot) else { return self.skipped(bytes) };
         flow.written = (flow.written.0 + bytes as u64, digest);
+        flow.is_over = false;
         self.kept_bytes -= cost(bytes);
         flow.handed_pieces -= 1;
         self.dirty_bytes += bytes as u64;

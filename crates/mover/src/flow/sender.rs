@@ -51,6 +51,8 @@ pub enum Action {
         at: FlowMark,
         /// What the receiver has is of an earlier attempt at this flow.
         is_ours: bool,
+        /// That attempt said that it is all.
+        is_over: bool,
     },
     /// The flow is over: its source may be let go.
     Settled(Box<Over>),
@@ -266,11 +268,16 @@ impl Sender {
         self.is_last && self.flows.is_empty() && self.again.is_empty()
     }
 
-    /// A flow begins. Pieces may be pushed after it was rewound.
+    /// A flow begins, of this origin; whether that is certain says [`FlowBegin`]. Pieces may be pushed after it was rewound.
     ///
     /// # Errors
     /// `Unsupported` if too many are under way.
-    pub fn begin(&mut self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
+    pub fn begin(
+        &mut self,
+        path: RelativePath,
+        (origin, is_certain): (Origin, bool),
+        mode: u32,
+    ) -> Result<EntryId> {
         if self.flows.len() - self.asked_again >= limits::FLOWS_READ_MAX {
             let cause = format!("more than {} files grow at the same time", limits::FLOWS_READ_MAX);
             return Err(Failure::new(FailureKind::Unsupported, "stream", cause).at(&path));
@@ -278,7 +285,7 @@ impl Sender {
         let flow = EntryId(self.next_flow);
         self.next_flow += 1;
         self.progress.flows += 1;
-        let begin = FlowBegin { flow, path, origin, mode };
+        let begin = FlowBegin { flow, path, origin, mode, is_certain };
         if self.is_linked {
             self.say(FlowMessage::Begin(vec![begin.clone()]));
         }
@@ -292,7 +299,8 @@ impl Sender {
         let flow = EntryId(self.next_flow);
         self.next_flow += 1;
         self.progress.flows += 1;
-        let known = Flow::new(FlowBegin { flow, path, origin: Origin::default(), mode: 0 }, Some(failure));
+        let begin = FlowBegin { flow, path, origin: Origin::default(), mode: 0, is_certain: false };
+        let known = Flow::new(begin, Some(failure));
         let aside = known.aside().filter(|_| self.is_linked);
         self.flows.insert(flow, known);
         self.actions.extend(aside.map(Action::Say));
@@ -496,7 +504,7 @@ impl Sender {
         }
     }
 
-    fn stands(&mut self, FlowStand { at, is_ours, name }: FlowStand) -> Result<()> {
+    fn stands(&mut self, FlowStand { at, is_ours, is_over, name }: FlowStand) -> Result<()> {
         let Some(flow) = self.flows.get_mut(&at.flow) else {
             // It may have crossed our word that the flow is over.
             return self.began(at.flow, "the receiver stands with a flow that there is not");
@@ -540,7 +548,7 @@ impl Sender {
                 flow.is_ended = false;
                 // Over the link before it was asked for the same: its answer is to both.
                 if flow.rewinding.replace(at) != Some(at) {
-                    self.actions.push_back(Action::Rewind { at, is_ours });
+                    self.actions.push_back(Action::Rewind { at, is_ours, is_over });
                 }
             }
         }

@@ -67,6 +67,8 @@ pub struct Marks {
     anothers: BTreeSet<u64>,
     /// By [`source_key`] and [`name_key`]: names are long, and each is here twice already.
     by_source: BTreeMap<Key, u64>,
+    /// By what the source is, whatever it is called: the first that was.
+    by_origin: BTreeMap<Origin, u64>,
     names: BTreeSet<Key>,
     next: u64,
     /// Complete flows that were asked for since, and may go on: they are not forgotten.
@@ -117,6 +119,7 @@ impl Marks {
         let next = known.keys().next_back().map_or(1, |last| last + 1);
         let by_source = known.iter().map(|(number, known)| (source_key(&known.path, &known.origin), *number));
         let by_source = by_source.rev().collect();
+        let by_origin = known.iter().map(|(number, known)| (known.origin, *number)).rev().collect();
         let names = known.values().map(|known| name_key(&known.name)).collect();
         let (unwritten, anothers) = (Vec::new(), BTreeSet::new());
         // What it needs shows when it is rewritten: of one that is large already, soon.
@@ -130,6 +133,7 @@ impl Marks {
             unwritten,
             anothers,
             by_source,
+            by_origin,
             names,
             next,
             asked: RefCell::default(),
@@ -148,11 +152,26 @@ impl Marks {
     /// The flow of this name and origin, if it is known.
     pub fn find(&self, path: &RelativePath, origin: &Origin) -> Option<(u64, &Known)> {
         let number = *self.by_source.get(&source_key(path, origin))?;
+        self.ask(number)
+    }
+
+    /// The flow of this origin, whatever its source was called. Only for an origin that no other file ever has.
+    pub fn find_renamed(&self, origin: &Origin) -> Option<(u64, &Known)> {
+        self.ask(*self.by_origin.get(origin)?)
+    }
+
+    fn ask(&self, number: u64) -> Option<(u64, &Known)> {
         let known = self.known.get(&number)?;
         if known.is_complete {
             self.asked.borrow_mut().insert(number);
         }
         Some((number, known))
+    }
+
+    /// Flows that have something here and are not complete, in the order in which they began.
+    pub fn unfinished(&self) -> impl Iterator<Item = (u64, &Known)> {
+        let known = self.known.iter().map(|(number, known)| (*number, known));
+        known.filter(|(number, known)| !known.is_complete && self.is_ours(*number))
     }
 
     /// Whether a flow has this name below the destination.
@@ -177,6 +196,7 @@ impl Marks {
         let number = self.next;
         self.next += 1;
         self.by_source.insert(source_key(&path, &origin), number);
+        self.by_origin.entry(origin).or_insert(number);
         self.names.insert(name_key(&name));
         self.known.insert(number, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
         match is_anothers {
@@ -228,7 +248,7 @@ impl Marks {
 
     /// Whether every flow that has something here is complete.
     pub fn is_complete(&self) -> bool {
-        self.known.iter().all(|(number, known)| known.is_complete || !self.is_ours(*number))
+        self.unfinished().next().is_none()
     }
 
     fn encode_unwritten(&mut self) -> Vec<u8> {
@@ -311,6 +331,9 @@ impl Marks {
         for number in may.into_iter().take(share) {
             if let Some(known) = self.known.remove(&number) {
                 self.by_source.remove(&source_key(&known.path, &known.origin));
+                if self.by_origin.get(&known.origin) == Some(&number) {
+                    self.by_origin.remove(&known.origin);
+                }
                 self.names.remove(&name_key(&known.name));
             }
         }
@@ -537,6 +560,28 @@ mod tests {
         drop(marks);
         let marks = Marks::open(dir).unwrap();
         assert_eq!(marks.find(&path("b"), &theirs).unwrap().1.bytes, 9);
+    }
+
+    #[test]
+    fn what_was_renamed_is_found_by_its_origin_and_what_is_not_complete_is_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        let (log, whole) = (Origin([1; 16]), Origin([2; 16]));
+        let number = marks.begin(path("log"), log, path("log"), false);
+        marks.record(&[(number, 9, Digest([1; 32]))]).unwrap();
+        let complete = marks.begin(path("whole"), whole, path("whole"), false);
+        marks.end(complete).unwrap();
+        marks.begin(path("anothers"), Origin([3; 16]), path("anothers"), true);
+        drop(marks);
+        let mut marks = Marks::open(dir).unwrap();
+        assert!(marks.find(&path("log.1"), &log).is_none());
+        assert_eq!(marks.find_renamed(&log).unwrap().1.name, path("log"));
+        assert_eq!(marks.find_renamed(&whole).unwrap().0, complete);
+        assert!(marks.find_renamed(&Origin([3; 16])).is_none());
+        assert_eq!(marks.unfinished().map(|(number, _)| number).collect::<Vec<_>>(), [number]);
+        marks.end(number).unwrap();
+        assert!(marks.unfinished().next().is_none() && marks.is_complete());
     }
 
     #[test]

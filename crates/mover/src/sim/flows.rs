@@ -146,8 +146,10 @@ impl World {
 
     fn begin_all(&mut self) {
         for source in &mut self.sources {
-            source.id =
-                self.sender.begin(source.name.clone(), Origin::default(), 0o644).unwrap_or(EntryId(0));
+            source.id = self
+                .sender
+                .begin(source.name.clone(), (Origin::default(), false), 0o644)
+                .unwrap_or(EntryId(0));
             source.hasher = blake3::Hasher::new();
             source.is_over = false;
         }
@@ -346,7 +348,8 @@ impl World {
                 hasher.update(&stored.content);
                 let digest = Digest(*hasher.finalize().as_bytes());
                 self.slots.insert(slot, (index, hasher));
-                self.receiver.opened(slot, Ok(Stood { bytes, digest, is_ours: true, name: None }));
+                self.receiver
+                    .opened(slot, Ok(Stood { bytes, digest, is_ours: true, is_over: false, name: None }));
             }
             Received::Write(slot, offset, bytes) => {
                 let Some((index, hasher)) = self.slots.get_mut(&slot) else {

@@ -24,7 +24,13 @@ fn flows(root: &Path) -> LocalFlows {
 }
 
 fn stands(flows: &LocalFlows) -> Standing {
-    let begin = FlowBegin { flow: EntryId(0), path: path(b"run"), origin: Origin([3; 16]), mode: 0o644 };
+    let begin = FlowBegin {
+        flow: EntryId(0),
+        path: path(b"run"),
+        origin: Origin([3; 16]),
+        mode: 0o644,
+        is_certain: false,
+    };
     flows.open(&begin, &|_, _| true).unwrap()
 }
 
@@ -62,8 +68,13 @@ fn no_flow_has_a_name_in_the_staging_directory() {
     let before = fs::read(&marks).unwrap();
     let names = [format!(".thalweg-staging/{job}/marks"), "run/.thalweg-staging/x".to_owned()];
     for name in names {
-        let begin =
-            FlowBegin { flow: EntryId(0), path: path(name.as_bytes()), origin: Origin([3; 16]), mode: 0o644 };
+        let begin = FlowBegin {
+            flow: EntryId(0),
+            path: path(name.as_bytes()),
+            origin: Origin([3; 16]),
+            mode: 0o644,
+            is_certain: false,
+        };
         let refused = flows.open(&begin, &|_, _| true).err().expect("it is refused");
         assert_eq!(refused.kind, FailureKind::Conflict, "{name}");
     }

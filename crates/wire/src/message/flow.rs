@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! sender                                   receiver
+//!                       <----------------  Left: what earlier attempts did not complete
 //! Begin(flow) -------------------------->  opens what is there
 //!                       <----------------  Stand: so many bytes, with this digest
 //! compares the digest with its own prefix
@@ -69,6 +70,8 @@ pub struct FlowBegin {
     pub origin: Origin,
     /// Permission bits for a file that is made (0777).
     pub mode: u32,
+    /// No other file ever has this origin, because the time of birth is in it: what it was called before does not matter.
+    pub is_certain: bool,
 }
 
 /// What a flow's source is, hashed; zeros for a pipe.
@@ -82,8 +85,23 @@ pub struct FlowStand {
     pub at: FlowMark,
     /// It is what an earlier attempt at this very flow left. If not, somebody else's file stands there.
     pub is_ours: bool,
+    /// That attempt said that it is all: if the source is another now, nothing of it is missing that was not told then.
+    pub is_over: bool,
     /// The name that it has below the destination, if that is not [`FlowBegin::path`]: the one that receipts have.
     pub name: Option<RelativePath>,
+}
+
+/// What an earlier attempt began and did not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowLeft {
+    /// What its source was called; of a single flow, what the destination is.
+    pub path: RelativePath,
+    /// What its source is.
+    pub origin: Origin,
+    /// Its name below the destination.
+    pub name: RelativePath,
+    /// So many bytes of it are durable.
+    pub bytes: u64,
 }
 
 /// The first bytes of a flow.
@@ -102,6 +120,9 @@ pub struct FlowMark {
 pub enum FlowMessage {
     /// Sender: flows that begin, or go on after an outage.
     Begin(Vec<FlowBegin>),
+    /// Receiver, before anything else: what earlier attempts began and did not complete. With the last of these, how many
+    /// there are besides, of which nothing is said.
+    Left(Vec<FlowLeft>, Option<u64>),
     /// Receiver: where it stands with them.
     Stand(Vec<FlowStand>),
     /// Receiver: so much is durable.
@@ -141,6 +162,13 @@ impl FlowMessage {
                     return Err(DecodeError::Invalid { what: "flow" });
                 }
                 begins.len()
+            }
+            FlowMessage::Left(left, _) => {
+                if left.iter().any(|left| left.path.is_root() || left.name.is_root()) {
+                    return Err(DecodeError::Invalid { what: "flow" });
+                }
+                left.iter().try_for_each(|left| bounded(left.bytes))?;
+                left.len()
             }
             FlowMessage::Stand(stands) => {
                 stands.iter().try_for_each(|stand| bounded(stand.at.bytes))?;

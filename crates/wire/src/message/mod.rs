@@ -46,7 +46,7 @@ mod slot;
 
 pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
-pub use flow::{FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
+pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
     ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, FrameFrom, FrameHead, FramePolicy,
     FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason,

@@ -7,9 +7,9 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, Failure, FailureKind, FlowBegin, FlowMark, FlowMessage, FlowStand, FramesMessage,
-    Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question, Reply, Rhythm, Run,
-    ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Totals,
+    AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
+    FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question, Reply,
+    Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Totals,
     TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
@@ -282,11 +282,14 @@ fn flow_messages() -> Vec<Sample<FlowMessage>> {
     let mark = || FlowMark { flow: EntryId(3), bytes: 5 << 33, digest: digest(8) };
     each! { F;
         F::Begin(_) => "begin": F::Begin(vec![FlowBegin {
-            flow: EntryId(3), path: path(b"run/log"), origin: Origin([9; 16]), mode: 0o640,
+            flow: EntryId(3), path: path(b"run/log"), origin: Origin([9; 16]), mode: 0o640, is_certain: true,
         }]);
+        F::Left(..) => "left": F::Left(vec![FlowLeft {
+            path: path(b"run/log"), origin: Origin([9; 16]), name: path(b"run/log.~2~"), bytes: 5 << 33,
+        }], Some(1));
         F::Stand(_) => "stand": F::Stand(vec![
-            FlowStand { at: mark(), is_ours: true, name: None },
-            FlowStand { at: mark(), is_ours: true, name: Some(path(b"a/b.~2~")) },
+            FlowStand { at: mark(), is_ours: true, is_over: false, name: None },
+            FlowStand { at: mark(), is_ours: true, is_over: false, name: Some(path(b"a/b.~2~")) },
         ]);
         F::Mark(_) => "mark": F::Mark(vec![mark()]);
         F::Again(_) => "again": F::Again(vec![(EntryId(3), 1 << 33)]);

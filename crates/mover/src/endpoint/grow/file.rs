@@ -91,6 +91,11 @@ impl Identity {
         Identity { device: stat.device, inode: stat.inode, birth }
     }
 
+    /// Whether no other file ever has it, on any of the same file system.
+    pub(super) fn is_certain(&self) -> bool {
+        self.birth.is_some()
+    }
+
     /// What the destination knows it by. Device numbers may be others after the next start of the machine.
     pub(super) fn origin(&self, cuts: u32) -> Origin {
         let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 origin of a flow");
@@ -352,7 +357,8 @@ impl Growing {
             true => {
                 let cause = format!(
                     "the destination has {} bytes, and the source does not begin with them any more: it was cut or \
-                     written anew since",
+                     written anew since, and what it had behind them by then is not there; what it has now is another \
+                     stream",
                     at.bytes
                 );
                 Failure::new(FailureKind::Changed, "go on with the stream", cause)

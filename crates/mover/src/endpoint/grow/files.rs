@@ -9,6 +9,14 @@
 //! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is
 //! one flow, under the first that was seen.
 //!
+//! A file is known to the destination by what it is, its origin. So a file that was renamed while nobody looked goes on under
+//! the name that it began with: in a directory the destination finds it. Of a single file the old one is looked for in its
+//! directory, because its name leads elsewhere. What earlier attempts did not complete and is found nowhere is told by
+//! name, at once and in the end.
+//!
+//! Only what is due is looked at between two looks at everything: files that are under way when an event names them or the
+//! destination says where they go on, and names that an event tells.
+//!
 //! Bytes that are changed after they were read: seen where the file was changed while it did not grow, and at its beginning;
 //! then all of it is read again before it is said to be complete, and it is not if it differs. Elsewhere not seen where it
 //! grew at the same time, nor bytes that come and are cut between two looks. What is held against what says `file`.
@@ -22,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, Kind, Links, Time, Watch, WatchId, usage};
-use thalweg_wire::message::Until;
+use thalweg_sys::{Changed, Dir, Kind, Links, Stat, Time, Watch, WatchId, usage};
+use thalweg_wire::message::{FlowLeft, Origin, Until};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
@@ -46,6 +54,13 @@ const DEPTH_MAX: usize = 512;
 const AT_ONCE_MAX: usize = limits::FLOWS_READ_MAX / 2;
 /// So often a file is begun again, each time after it grew, that the destination or the source failed.
 const FAILURES_MAX: u8 = 3;
+
+/// Entries of its directory among which a single file is looked for that was renamed.
+const LOOKED_FOR_MAX: usize = 100_000;
+/// Cuts since its flow began that such a file may have had.
+const CUTS_LOOKED_FOR: u32 = 8;
+/// Names that events tell, which are looked at one by one; of more everything is looked at.
+const NOTICED_MAX: usize = 1024;
 
 /// What is streamed.
 pub struct FilesSpec {
@@ -107,6 +122,17 @@ pub struct FilesFeed {
     names: BTreeMap<RelativePath, Identity>,
     /// Files to be tended before the next wait.
     busy: BTreeSet<Identity>,
+    /// Files of which the destination has not said yet where they go on: tended when it has.
+    asked: BTreeSet<Identity>,
+    /// What earlier attempts did not complete, and was not found yet.
+    left: BTreeMap<Origin, FlowLeft>,
+    /// Once: by then all that is there was seen.
+    is_left_told: bool,
+    /// Names that events told, of what is not under way.
+    noticed: BTreeSet<RelativePath>,
+    /// Counts flows that begin and end, and the coming of the marker; how far it was at the last look.
+    changes: (u64, Option<u64>),
+    has_marker: bool,
     /// Over: not begun again before they have another length.
     done: BTreeMap<Identity, Done>,
     /// How often they failed.
@@ -147,6 +173,12 @@ impl FilesFeed {
             by_flow: HashMap::new(),
             names: BTreeMap::new(),
             busy: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            left: BTreeMap::new(),
+            is_left_told: false,
+            noticed: BTreeSet::new(),
+            changes: (0, None),
+            has_marker: false,
             done: BTreeMap::new(),
             failures: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -171,6 +203,7 @@ impl FilesFeed {
                 Err(error) => self.say_polling("the file system's events are not to be had", &error, taker),
             }
         }
+        self.hear_left(taker);
         let mut buffer = vec![0; self.spec.piece_bytes];
         let mut looks = Looks::default();
         while !taker.is_over() {
@@ -182,6 +215,31 @@ impl FilesFeed {
         Ok(())
     }
 
+    /// What is not complete at the destination. Nothing begins before that is known.
+    fn hear_left(&mut self, taker: &dyn Taker) {
+        while !taker.is_over() {
+            let Some((left, more)) = taker.left(HEAR_EVERY) else { continue };
+            let prefix = self.spec.prefix.as_bytes();
+            let is_ours = |left: &FlowLeft| {
+                let below = left.path.as_bytes().strip_prefix(prefix);
+                self.spec.name.is_some()
+                    || prefix.is_empty()
+                    || below.is_some_and(|below| below.starts_with(b"/"))
+            };
+            // What the destination calls the single file is not what it is called here.
+            let single = self.spec.name.as_ref().and_then(|name| RelativePath::new(name.clone()).ok());
+            let path = |left: &FlowLeft| single.clone().unwrap_or_else(|| left.path.clone());
+            let left = left.into_iter().filter(is_ours);
+            self.left = left.map(|left| (left.origin, FlowLeft { path: path(&left), ..left })).collect();
+            if more > 0 {
+                taker.note(format!(
+                    "{more} more files are not complete at the destination: they are not looked for"
+                ));
+            }
+            return;
+        }
+    }
+
     /// Looks, if that is due, hears what is wanted, and hands on what there is. How long to wait then, if nothing happens;
     /// `None`: it is over.
     fn round(&mut self, looks: &mut Looks, taker: &dyn Taker, buffer: &mut [u8]) -> Result<Option<Duration>> {
@@ -191,18 +249,26 @@ impl FilesFeed {
             None => LOOK_AGAIN,
         };
         let is_ending = self.marker_is_there();
-        // What nobody looked at has not rested.
-        let must_look = is_ending || (self.idle_since().is_some() && !self.is_idle());
+        if is_ending != std::mem::replace(&mut self.has_marker, is_ending) {
+            self.changes.0 += 1;
+        }
+        // What nobody looked at has not rested; and what came before the marker is there.
+        let is_idle_due = self.idle_since().is_some() && !self.is_idle();
+        let is_end_due = is_ending && self.busy.is_empty() && self.asked.is_empty() && self.all_ended();
+        let must_look = is_idle_due || self.is_turn() || (is_end_due && !self.is_looked());
         if must_look || looks.last.is_none_or(|at| self.since(at) >= every) {
-            let began = self.now();
+            let (began, changes) = (self.now(), self.changes.0);
             self.look(taker)?;
+            // What began by this look was seen by it.
+            self.changes.1 = (self.changes.0 == changes).then_some(changes);
             self.looked_from = Some(began);
             looks.last = Some(self.now());
             looks.took = self.since(began);
             self.busy.extend(self.files.keys().copied());
         }
+        self.look_at_noticed(&mut looks.last, taker)?;
         // As long as nobody knows where files go on, that is what is waited for.
-        let all_wait = !self.busy.is_empty() && self.busy.iter().all(|identity| self.waits(identity, taker));
+        let all_wait = self.busy.is_empty() && !self.asked.is_empty();
         self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, buffer)?;
         self.tend(taker, buffer, is_ending)?;
         self.conclude(taker, is_ending);
@@ -211,7 +277,7 @@ impl FilesFeed {
         }
         let until_look = looks.last.map_or(Duration::ZERO, |at| every.saturating_sub(self.since(at)));
         let is_waited_for = is_ending || self.files.values().any(|file| file.is_ended);
-        Ok(Some(match (self.busy.is_empty(), is_waited_for) {
+        Ok(Some(match (self.busy.is_empty() && self.asked.is_empty(), is_waited_for) {
             (false, _) => Duration::ZERO,
             // Until the destination has them.
             (true, true) => STEP.min(until_look),
@@ -239,8 +305,18 @@ impl FilesFeed {
         self.idle_since().zip(self.looked_from).is_some_and(|(since, from)| from >= since)
     }
 
-    fn waits(&self, identity: &Identity, taker: &dyn Taker) -> bool {
-        self.files.get(identity).is_some_and(|file| !file.is_ended && taker.position(file.flow).is_none())
+    fn all_ended(&self) -> bool {
+        self.files.values().all(|file| file.is_ended)
+    }
+
+    /// Whether nothing began or ended, and no marker came, since the last look.
+    fn is_looked(&self) -> bool {
+        self.changes.1 == Some(self.changes.0)
+    }
+
+    /// Whether files that had no turn at the last look have one now, and not a few of them.
+    fn is_turn(&self) -> bool {
+        self.waiting > 0 && self.files.len() <= self.at_once / 2
     }
 
     fn wait(&mut self, pause: Duration, looked: &mut Option<Instant>, taker: &dyn Taker) {
@@ -262,14 +338,66 @@ impl FilesFeed {
                 continue;
             };
             let path = self.watched.get(&dir).and_then(|dir| dir.join(&name).ok());
-            match path.and_then(|path| self.names.get(&path)) {
+            match path.as_ref().and_then(|path| self.names.get(path)) {
                 Some(identity) if self.files.contains_key(identity) => {
                     self.busy.insert(*identity);
                 }
-                // New, or not what it was.
-                _ => *looked = None,
+                // New, or not what it was. Beside a single file there may be many.
+                _ if self.spec.name.as_ref().is_some_and(|single| *single != name) => {}
+                _ => match path.filter(|_| self.noticed.len() < NOTICED_MAX) {
+                    Some(path) => drop(self.noticed.insert(path)),
+                    None => *looked = None,
+                },
             }
         }
+    }
+
+    /// Looks at what events named, where that is all that has to be looked at.
+    fn look_at_noticed(&mut self, looked: &mut Option<Instant>, taker: &dyn Taker) -> Result<()> {
+        for path in std::mem::take(&mut self.noticed) {
+            if !self.look_at(&path, taker)? {
+                *looked = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a file that is new, or not what it was. `false`: everything is to be looked at.
+    fn look_at(&mut self, path: &RelativePath, taker: &dyn Taker) -> Result<bool> {
+        let (at, name) = path.split().unwrap_or((b"", path.as_bytes()));
+        let name = name.to_vec();
+        let is_marker = at == self.spec.prefix.as_bytes() && self.spec.until.marker.as_deref() == Some(&name);
+        if name == STAGING_NAME || is_marker {
+            return Ok(true);
+        }
+        let is_under_way = |identity: &Identity| self.files.contains_key(identity);
+        if self.names.get(path).is_some_and(is_under_way) {
+            return Ok(false);
+        }
+        let Ok(at) = RelativePath::new(at.to_vec()) else { return Ok(false) };
+        let below = at.as_bytes().strip_prefix(self.spec.prefix.as_bytes()).unwrap_or(at.as_bytes());
+        let below = below.strip_prefix(b"/").unwrap_or(below).to_vec();
+        let dir = match below.is_empty() {
+            true => self.spec.dir.try_clone(),
+            false => self.spec.dir.open_beneath(&below, Links::Refuse),
+        };
+        let Ok(dir) = dir else { return Ok(false) };
+        match dir.stat(&name) {
+            // It was renamed, and what has its name now is new.
+            Ok(stat) if self.files.contains_key(&Identity::of(&stat)) => return Ok(false),
+            Ok(stat) if stat.kind == Kind::File => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.names.remove(path);
+                self.unread.remove(path);
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        }
+        self.unread.remove(path);
+        let mut names = BTreeMap::new();
+        self.consider(&dir, &at, &name, &mut names, taker)?;
+        self.names.append(&mut names);
+        Ok(true)
     }
 
     fn say_unwatched(&mut self, error: &io::Error, taker: &dyn Taker) {
@@ -305,7 +433,11 @@ impl FilesFeed {
                 if let Err(error) = self.watch_dir(&dir, &root) {
                     self.say_unwatched(&error, taker);
                 }
-                if let Some(path) = self.consider(&dir, &root, &name, &mut names, taker)? {
+                let is_no_file = self.consider(&dir, &root, &name, &mut names, taker)?;
+                if !self.left.is_empty() && !self.is_left_told {
+                    self.look_for_renamed(&dir, &name, taker)?;
+                }
+                if let Some(path) = is_no_file {
                     self.note_once(&path, "is no regular file: it is not streamed", taker);
                 } else if names.is_empty() && !self.has_begun && !self.spec.until.wait {
                     let cause = format!("{}: No such file", Escaped(&name));
@@ -338,10 +470,66 @@ impl FilesFeed {
             }
         }
         self.names = names;
+        self.tell_left(taker);
         if self.unread.is_empty() {
             self.forget_gone();
         }
         Ok(())
+    }
+
+    /// A single file that an earlier attempt did not complete, and whose name leads elsewhere now, is mostly beside it.
+    fn look_for_renamed(&mut self, dir: &Dir, single: &[u8], taker: &dyn Taker) -> Result<()> {
+        let Ok(path) = RelativePath::new(single.to_vec()) else { return Ok(()) };
+        let Ok(entries) = dir.entries() else { return Ok(()) };
+        for entry in entries.take(LOOKED_FOR_MAX).flatten() {
+            if entry.name == single || !matches!(entry.kind, Kind::File | Kind::Unknown) {
+                continue;
+            }
+            let Some(cuts) = dir.stat(&entry.name).ok().and_then(|stat| self.cuts_left(&stat)) else {
+                continue;
+            };
+            let Ok(file) = dir.open_read(&entry.name) else { continue };
+            let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+            if self.cuts_left(&stat) != Some(cuts) {
+                continue;
+            }
+            let identity = Identity::of(&stat);
+            taker.note(format!(
+                "{} was renamed to {}: that is read to its end, and what has its name now is another stream",
+                Escaped(single),
+                Escaped(&entry.name)
+            ));
+            self.begin(path.clone(), file, identity, cuts, taker)?;
+            self.files.entry(identity).and_modify(|file| file.is_replaced = true);
+            if self.left.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// As which flow, after how many cuts, an earlier attempt did not complete this file, if it is one and none that we know.
+    fn cuts_left(&self, stat: &Stat) -> Option<u32> {
+        let identity = Identity::of(stat);
+        let may_be = stat.kind == Kind::File && identity.is_certain() && !self.files.contains_key(&identity);
+        let is_left = |cuts: &u32| self.left.contains_key(&identity.origin(*cuts));
+        (0..CUTS_LOOKED_FOR).rev().filter(|_| may_be).find(is_left)
+    }
+
+    /// Tells what earlier attempts did not complete and is not there, once, after the first look. It may come back; what has
+    /// not is told again in the end.
+    fn tell_left(&mut self, taker: &dyn Taker) {
+        if std::mem::replace(&mut self.is_left_told, true) {
+            return;
+        }
+        // What was cut comes when its beginning was compared.
+        let mut coming = BTreeSet::new();
+        for identity in self.files.keys() {
+            coming.extend((0..CUTS_LOOKED_FOR).map(|cuts| identity.origin(cuts)));
+        }
+        for left in self.left.values().filter(|left| !coming.contains(&left.origin)).take(TOLD_MAX) {
+            taker.note(missed(left).to_string());
+        }
     }
 
     /// Forgets files that are over and gone, once they are as many as those that are there. One that comes back is compared
@@ -388,7 +576,10 @@ impl FilesFeed {
                 continue;
             }
             let Ok(path) = at.join(&entry.name) else { continue };
-            let is_dir = dir.stat(&entry.name).is_ok_and(|stat| stat.kind == Kind::Dir);
+            let is_dir = match entry.kind {
+                Kind::Unknown => dir.stat(&entry.name).is_ok_and(|stat| stat.kind == Kind::Dir),
+                kind => kind == Kind::Dir,
+            };
             if is_dir && path.depth() <= DEPTH_MAX {
                 match dir.open_beneath(&entry.name, Links::Refuse) {
                     Ok(below) => self.look_into(Arc::new(below), path, names, taker)?,
@@ -421,6 +612,17 @@ impl FilesFeed {
         }
         let identity = Identity::of(&stat);
         names.insert(path.clone(), identity);
+        if !self.left.is_empty()
+            && let Some(left) = self.left.remove(&identity.origin(0))
+            && left.path != path
+            && self.spec.name.is_none()
+        {
+            taker.note(format!(
+                "{} was {} before: it goes on under that name",
+                Escaped(path.as_bytes()),
+                Escaped(left.path.as_bytes())
+            ));
+        }
         if self.files.contains_key(&identity) || self.is_last {
             return Ok(None);
         }
@@ -462,7 +664,10 @@ impl FilesFeed {
         taker: &dyn Taker,
     ) -> Result<()> {
         let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
-        let flow = taker.begin(path.clone(), identity.origin(cuts), stat.mode & 0o777)?;
+        let origin = identity.origin(cuts);
+        self.left.remove(&origin);
+        let flow = taker.begin(path.clone(), (origin, identity.is_certain()), stat.mode & 0o777)?;
+        self.changes.0 += 1;
         self.by_flow.insert(flow, identity);
         self.has_begun = true;
         self.grew_at = self.now();
@@ -491,7 +696,12 @@ impl FilesFeed {
         for wanted in taker.wanted(at_most) {
             match wanted {
                 Wanted::LetGo { flow, is_done } => self.let_go(flow, is_done, taker)?,
-                Wanted::Rewind { at, is_ours } => {
+                Wanted::GoesOn { flow } => {
+                    if let Some(identity) = self.by_flow.get(&flow).filter(|one| self.asked.remove(one)) {
+                        self.busy.insert(*identity);
+                    }
+                }
+                Wanted::Rewind { at, is_ours, is_over } => {
                     let identity = self.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
                     let Some(file) = self.files.get_mut(&identity).filter(|file| file.flow == at.flow) else {
                         let cause =
@@ -509,8 +719,8 @@ impl FilesFeed {
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
                     let whole = (at.bytes, Some(at.digest), file.cuts);
                     let before = self.done.get(&identity).map(|done| (done.bytes, done.digest, done.cuts));
-                    match was_cut && before == Some(whole) {
-                        // All of it was read before the cut, and is there.
+                    match was_cut && (is_over || before == Some(whole)) {
+                        // All of it was read before the cut, and is there; or that it is not was told then.
                         true => {
                             taker.note(cut_note(&file.path, at.bytes));
                             taker.rewound(&at, Ok(blake3::Hasher::new()));
@@ -537,6 +747,7 @@ impl FilesFeed {
         }
         let Some(file) = self.files.remove(&identity) else { return Ok(()) };
         self.busy.remove(&identity);
+        self.asked.remove(&identity);
         self.grown.remove(&identity);
         self.is_single_over |= !is_done;
         let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
@@ -568,6 +779,7 @@ impl FilesFeed {
 
     fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
         for identity in std::mem::take(&mut self.busy) {
+            self.asked.remove(&identity);
             let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
             let marks = self.places.as_ref().and_then(|places| file.marked(places.look_up()));
             let limit = limit_of(&self.spec.until, marks.as_ref());
@@ -587,6 +799,10 @@ impl FilesFeed {
             match seen {
                 Seen::More => {
                     self.busy.insert(identity);
+                }
+                // It may have been said since.
+                Seen::Waits if taker.position(file.flow).is_none() => {
+                    self.asked.insert(identity);
                 }
                 Seen::Waits => {
                     self.busy.insert(identity);
@@ -654,9 +870,12 @@ impl FilesFeed {
         }
         let until = &self.spec.until;
         let idle = self.is_idle() && self.busy.is_empty();
-        let all_ended = self.files.values().all(|file| file.is_ended);
-        let single = self.spec.name.is_some() && all_ended && self.is_single_over;
-        let is_ending = is_ending && all_ended && self.busy.is_empty();
+        let ends = is_ending || (self.spec.name.is_some() && self.is_single_over);
+        if !(idle || ends && self.all_ended()) {
+            return;
+        }
+        let single = self.spec.name.is_some() && self.is_single_over && self.all_ended();
+        let is_ending = is_ending && self.all_ended() && self.busy.is_empty() && self.is_looked();
         // What came behind the end of one is another's beginning, as soon as that is let go.
         let limit = limit_of(until, None);
         if (idle || is_ending) && self.files.values().any(|file| file.has_changed_since_end(limit)) {
@@ -677,6 +896,9 @@ impl FilesFeed {
         // Those that have to wait for their turn have it when these are let go.
         if self.waiting == 0 && (idle || is_ending || single) {
             self.is_last = true;
+            for left in std::mem::take(&mut self.left).into_values() {
+                taker.missed(left.path.clone(), missed(&left));
+            }
             for (path, failure) in std::mem::take(&mut self.unread) {
                 taker.missed(path, failure);
             }
@@ -700,6 +922,17 @@ fn at_once() -> usize {
     let descriptors =
         usage::raise_open_files().map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     (descriptors / 4).clamp(1, AT_ONCE_MAX)
+}
+
+/// Of what an earlier attempt did not complete and nobody finds.
+fn missed(left: &FlowLeft) -> Failure {
+    let cause = format!(
+        "the destination has {} bytes of it, as {}, of a stream that was not completed; the file that they are of is not \
+         there any more, and what it had behind them is missing",
+        left.bytes,
+        Escaped(left.name.as_bytes())
+    );
+    Failure::new(FailureKind::NotFound, "go on with the stream", cause).at(&left.path)
 }
 
 fn cut_note(path: &RelativePath, read: u64) -> String {

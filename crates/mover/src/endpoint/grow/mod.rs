@@ -5,7 +5,7 @@
 
 use crate::failure::{Failure, Result};
 use std::time::Duration;
-use thalweg_wire::message::{FlowMark, Origin};
+use thalweg_wire::message::{FlowLeft, FlowMark, Origin};
 use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// One pipe.
@@ -39,6 +39,13 @@ pub enum Wanted {
         at: FlowMark,
         /// What the destination has is of an earlier attempt at this flow.
         is_ours: bool,
+        /// That attempt said that it is all.
+        is_over: bool,
+    },
+    /// The flow goes on from now: its position is known again.
+    GoesOn {
+        /// Which one.
+        flow: EntryId,
     },
     /// The flow is over.
     LetGo {
@@ -51,11 +58,14 @@ pub enum Wanted {
 
 /// Takes flows from a feed.
 pub trait Taker: Send + Sync {
-    /// A flow begins.
+    /// What earlier attempts began at the destination and did not complete, and how many there are besides; `None`: the
+    /// destination has not said it yet. Waits for it at most so long.
+    fn left(&self, at_most: Duration) -> Option<(Vec<FlowLeft>, u64)>;
+    /// A flow begins, of this origin; whether that is certain says [`FlowBegin`](thalweg_wire::message::FlowBegin).
     ///
     /// # Errors
     /// If there are too many.
-    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId>;
+    fn begin(&self, path: RelativePath, origin: (Origin, bool), mode: u32) -> Result<EntryId>;
     /// Where a flow goes on; `None`: not now.
     fn position(&self, flow: EntryId) -> Option<u64>;
     /// BLAKE3 of what was handed on of a flow so far.

@@ -92,7 +92,9 @@ impl PipeFeed {
 
 impl Feed for PipeFeed {
     fn run(mut self: Box<Self>, taker: &dyn Taker) {
-        let Ok(flow) = taker.begin(self.name.clone(), Origin::default(), pipe_mode()) else { return };
+        let Ok(flow) = taker.begin(self.name.clone(), (Origin::default(), false), pipe_mode()) else {
+            return;
+        };
         taker.last();
         // A producer that writes much at once is read in large pieces then; as much as it may be is enough.
         let _ = socket::widen_pipe(self.pipe.as_fd(), self.piece_bytes);
@@ -105,7 +107,7 @@ impl Feed for PipeFeed {
                 let mut is_over = false;
                 for wanted in taker.wanted(LOOK_AGAIN) {
                     match wanted {
-                        Wanted::Rewind { at, is_ours } => {
+                        Wanted::Rewind { at, is_ours, .. } => {
                             let result = self.rewind(&at, is_ours, taker);
                             if result.is_err() && taker.is_over() {
                                 // It was not read to its end: that says nothing of what stands there.
@@ -113,6 +115,7 @@ impl Feed for PipeFeed {
                             }
                             taker.rewound(&at, result);
                         }
+                        Wanted::GoesOn { .. } => {}
                         Wanted::LetGo { .. } => is_over = true,
                     }
                 }

@@ -15,16 +15,17 @@ use super::staging::Staging;
 use super::{STAGING_NAME, failed, lock, shown};
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::journal::marks::Marks;
+use crate::journal::marks::{Known, Marks};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links};
-use thalweg_wire::message::{FlowBegin, SourceForm};
+use thalweg_wire::message::{FlowBegin, FlowLeft, Origin, SourceForm};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, RelativePath};
+use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Read at once of what is there.
 const READ_BYTES: usize = 1 << 20;
@@ -44,6 +45,12 @@ pub struct LocalFlows {
     _lock: File,
     /// Directories in which names were made, until they are synced.
     made_in: Mutex<Vec<Arc<Dir>>>,
+    /// What is open, by its number; and some that were.
+    opened: Mutex<BTreeMap<u64, Weak<Grown>>>,
+    /// What earlier attempts did not complete, and nobody has asked for since.
+    unasked: Mutex<BTreeSet<u64>>,
+    /// Of these the sender told that nothing more comes; noted when the transfer is over.
+    given_up: Mutex<BTreeSet<(RelativePath, Origin)>>,
 }
 
 struct Grown {
@@ -84,6 +91,7 @@ impl LocalFlows {
         let job: String = job_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let (staging, lock_file) = Staging::locked(&root, &job)?;
         let marks = Marks::open(staging.dir.clone())?;
+        let unasked = marks.unfinished().map(|(number, _)| number).collect();
         staging
             .sync_names()
             .and_then(|()| root.sync())
@@ -97,7 +105,47 @@ impl LocalFlows {
             marks: Arc::new(Mutex::new(marks)),
             _lock: lock_file,
             made_in: Mutex::new(resolved.made_in),
+            opened: Mutex::default(),
+            unasked: Mutex::new(unasked),
+            given_up: Mutex::default(),
         })
+    }
+
+    /// What a flow is called here.
+    fn path_of(&self, begin: &RelativePath) -> Result<RelativePath> {
+        match &self.single {
+            None => Ok(begin.clone()),
+            Some(name) => RelativePath::new(name.clone())
+                .map_err(|error| Failure::new(FailureKind::Usage, "open the destination", error.to_string())),
+        }
+    }
+
+    /// The flow of this path and origin; or, in a directory, the one that its source had under another name, unless something
+    /// writes that now.
+    fn known(&self, marks: &Marks, path: &RelativePath, begin: &FlowBegin) -> Option<(u64, Known)> {
+        let is_open =
+            |number: &u64| lock(&self.opened).get(number).is_some_and(|grown| grown.strong_count() > 0);
+        let may_be_renamed = begin.is_certain && self.single.is_none();
+        let renamed =
+            || marks.find_renamed(&begin.origin).filter(|(number, _)| may_be_renamed && !is_open(number));
+        let found = marks.find(path, &begin.origin).or_else(renamed);
+        found.map(|(number, known)| (number, known.clone()))
+    }
+
+    /// Notes what nothing more comes of. Says whether there was anything.
+    fn note_given_up(&self) -> bool {
+        let given_up = std::mem::take(&mut *lock(&self.given_up));
+        let (mut marks, unasked) = (lock(&self.marks), lock(&self.unasked));
+        for (path, origin) in &given_up {
+            let is_it = |(number, known): &(u64, &Known)| match *origin == Origin::default() {
+                true => unasked.contains(number) && known.path == *path,
+                false => known.origin == *origin,
+            };
+            let numbers: Vec<u64> = marks.unfinished().filter(is_it).map(|(number, _)| number).collect();
+            // What cannot be noted is told again.
+            numbers.into_iter().for_each(|number| drop(marks.end(number)));
+        }
+        !given_up.is_empty()
     }
 
     /// The directory of a name, made with all that is missing, and the last component.
@@ -173,18 +221,13 @@ fn generation_of(path: &RelativePath, generation: u32) -> Result<RelativePath> {
 
 impl FlowDestination for LocalFlows {
     fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
-        let path = match &self.single {
-            None => begin.path.clone(),
-            Some(name) => RelativePath::new(name.clone()).map_err(|error| {
-                Failure::new(FailureKind::Usage, "open the destination", error.to_string())
-            })?,
-        };
+        let path = self.path_of(&begin.path)?;
         if path.as_bytes().split(|&byte| byte == b'/').any(|name| name == STAGING_NAME) {
             let cause = "the name belongs to thalweg's staging directory";
             return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(&path));
         }
         let mut marks = lock(&self.marks);
-        let known = marks.find(&path, &begin.origin).map(|(number, known)| (number, known.clone()));
+        let known = self.known(&marks, &path, begin);
         let (number, name, marked, (file, made_in)) = match known {
             Some((number, known)) => {
                 let name = known.name.clone();
@@ -227,7 +270,7 @@ impl FlowDestination for LocalFlows {
         let renamed = (name != path).then(|| format!("{}/{}", shown(&self.words), Escaped(name.as_bytes())));
         let told = (name != begin.path).then(|| name.clone());
         let is_named = AtomicBool::new(made_in.is_none());
-        let is_ours = marked.is_some();
+        let (is_ours, is_over) = (marked.is_some(), marked.is_some_and(|known| known.is_complete));
         let does_pay = self.root.file_system().is_ok_and(|system| pays(system.kind));
         let direct = if does_pay { file.direct_alignment().unwrap_or(None) } else { None };
         let grown = Grown {
@@ -240,7 +283,15 @@ impl FlowDestination for LocalFlows {
             direct,
             no_direct: AtomicBool::new(false),
         };
-        Ok(Standing { number, bytes, hasher, is_ours, file: Arc::new(grown), name: told, renamed })
+        let file = Arc::new(grown);
+        lock(&self.unasked).remove(&number);
+        let mut opened = lock(&self.opened);
+        opened.insert(number, Arc::downgrade(&file));
+        if opened.len() > 2 * limits::FLOWS_MAX {
+            opened.retain(|_, grown| grown.strong_count() > 0);
+        }
+        drop(opened);
+        Ok(Standing { number, bytes, hasher, is_ours, is_over, file, name: told, renamed })
     }
 
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()> {
@@ -255,9 +306,38 @@ impl FlowDestination for LocalFlows {
         lock(&self.marks).record(marks)
     }
 
+    fn left(&self) -> (Vec<FlowLeft>, u64) {
+        let marks = lock(&self.marks);
+        let single = self.single.as_deref();
+        // A pipe is not looked for anywhere.
+        let mut unfinished = marks.unfinished().map(|(_, known)| known).filter(|known| {
+            known.origin != Origin::default() && single.is_none_or(|name| known.path.as_bytes() == name)
+        });
+        let left = unfinished.by_ref().take(limits::FLOWS_LEFT_MAX).map(|known| FlowLeft {
+            path: known.path.clone(),
+            origin: known.origin,
+            name: known.name.clone(),
+            bytes: known.bytes,
+        });
+        let left = left.collect();
+        (left, unfinished.count() as u64)
+    }
+
+    fn given_up(&self, begin: &FlowBegin) {
+        if let Ok(path) = self.path_of(&begin.path) {
+            let mut given_up = lock(&self.given_up);
+            // What is not noted is told again.
+            if given_up.len() < limits::FLOWS_LEFT_MAX {
+                given_up.insert((path, begin.origin));
+            }
+        }
+    }
+
     fn close(&self, success: bool) {
+        // What was given up is known until a transfer goes through without that: what is streamed next has a name beside it.
+        let is_given_up = self.note_given_up();
         // Flows that failed keep their marks, for the next attempt.
-        if success && lock(&self.marks).is_complete() {
+        if success && !is_given_up && lock(&self.marks).is_complete() {
             self.staging.discard(&self.root, &self.job);
             let _ = self.root.sync();
         }

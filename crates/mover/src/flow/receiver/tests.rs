@@ -12,7 +12,7 @@ fn receiver(window_bytes: u64) -> Receiver {
 
 fn begin(flow: u64, path: &str) -> FlowBegin {
     let path = RelativePath::new(path.as_bytes().to_vec()).unwrap();
-    FlowBegin { flow: EntryId(flow), path, origin: Origin([7; 16]), mode: 0o644 }
+    FlowBegin { flow: EntryId(flow), path, origin: Origin([7; 16]), mode: 0o644, is_certain: false }
 }
 
 fn hears(receiver: &mut Receiver, message: FlowMessage) {
@@ -28,7 +28,7 @@ fn stands(receiver: &mut Receiver, flow: u64, path: &str) -> Slot {
     });
     let slot = opened.expect("it is looked at");
     let digest = digest_of_nothing();
-    receiver.opened(slot, Ok(Stood { bytes: 0, digest, is_ours: true, name: None }));
+    receiver.opened(slot, Ok(Stood { bytes: 0, digest, is_ours: true, is_over: false, name: None }));
     slot
 }
 
@@ -144,6 +144,24 @@ fn another_sender_hears_of_a_flow_that_failed_before_and_both_have_it_in_their_r
     };
     assert!(said.iter().any(is_gone), "{said:?}");
     assert!(!said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+}
+
+#[test]
+fn another_sender_goes_on_with_a_file_that_was_renamed_under_the_name_that_it_began_with() {
+    let mut receiver = receiver(64 << 10);
+    stands(&mut receiver, 5, "log");
+    receiver.rebind();
+    actions(&mut receiver);
+    // Whose origin is not certain is another flow.
+    hears(&mut receiver, FlowMessage::Begin(vec![begin(0, "other")]));
+    assert!(matches!(&actions(&mut receiver)[..], [Action::Open(..)]));
+    hears(&mut receiver, FlowMessage::Begin(vec![FlowBegin { is_certain: true, ..begin(1, "log.1") }]));
+    let said = actions(&mut receiver);
+    let name = said.iter().find_map(|action| match action {
+        Action::Say(TransferMessage::Flow(FlowMessage::Stand(stands))) => stands[0].name.clone(),
+        _ => None,
+    });
+    assert_eq!(name, Some(RelativePath::new(b"log".to_vec()).unwrap()), "{said:?}");
 }
 
 #[test]

@@ -11,9 +11,9 @@ fn open(window_bytes: u64) -> Sender {
     let mut sender = Sender::new(window_bytes);
     sender.link_up();
     let path = RelativePath::new(b"x".to_vec()).unwrap();
-    sender.begin(path, Origin::default(), 0o644).unwrap();
+    sender.begin(path, (Origin::default(), false), 0o644).unwrap();
     let at = mark(0, digest_of_nothing());
-    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
     sender.hear(TransferMessage::Flow(stand)).unwrap();
     sender
 }
@@ -40,7 +40,7 @@ fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
 }
 
 fn stands(sender: &mut Sender, at: FlowMark) {
-    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
     sender.hear(TransferMessage::Flow(stand)).unwrap();
 }
 
@@ -54,7 +54,7 @@ fn begun() -> Sender {
     let mut sender = Sender::new(64 << 10);
     sender.link_up();
     let path = RelativePath::new(b"x".to_vec()).unwrap();
-    sender.begin(path, Origin::default(), 0o644).unwrap();
+    sender.begin(path, (Origin::default(), false), 0o644).unwrap();
     sender
 }
 
@@ -153,14 +153,14 @@ fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
     };
     let settle = |sender: &mut Sender, flow: EntryId| {
         let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
-        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
         sender.hear(TransferMessage::Flow(stand)).unwrap();
         sender.end(flow);
         sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
     };
     for number in 0..count {
         let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
-        let flow = sender.begin(path, Origin::default(), 0o644).unwrap();
+        let flow = sender.begin(path, (Origin::default(), false), 0o644).unwrap();
         settle(&mut sender, flow);
     }
     sender.last();
@@ -198,14 +198,14 @@ fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_
     let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
     let settle = |sender: &mut Sender, flow: EntryId| {
         let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
-        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
         sender.hear(TransferMessage::Flow(stand)).unwrap();
         sender.end(flow);
         sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
     };
     for number in 0..count {
         let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
-        let flow = sender.begin(path, Origin::default(), 0o644).unwrap();
+        let flow = sender.begin(path, (Origin::default(), false), 0o644).unwrap();
         settle(&mut sender, flow);
         assert!(sender.flows.is_empty() && sender.done.len() <= limits::FLOWS_DONE_KEPT_MAX);
         sender.actions.clear();
@@ -249,6 +249,7 @@ fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
     let stand = FlowStand {
         at: FlowMark { flow: EntryId(1), ..mark(0, digest_of_nothing()) },
         is_ours: true,
+        is_over: false,
         name: None,
     };
     assert!(sender.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).is_err());

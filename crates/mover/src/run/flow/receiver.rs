@@ -4,6 +4,7 @@ use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::flow::Over;
 use crate::flow::memory::{Bytes, Shelf};
 use crate::flow::receiver::{Action, Receiver, Slot, Stood};
 use crate::link::FrameBuffer;
@@ -15,15 +16,17 @@ use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_wire::Digest;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowBegin, FlowMessage, FlowTerms, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
+    FlowBegin, FlowMessage, FlowTerms, Heartbeat, Origin, Outcome, Terms, TransferMessage, TransferNumber,
+    WaitingFor,
 };
+use thalweg_wire::{Digest, limits};
 
 /// See the module. Shared by the stream threads, the control thread and its own three.
 pub struct FlowReceive {
@@ -46,6 +49,8 @@ pub struct FlowReceive {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
+    /// The sender that stands now has said something.
+    is_heard: AtomicBool,
 }
 
 /// A flow's number at the destination, and what takes its bytes.
@@ -94,6 +99,7 @@ impl FlowReceive {
             files: Mutex::default(),
             threads: Mutex::default(),
             expected: OnceLock::new(),
+            is_heard: AtomicBool::new(false),
         });
         run.spawn("open", open_queue, FlowReceive::open)?;
         run.spawn("write", write_queue, FlowReceive::write)?;
@@ -125,7 +131,23 @@ impl FlowReceive {
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
         state.machine.rebind();
+        self.is_heard.store(false, Ordering::Release);
+        self.say_left(&state);
         self.pump(&mut state);
+    }
+
+    /// A sender that looks for files waits for it.
+    fn say_left(&self, state: &State<Receiver, ()>) {
+        let (left, more) = self.destination.left();
+        let mut batches = left.chunks(limits::OFFER_ENTRIES_MAX).peekable();
+        loop {
+            let batch = batches.next().unwrap_or_default().to_vec();
+            let more = batches.peek().is_none().then_some(more);
+            state.say(TransferMessage::Flow(FlowMessage::Left(batch, more)));
+            if more.is_some() {
+                return;
+            }
+        }
     }
 
     /// Its session is gone; it may go on in another.
@@ -176,6 +198,7 @@ impl FlowReceive {
     /// # Errors
     /// `Protocol`; the session ends then.
     pub fn hear(&self, message: TransferMessage) -> Result<()> {
+        self.is_heard.store(true, Ordering::Release);
         let mut state = self.lock();
         match state.end.hear(message) {
             None => {}
@@ -208,7 +231,12 @@ impl FlowReceive {
 
     /// The link stands again; the sender begins its flows again.
     pub fn link_up(&self) {
-        self.lock().machine.link_up();
+        let mut state = self.lock();
+        state.machine.link_up();
+        // The word may be lost with the link that was before.
+        if !self.is_heard.load(Ordering::Acquire) {
+            self.say_left(&state);
+        }
     }
 
     /// Takes one frame, whose payload is `payload`.
@@ -271,7 +299,7 @@ impl FlowReceive {
                 continue;
             }
             let standing = match opened {
-                Ok(Standing { number, bytes, hasher, is_ours, file, name, renamed }) => {
+                Ok(Standing { number, bytes, hasher, is_ours, is_over, file, name, renamed }) => {
                     if let Some(place) = renamed {
                         let text =
                             format!("{} goes to {place}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
@@ -280,7 +308,7 @@ impl FlowReceive {
                     self.files.lock().unwrap_or_else(|p| p.into_inner()).insert(slot, (number, file));
                     let digest = Digest(*hasher.finalize().as_bytes());
                     let _ = self.writes.send(Job::Begin(slot, Box::new(hasher)));
-                    Ok(Stood { bytes, digest, is_ours, name })
+                    Ok(Stood { bytes, digest, is_ours, is_over, name })
                 }
                 Err(failure) => Err(failure),
             };
@@ -445,6 +473,9 @@ impl FlowReceive {
                 Action::Sync(marks) => drop(self.rounds.send(Job::Sync(marks))),
                 Action::Complete(slot, bytes) => drop(self.rounds.send(Job::Complete(slot, bytes))),
                 Action::Settled(slot, over) => {
+                    if is_given_up(&over) {
+                        self.destination.given_up(&over.begin);
+                    }
                     entry::settled(&mut state.end, &self.events, *over);
                     self.let_go(slot);
                 }
@@ -510,6 +541,15 @@ impl Party for FlowReceive {
     }
 }
 
+/// Whether its sender says that nothing more comes of it, also if it is asked again: it is another now, or gone.
+fn is_given_up(over: &Over) -> bool {
+    let kind = match over.begin.origin == Origin::default() {
+        true => FailureKind::NotFound,
+        false => FailureKind::Changed,
+    };
+    matches!(&over.outcome, Outcome::Failed(failure) if failure.kind == kind)
+}
+
 /// Without anything to do.
 const IDLE: Duration = Duration::from_millis(250);
 
@@ -530,7 +570,7 @@ impl Outlet for Inlet {
 mod tests {
     use super::*;
     use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
-    use thalweg_wire::message::{Origin, Until};
+    use thalweg_wire::message::Until;
     use thalweg_wire::{EntryId, RelativePath};
 
     /// Reads what is there for as long as the other end holds it.
@@ -567,7 +607,8 @@ mod tests {
         let terms = Terms::of(4 << 20, 1 << 20);
         let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, &flow, events).unwrap();
         let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
-        let begin = FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644 };
+        let begin =
+            FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
         run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
         assert_eq!(run.progress().waiting_for, None);
         read.send(0).unwrap();
@@ -605,7 +646,8 @@ mod tests {
         let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
         let run = FlowReceive::start(Arc::new(Endless), terms, &flow, events).unwrap();
         let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
-        let begin = FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644 };
+        let begin =
+            FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
         run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         while run.progress().waiting_for != Some(WaitingFor::Read) {

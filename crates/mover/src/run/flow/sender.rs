@@ -16,7 +16,7 @@ use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
 use crate::stage::{Booking, Stage, Stopwatch};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,10 +24,11 @@ use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
+    FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
     TransferNumber,
 };
-use thalweg_wire::{Digest, EntryId, RelativePath};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
 /// How long a feed that waits for room looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -53,12 +54,19 @@ pub struct FlowSend {
 #[derive(Default)]
 pub struct Feeding {
     wanted: VecDeque<Wanted>,
+    /// Flows of which it became known where they go on. No reason to do something else than to hand on what was read.
+    goes_on: BTreeSet<EntryId>,
     /// Holds pieces back until their window.
     slot: Option<Arc<SlotGate>>,
     lags: Lags,
     /// When the first byte was read.
     first_read: Option<Instant>,
     choice: Choice,
+    /// What the receiver said that earlier attempts left there, and how many there are besides, once that is known: said by the
+    /// first that listens.
+    left: (Vec<FlowLeft>, Option<u64>),
+    /// Names at the destination that were told, because they stand beside an older one.
+    told: BTreeSet<RelativePath>,
     is_stopped: bool,
     /// Nobody reads any more.
     is_fed: bool,
@@ -201,6 +209,9 @@ impl FlowSend {
         match state.end.hear(message) {
             None => {}
             Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
+            Some(TransferMessage::Flow(FlowMessage::Left(left, more))) => {
+                state.beside.hear_left(left, more)?
+            }
             Some(message) => {
                 let (marks, stands) = match &message {
                     TransferMessage::Flow(FlowMessage::Mark(marks)) => (marks.clone(), Vec::new()),
@@ -208,15 +219,23 @@ impl FlowSend {
                         // What it says may end one of them.
                         let path = |stand: &FlowStand| {
                             let begin = state.machine.begun(stand.at.flow)?;
-                            Some((begin.path.clone(), stand.at.bytes))
+                            Some((begin.path.clone(), stand.clone()))
                         };
                         (Vec::new(), stands.iter().filter_map(path).collect())
                     }
                     _ => (Vec::new(), Vec::new()),
                 };
                 state.machine.hear(message)?;
-                for (path, bytes) in stands {
-                    (self.events)(Event::Stands(path, bytes));
+                for (path, stand) in stands {
+                    let flow = stand.at.flow;
+                    (self.events)(Event::Stands(path.clone(), stand.at.bytes));
+                    if state.machine.position(flow).is_some() {
+                        state.beside.goes_on.insert(flow);
+                    }
+                    if let Some(name) = stand.name.filter(|name| state.beside.is_to_be_told(&path, name)) {
+                        let [from, to] = [&path, &name].map(|path| Escaped(path.as_bytes()).to_string());
+                        (self.events)(Event::Note(format!("{from} goes to {to} at the destination")));
+                    }
                 }
                 let now = Instant::now();
                 for FlowMark { flow, bytes, .. } in marks {
@@ -336,9 +355,9 @@ impl FlowSend {
                 Action::Rewind { at, .. } if state.beside.is_fed => {
                     state.machine.rewound(&at, Err(read_no_more()));
                 }
-                Action::Rewind { at, is_ours } => {
+                Action::Rewind { at, is_ours, is_over } => {
                     state.beside.lags.forget(at.flow);
-                    state.beside.wanted.push_back(Wanted::Rewind { at, is_ours });
+                    state.beside.wanted.push_back(Wanted::Rewind { at, is_ours, is_over });
                 }
                 Action::Settled(over) => {
                     let flow = over.begin.flow;
@@ -441,6 +460,39 @@ impl FlowSend {
     }
 }
 
+/// Names that are told; of more there is no end.
+const TOLD_MAX: usize = 1000;
+
+impl Feeding {
+    /// More of what the receiver says of earlier attempts. With the next link it may begin again.
+    fn hear_left(&mut self, left: Vec<FlowLeft>, more: Option<u64>) -> Result<()> {
+        let (known, is_whole) = &mut self.left;
+        if is_whole.is_some() {
+            // Of another receiver: what it left, we began.
+            return Ok(());
+        }
+        known.extend(left);
+        if known.len() > 2 * limits::FLOWS_LEFT_MAX {
+            let cause = "more is left of earlier streams than may be said";
+            return Err(Failure::new(FailureKind::Protocol, "stream", cause));
+        }
+        *is_whole = more;
+        Ok(())
+    }
+
+    /// Whether a flow has a name at the destination beside that of an older one, and nobody was told.
+    fn is_to_be_told(&mut self, path: &RelativePath, name: &RelativePath) -> bool {
+        let is_beside = || name.as_bytes().rsplit(|&byte| byte == b'.').next().is_some_and(is_generation);
+        name != path && is_beside() && self.told.len() < TOLD_MAX && self.told.insert(name.clone())
+    }
+}
+
+/// `~2~`
+fn is_generation(ending: &[u8]) -> bool {
+    let number = ending.strip_prefix(b"~").and_then(|ending| ending.strip_suffix(b"~"));
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
 fn read_no_more() -> Failure {
     let cause = "the destination lost what it had, and the source is not read any more";
     Failure::new(FailureKind::Damage, "go on with the stream", cause)
@@ -462,7 +514,16 @@ impl Party for FlowSend {
 }
 
 impl Taker for FlowSend {
-    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
+    fn left(&self, at_most: Duration) -> Option<(Vec<FlowLeft>, u64)> {
+        let mut state = self.lock();
+        if state.beside.left.1.is_none() {
+            state = self.common.wait_in(state, at_most);
+        }
+        let (left, more) = &mut state.beside.left;
+        more.map(|more| (std::mem::take(left), more))
+    }
+
+    fn begin(&self, path: RelativePath, origin: (Origin, bool), mode: u32) -> Result<EntryId> {
         let mut state = self.lock();
         let flow = state.machine.begin(path, origin, mode)?;
         self.hashers().insert(flow, blake3::Hasher::new());
@@ -508,11 +569,13 @@ impl Taker for FlowSend {
 
     fn wanted(&self, at_most: Duration) -> Vec<Wanted> {
         let mut state = self.lock();
-        if state.beside.wanted.is_empty() && !at_most.is_zero() {
-            // Whatever comes is news: a flow may go on now.
+        let is_empty = state.beside.wanted.is_empty() && state.beside.goes_on.is_empty();
+        if is_empty && !at_most.is_zero() {
             state = self.common.wait_in(state, at_most);
         }
-        state.beside.wanted.drain(..).collect()
+        let goes_on = std::mem::take(&mut state.beside.goes_on);
+        let goes_on = goes_on.into_iter().map(|flow| Wanted::GoesOn { flow });
+        state.beside.wanted.drain(..).chain(goes_on).collect()
     }
 
     fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>) {
@@ -603,9 +666,9 @@ mod tests {
         run.attach(TransferNumber(0), Box::new(Nobody), None);
         run.link_up();
         let path = RelativePath::new(b"log".to_vec()).unwrap();
-        let flow = run.begin(path, Origin::default(), 0o644).unwrap();
+        let flow = run.begin(path, (Origin::default(), false), 0o644).unwrap();
         let at = FlowMark { flow, bytes: 0, digest: Digest(*blake3::hash(b"").as_bytes()) };
-        let stand = FlowStand { at, is_ours: true, name: None };
+        let stand = FlowStand { at, is_ours: true, is_over: false, name: None };
         run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
         assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
         run

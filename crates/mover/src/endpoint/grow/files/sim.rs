@@ -30,7 +30,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
-use thalweg_wire::message::{FlowMark, Origin};
+use thalweg_wire::message::FlowMark;
 
 const SEEDS: u64 = 150;
 /// Rounds in which the writer writes, and after which it must have ended.
@@ -80,13 +80,16 @@ impl Taking {
             }
             let flow = EntryId(index as u64);
             match far.flows[index].phase {
-                Phase::Asked if far.flows[index].content.is_empty() => far.flows[index].phase = Phase::Open,
+                Phase::Asked if far.flows[index].content.is_empty() => {
+                    far.flows[index].phase = Phase::Open;
+                    far.wanted.push_back(Wanted::GoesOn { flow });
+                }
                 Phase::Asked => {
                     far.flows[index].phase = Phase::Rewinding;
                     let content = &far.flows[index].content;
                     let (bytes, digest) = (content.len() as u64, digest_of(content));
                     let at = FlowMark { flow, bytes, digest };
-                    far.wanted.push_back(Wanted::Rewind { at, is_ours: true });
+                    far.wanted.push_back(Wanted::Rewind { at, is_ours: true, is_over: false });
                 }
                 Phase::Ended => {
                     far.flows[index].phase = Phase::Done;
@@ -103,7 +106,11 @@ fn digest_of(bytes: &[u8]) -> Digest {
 }
 
 impl Taker for Taking {
-    fn begin(&self, path: RelativePath, origin: Origin, _: u32) -> Result<EntryId> {
+    fn left(&self, _: Duration) -> Option<(Vec<FlowLeft>, u64)> {
+        Some((Vec::new(), 0))
+    }
+
+    fn begin(&self, path: RelativePath, (origin, _): (Origin, bool), _: u32) -> Result<EntryId> {
         let mut far = self.lock();
         let before = far.flows.iter().rev().find(|flow| flow.path == path && flow.origin == origin);
         let content = before.map(|flow| flow.content.clone()).unwrap_or_default();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use thalweg_wire::Digest;
-use thalweg_wire::message::{FlowMark, Origin};
+use thalweg_wire::message::FlowMark;
 
 /// Longest that any of these waits.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -30,6 +30,8 @@ struct Known {
     notes: Vec<String>,
     failed: Option<Failure>,
     is_last: bool,
+    left: Vec<FlowLeft>,
+    missed: Vec<(RelativePath, Failure)>,
 }
 
 struct Flow {
@@ -77,7 +79,11 @@ impl Known {
 }
 
 impl Taker for Fake {
-    fn begin(&self, path: RelativePath, origin: Origin, _: u32) -> Result<EntryId> {
+    fn left(&self, _: Duration) -> Option<(Vec<FlowLeft>, u64)> {
+        Some((std::mem::take(&mut self.lock().left), 0))
+    }
+
+    fn begin(&self, path: RelativePath, (origin, _): (Origin, bool), _: u32) -> Result<EntryId> {
         let mut state = self.lock();
         let flow = EntryId(state.flows.len() as u64);
         let before = state.flows.iter().rev().find(|known| known.path == path && known.origin == origin);
@@ -86,7 +92,7 @@ impl Taker for Fake {
         if phase == Phase::Rewinding {
             let digest = Digest(*blake3::hash(&content).as_bytes());
             let at = FlowMark { flow, bytes: content.len() as u64, digest };
-            state.wanted.push_back(Wanted::Rewind { at, is_ours: true });
+            state.wanted.push_back(Wanted::Rewind { at, is_ours: true, is_over: false });
         }
         state.flows.push(Flow { path, origin, content, phase });
         Ok(flow)
@@ -139,7 +145,9 @@ impl Taker for Fake {
         }
     }
 
-    fn missed(&self, _: RelativePath, _: Failure) {}
+    fn missed(&self, path: RelativePath, failure: Failure) {
+        self.lock().missed.push((path, failure));
+    }
 
     fn note(&self, text: String) {
         self.lock().notes.push(text);
@@ -456,11 +464,92 @@ fn a_source_that_is_compared_when_the_stream_is_stopped_is_not_said_to_have_chan
     let at = FlowMark { flow: EntryId(0), bytes: 1000, digest };
     let mut state = taker.lock();
     state.flows[0].phase = Phase::Rewinding;
-    state.wanted.push_back(Wanted::Rewind { at, is_ours: true });
+    state.wanted.push_back(Wanted::Rewind { at, is_ours: true, is_over: false });
     drop(state);
     taker.is_over.store(true, Ordering::Release);
     feed.hear(Duration::ZERO, &taker, &mut buffer).unwrap();
     let state = taker.lock();
     assert!(state.is(0, &Phase::Rewinding, &[1; 1000]), "{:?}", state.flows[0].phase);
     assert!(state.flows.len() == 1 && state.notes.is_empty(), "{:?}", state.notes);
+}
+
+#[test]
+fn while_files_come_to_their_end_one_by_one_the_others_are_not_looked_at_again_and_again() {
+    const FILES: usize = 300;
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    for number in 0..FILES {
+        append(&scratch.path().join(format!("{number}")), b"some");
+    }
+    append(&scratch.path().join("DONE"), b"");
+    let mut feed = feed_of(scratch.path(), None, until_done());
+    taker.is_late.store(true, Ordering::Release);
+    // No look is due by time.
+    let began = Instant::now();
+    let calls = std::sync::atomic::AtomicU64::new(0);
+    feed.clock = Box::new(move || began + Duration::from_nanos(calls.fetch_add(1, Ordering::Relaxed)));
+    let (mut looks, mut buffer) = (Looks::default(), vec![0; 64 << 10]);
+    let (mut looked, mut last) = (0, None);
+    for round in 0.. {
+        if feed.round(&mut looks, &taker, &mut buffer).unwrap().is_none() {
+            break;
+        }
+        looked += u32::from(std::mem::replace(&mut last, looks.last) != looks.last);
+        assert!(round < 10 * FILES, "it does not end");
+        // The destination's word comes for one after the other.
+        if (1..=FILES).contains(&round) {
+            taker.let_go(round - 1, true);
+        }
+    }
+    assert!(taker.lock().is_last && taker.lock().flows.len() == FILES);
+    assert!(looked <= 4, "everything was looked at {looked} times");
+}
+
+/// What is left of earlier attempts is known, and the rest as ever.
+fn left_of(path: &Path, name: &str, bytes: u64) -> FlowLeft {
+    let dir = Dir::open(path.parent().unwrap()).unwrap();
+    let stat = dir.stat(path.file_name().unwrap().as_encoded_bytes()).unwrap();
+    let name = RelativePath::new(name.as_bytes().to_vec()).unwrap();
+    FlowLeft { path: name.clone(), origin: Identity::of(&stat).origin(0), name, bytes }
+}
+
+#[test]
+fn of_a_single_file_the_one_that_had_its_name_is_found_beside_it_and_others_are_left_alone() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let at = |name: &str| scratch.path().join(name);
+    append(&at("log"), b"old");
+    append(&at("other"), b"another's");
+    taker.lock().left = vec![left_of(&at("log"), "log", 3)];
+    std::fs::rename(at("log"), at("log.1")).unwrap();
+    append(&at("log"), b"new");
+    streamed(scratch.path(), Some("log"), until_closed(), &taker, || {});
+    let state = taker.lock();
+    assert!(
+        state.is(0, &Phase::Ended, b"new") && state.is(1, &Phase::Ended, b"old") && state.flows.len() == 2
+    );
+    assert!(state.missed.is_empty(), "{:?}", state.missed);
+}
+
+#[test]
+fn what_was_left_and_is_nowhere_is_missed_by_name_and_what_is_another_directorys_is_not() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let at = |name: &str| scratch.path().join(name);
+    append(&at("log"), b"old");
+    let gone = left_of(&at("log"), "run/log", 3);
+    let anothers = FlowLeft {
+        path: RelativePath::new(b"running/log".to_vec()).unwrap(),
+        origin: Origin([1; 16]),
+        ..gone.clone()
+    };
+    taker.lock().left = vec![gone, anothers];
+    std::fs::remove_file(at("log")).unwrap();
+    append(&at("other"), b"new");
+    append(&at("DONE"), b"");
+    let mut feed = feed_of(scratch.path(), None, until_done());
+    feed.spec.prefix = RelativePath::new(b"run".to_vec()).unwrap();
+    feed.work(&taker).unwrap();
+    let state = taker.lock();
+    assert!(state.is_last && state.is(0, &Phase::Ended, b"new"));
+    let [(path, failure)] = &state.missed[..] else { panic!("{:?}", state.missed) };
+    assert!(path.as_bytes() == b"run/log" && failure.kind == FailureKind::NotFound);
+    assert!(failure.cause.contains("3 bytes of it, as run/log"), "{failure}");
 }
