@@ -82,7 +82,10 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
             .collect();
         let lost =
             if lost.is_empty() { "none lost".to_owned() } else { format!("lost: {}", lost.join(", ")) };
-        let [p50, p90, p99, max] = tail_ns.map(|ns| units::time(ns as f64 / 1e9));
+        // Of a consumer that took nothing there is none.
+        let is_measured = tail_ns[3] > 0;
+        let time = |ns: u64| if is_measured { units::time(ns as f64 / 1e9) } else { "-".to_owned() };
+        let [p50, p90, p99, max] = tail_ns.map(time);
         out::line(&format!(
             "consumer {name}: {}, {members} linked, {} behind, {} under way, {} taken, {}, {lost}; from hub to taken P50 {p50}, \
              P90 {p90}, P99 {p99}, longest {max}",
@@ -107,11 +110,11 @@ fn status_json(status: &ChannelStatus) -> Value {
         })
     };
     let consumer = |row: &ConsumerStatus| {
+        let [p50, p90, p99, max] = row.tail_ns.map(|ns| (row.tail_ns[3] > 0).then(|| seconds(ns)));
         json!({
             "name": row.name, "members": row.members, "policy": policy_name(row.policy), "behind": row.behind,
             "in_flight": row.in_flight, "taken": row.taken, "bytes": row.bytes, "lost": lost_json(&row.lost),
-            "taken_after_s": {"p50": seconds(row.tail_ns[0]), "p90": seconds(row.tail_ns[1]),
-                "p99": seconds(row.tail_ns[2]), "max": seconds(row.tail_ns[3])},
+            "taken_after_s": {"p50": p50, "p90": p90, "p99": p99, "max": max},
         })
     };
     json!({

@@ -306,12 +306,20 @@ fn last_line(report: &FlowReport) -> String {
         1 => "1 file".to_owned(),
         count => format!("{} files", units::count(count)),
     };
-    let mut line =
-        format!("{} in {files} streamed in {seconds:.2} s, {rate}", units::size(totals.bytes_done));
+    let done = units::size(totals.bytes_done);
+    let mut line = match totals.failed {
+        0 => format!("{done} in {files} streamed in {seconds:.2} s, {rate}"),
+        _ => {
+            let came = units::size(totals.bytes_received);
+            format!("{done} in {files} complete, of {came} that came in {seconds:.2} s, {rate}")
+        }
+    };
     if totals.bytes_resumed > 0 {
         line.push_str(&format!("; {} were there already", units::size(totals.bytes_resumed)));
     }
-    line.push_str("; verified, durable");
+    if totals.done > 0 {
+        line.push_str("; verified, durable");
+    }
     if let Some((held, lag)) = report.slot.as_ref().zip(report.lag.as_ref()) {
         line.push_str(&format!("; {}", slots::kept(held, lag)));
     }

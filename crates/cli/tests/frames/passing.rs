@@ -299,6 +299,15 @@ fn the_status_of_a_channel_has_the_latencies_of_those_who_consume_at_that_moment
             assert!(matches!(taker.next(Some(LIMIT)).unwrap(), Some(Delivery::Frame(_))));
         }
     };
+    let said = || {
+        let mut command = scratch.thalweg();
+        let output =
+            command.env("THALWEG_TICKET", scratch.path("ticket")).args(["frames", "status", &place]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(wait_until(LIMIT, || consumer()["taken"] == 0));
+    assert!(said().contains("from hub to taken P50 -, P90 -, P99 -, longest -"), "{}", said());
+    assert!(consumer()["taken_after_s"]["p50"].is_null());
     push_all(&maker, "m", 0, 20, 1000);
     take(20);
     assert!(wait_until(LIMIT, || consumer()["taken"] == 20));
@@ -312,13 +321,9 @@ fn the_status_of_a_channel_has_the_latencies_of_those_who_consume_at_that_moment
     assert!(wait_until(LIMIT, || consumer()["taken"] == 21));
     let now = consumer();
     assert!(tail(&now)[3] >= held.as_secs_f64(), "{now}");
-    let said = scratch
-        .thalweg()
-        .env("THALWEG_TICKET", scratch.path("ticket"))
-        .args(["frames", "status", &place])
-        .output();
-    let said = String::from_utf8(said.unwrap().stdout).unwrap();
-    assert!(said.contains("from hub to taken P50 ") && said.contains(", longest "), "{said}");
+    let said = said();
+    let is_told = said.contains("from hub to taken P50 ") && !said.contains("longest -");
+    assert!(is_told && said.contains(", longest "), "{said}");
     maker.finish(Some(LIMIT)).unwrap();
 }
 

@@ -5,6 +5,7 @@ use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, append, command, holds, mark, piped};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use thalweg_lab::wrap::wrap;
@@ -124,6 +125,29 @@ fn a_consumer_that_rests_holds_the_stream_up_and_one_that_leaves_ends_it() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("nobody reads the output any more"), "{said}");
+}
+
+#[test]
+fn what_a_consumer_got_that_is_not_complete_is_not_said_to_be_nothing_and_verified() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    let mut producer = piped(&scratch, to.to_str().unwrap(), &[]);
+    let mut pipe = producer.stdin.take().unwrap();
+    pipe.write_all(&noise(7, 200_000)).unwrap();
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (200_000, false)));
+    producer.kill().unwrap();
+    producer.wait().unwrap();
+    let mut pull = command(&scratch);
+    pull.args(["--until-idle", "500ms"]).args([&to, Path::new("-")]);
+    let output = pull.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && output.stdout == noise(7, 200_000), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.contains("0 B in 0 files complete, of 195.31 KiB that came") && last.ends_with("; 1 failed"),
+        "{last}"
+    );
+    assert!(!last.contains("verified"), "{last}");
 }
 
 #[test]
