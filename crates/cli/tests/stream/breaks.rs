@@ -169,6 +169,44 @@ fn a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link
     through_strikes("stream pull", true);
 }
 
+/// Sockets stay open and nothing passes, for longer than a stall.
+#[test]
+fn a_link_that_falls_silent_under_a_growing_file_and_a_pipe_costs_nothing() {
+    let scratch = Scratch::new();
+    let (from, export) = (scratch.path("from"), scratch.path("export"));
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "3s"]);
+    let proxy = Proxy::new(&daemon.address());
+    let content = noise(8, 200_000);
+    let stalls = ["--stall-timeout", "3s"];
+    let mut writer = Writer::new(from.clone());
+    let grows = with(with(command(&scratch), stalls), [from.to_str().unwrap(), &proxy.place("data", "file")]);
+    let grows = Running::start(grows);
+    let (flows, mut pipe) =
+        Running::fed(with(with(command(&scratch), stalls), ["-", &proxy.place("data", "pipe")]));
+    let mut write = |bytes: &[u8]| {
+        writer.write(bytes);
+        pipe.write_all(bytes).unwrap();
+    };
+    let stand_at =
+        |bytes: u64| ["file", "pipe"].iter().all(|name| marked(&scratch, &export.join(name)) == bytes);
+    write(&content[..100_000]);
+    assert!(wait_until(LIMIT, || stand_at(100_000)));
+    proxy.stall(true);
+    write(&content[100_000..]);
+    std::thread::sleep(Duration::from_secs(8));
+    assert!(stand_at(100_000), "nothing passed");
+    proxy.stall(false);
+    assert!(wait_until(LIMIT, || stand_at(200_000)));
+    drop((writer, pipe));
+    for (job, name) in [(grows, "file"), (flows, "pipe")] {
+        let ran = job.end(LIMIT).expect(0);
+        assert!(ran.stderr.contains("link lost") || ran.stderr.contains("link is back"), "{}", ran.stderr);
+        assert!(std::fs::read(export.join(name)).unwrap() == content, "{name}");
+    }
+    assert_no_litter(&export);
+}
+
 #[test]
 fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
     let mut random = Random::new("stream pipe");
