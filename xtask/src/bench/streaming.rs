@@ -40,7 +40,7 @@ const SECTIONS: [Section; 5] = [
     Section {
         title: "How late",
         suite: "lag",
-        asks: "How long after it was written is a message readable at the far side (003 section 2.1: the worst case counts)? \
+        asks: "How long after it was written, to a pipe or to a file that grows, is a message readable at the far side (003 section 2.1: the worst case counts)? \
                Half of the round trip is the path's own. Frames are pushed and pulled by way of a hub, in a daemon beside the \
                consumer or in the consumer's own process; where fewer are carried than are due, they wait for their turn, which counts \
                from when they were due; none is lost. A consumer that takes one frame each 10 ms drops the others by its policy; for one \
@@ -216,6 +216,9 @@ fn lag(results: &Results) -> String {
             number(median(&cost)),
             accounted(&case),
         );
+    }
+    if results.samples.iter().all(|sample| sample.series != "stream of a file that grows") {
+        out.push_str("\nFiles that grow: Not measured yet.\n");
     }
     if results.samples.iter().all(|sample| measured(sample, "given").is_none()) {
         out.push_str("\nConsumers that are too slow: Not measured yet.\n");

@@ -1,5 +1,6 @@
 //! `lag`: how long after it was written can a byte be read at the destination? Messages go at a steady rate through a pipe
-//! into `thalweg stream`; at the other end the file is read as it grows. Near, over loopback, and over a distance.
+//! into `thalweg stream`, or are appended to a file that it follows; at the other end the file is read as it grows. Near, over
+//! loopback, and over a distance.
 //!
 //! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg
 //! frames`, which tells their tail itself: by way of a hub in a daemon beside the consumer, and of one in the
@@ -135,9 +136,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
         Err(failure) => bench.leave_out("over a distance", &failure.cause)?,
     }
-    let whats = MESSAGES
-        .map(What::Messages)
+    let whats = [By::Pipe, By::File]
         .into_iter()
+        .flat_map(|by| MESSAGES.map(|messages| What::Messages(by, messages)))
         .chain([What::Frames(Place::Daemon), What::Frames(Place::Consumer)])
         .chain(["drop-oldest", "latest-only"].map(|policy| What::Slow(Slow::Drops(policy))));
     let (stall, frames) = stalled(bench.wishes);
@@ -152,7 +153,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let cases = stands.iter().flat_map(|stand| whats.iter().map(move |what| (stand, *what))).collect();
     bench.take_turns(cases, |bench, _, (stand, what)| {
         let measure = || match what {
-            What::Messages(messages) => stand.measure(bench, *messages),
+            What::Messages(by, messages) => stand.measure(bench, *by, *messages),
             What::Frames(hub) => stand.frames(&bench.workspace, *hub, bench.wishes.time.unwrap_or(TIME)),
             What::Slow(slow) => stand.slow(bench, *slow),
         };
@@ -168,11 +169,28 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 /// What is late.
 #[derive(Debug, Clone, Copy)]
 enum What {
-    Messages(Messages),
+    Messages(By, Messages),
     /// By way of a hub.
     Frames(Place),
     /// The same, to a consumer that is slower.
     Slow(Slow),
+}
+
+/// What messages are written to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum By {
+    Pipe,
+    /// A file that grows, closed in the end.
+    File,
+}
+
+impl By {
+    fn series(self) -> &'static str {
+        match self {
+            By::Pipe => "stream",
+            By::File => "stream of a file that grows",
+        }
+    }
 }
 
 /// Where the hub of frames is.
@@ -204,15 +222,25 @@ struct Stand {
 }
 
 impl Stand {
-    fn measure(&self, bench: &Bench<'_>, messages: Messages) -> Result<Sample> {
+    fn measure(&self, bench: &Bench<'_>, by: By, messages: Messages) -> Result<Sample> {
         let count = messages.count(bench.wishes);
-        let words = ["stream".to_owned(), "-".to_owned(), self.daemon.url("flow")];
+        let source = bench.workspace.path("grows");
+        // Who streams it finds its writer.
+        let grows = match by {
+            By::Pipe => None,
+            By::File => Some(File::create(&source).map_err(|error| of_io("make a file", &error))?),
+        };
+        let from = grows.as_ref().map_or("-".to_owned(), |_| source.display().to_string());
+        let words = ["stream".to_owned(), from, self.daemon.url("flow")];
         let file = self.daemon.path("flow");
         let is_over = AtomicBool::new(false);
         let host: Option<&Host> = self.testbed.as_ref().map(|testbed| &testbed.left);
         let (fed, seen) = std::thread::scope(|scope| {
             let reading = scope.spawn(|| read(&file, messages.bytes, count + 1, &is_over));
-            let feed = |pipe: ChildStdin| write(pipe, &file, messages, count);
+            let feed = |pipe: ChildStdin| match grows {
+                None => write(pipe, &file, messages, count),
+                Some(grows) => write(grows, &file, messages, count),
+            };
             let fed = bench.workspace.fed(host, Some(&self.daemon), &words, feed);
             is_over.store(true, Ordering::Relaxed);
             (fed, reading.join())
@@ -232,7 +260,7 @@ impl Stand {
             .map(|(written, seen)| seen.saturating_duration_since(*written).as_micros() as f64 / 1e6);
         let lags: Vec<f64> = lags.collect();
         let content = (u64::from(count) + 1) * messages.bytes as u64;
-        let mut sample = of_copy("stream", &copied, content, 1)
+        let mut sample = of_copy(by.series(), &copied, content, 1)
             .with("rtt", seconds(self.rtt.as_secs_f64()))
             .with("message_size", bytes(messages.bytes as u64))
             .with("period", seconds(messages.period.as_secs_f64()))
@@ -424,10 +452,10 @@ const HUB_PORT: u16 = 8489;
 const WINDOW_BYTES_MIN: u64 = 64 << 20;
 
 /// Writes messages when they are due, and says when each was.
-fn write(mut pipe: ChildStdin, file: &Path, messages: Messages, count: u32) -> io::Result<Vec<Instant>> {
+fn write(mut to: impl Write, file: &Path, messages: Messages, count: u32) -> io::Result<Vec<Instant>> {
     let message = vec![7; messages.bytes];
     let mut written = vec![Instant::now()];
-    pipe.write_all(&message)?;
+    to.write_all(&message)?;
     let until = Instant::now() + OPENING;
     while file.metadata().map_or(0, |metadata| metadata.len()) < message.len() as u64 {
         if Instant::now() > until {
@@ -442,7 +470,7 @@ fn write(mut pipe: ChildStdin, file: &Path, messages: Messages, count: u32) -> i
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         // If the write before held it up, it counts from when it was due.
         written.push(if free > due { due } else { Instant::now() });
-        pipe.write_all(&message)?;
+        to.write_all(&message)?;
         free = Instant::now();
     }
     Ok(written)
