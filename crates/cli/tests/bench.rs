@@ -181,8 +181,8 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     let path = measured(&scratch, &words);
     assert_eq!(
         path.len(),
-        8,
-        "two round trip times, a rate, a loss, jitter, late packets, packets twice, the cost"
+        9,
+        "two round trip times, a rate, a loss, jitter, late packets, packets twice, the cost for two kinds of hosts"
     );
     for series in ["loss", "late packets", "packets twice"] {
         let sample = path.iter().find(|sample| sample["series"] == series).unwrap();
