@@ -151,7 +151,7 @@ fn a_report_takes_nothing_from_elsewhere_has_no_script_and_says_how_to_repeat_it
     // What the papers say stands beside, with what they say wrongly.
     for words in [
         "Beside the paper: 000 Fig 2",
-        "As published: 000 Figs 4 to 6",
+        "Beside the paper: 000 Figs 4 to 6",
         "its caption and its data are TLS",
         "10^15 bytes",
     ] {
