@@ -809,7 +809,9 @@ impl FilesFeed {
                 }
                 Seen::Over => {}
                 Seen::Cut => {
-                    taker.note(cut_note(&file.path, before.unwrap_or(0)));
+                    // Some of it may have been read just now.
+                    let read = taker.position(file.flow).or(before).unwrap_or(0);
+                    taker.note(cut_note(&file.path, read));
                     taker.end(file.flow);
                     file.is_ended = true;
                     self.begin_cut(identity, taker)?;
