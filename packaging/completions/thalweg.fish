@@ -84,7 +84,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP c
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l direct -d 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off' -r
@@ -159,7 +159,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l direct -d 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off' -r

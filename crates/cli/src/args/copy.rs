@@ -124,7 +124,7 @@ pub struct CopyArgs {
     /// Bytes of a chunk: a power of two from 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
     pub chunk: Option<u64>,
-    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)
+    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_request)]
     pub request: Option<u32>,
     /// Requests to a disk in flight for each stream (default: 4)

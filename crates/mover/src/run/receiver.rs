@@ -54,8 +54,8 @@ pub struct ReceiveRun {
     gate: Option<Gate>,
 }
 
-/// Memory of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight,
-/// each on a huge page. Streams that find none left write and wait.
+/// Memory of frames in the writes of one transfer, at most: 28 streams with the usual four writes of 512 KiB in flight.
+/// Streams that find none left write and wait.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 /// Frames of the largest requests too come in twos for two streams: one receives while the other is written.
 const IN_FLIGHT_MIN: usize = 4;

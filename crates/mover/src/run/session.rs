@@ -763,7 +763,7 @@ pub fn check_memory(terms: &Terms) -> Result<()> {
     }
 }
 
-/// Files in one pack, at most: so many that a pack of 4 KiB files still fills a frame of 1 MiB twice over.
+/// Files in one pack, at most: so many that a pack of files of 1 KiB still fills a frame of 512 KiB.
 pub const PACK_FILES: usize = 512;
 
 /// A panic costs the session, not the process, and nobody waits for a thread that is gone.
