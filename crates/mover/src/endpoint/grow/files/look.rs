@@ -1,0 +1,295 @@
+//! Looking at what is there: what is new begins, what has another name or none is told.
+
+use super::super::file::{Growing, Identity};
+use super::super::Taker;
+use super::{DONE_MAX, FAILURES_MAX, FilesFeed, TOLD_MAX, limit_of, missed};
+use crate::endpoint::local::STAGING_NAME;
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use thalweg_sys::{Dir, Kind, Links, Stat};
+use thalweg_wire::RelativePath;
+use thalweg_wire::path::Escaped;
+
+/// Entries of its directory among which a single file is looked for that was renamed.
+const LOOKED_FOR_MAX: usize = 100_000;
+/// Cuts since its flow began that such a file may have had.
+const CUTS_LOOKED_FOR: u32 = 8;
+/// Deepest directory that is looked into.
+const DEPTH_MAX: usize = 512;
+/// So many files that are over and gone are not worth a look at all of them.
+pub(super) const GONE_MIN: usize = 1024;
+
+impl FilesFeed {
+    pub(super) fn marker_is_there(&self) -> bool {
+        let marker = self.spec.until.marker.as_ref();
+        marker.is_some_and(|name| self.spec.dir.stat(name).is_ok_and(|stat| stat.kind == Kind::File))
+    }
+
+    /// Looks at everything, and opens what is new.
+    pub(super) fn look(&mut self, taker: &dyn Taker) -> Result<()> {
+        let mut names = BTreeMap::new();
+        self.unread.clear();
+        self.waiting = 0;
+        // Those that are there have the same numbers again.
+        self.watched.clear();
+        match self.spec.name.clone() {
+            Some(name) => {
+                let root = RelativePath::default();
+                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
+                if let Err(error) = self.watch_dir(&dir, &root) {
+                    self.say_unwatched(&error, taker);
+                }
+                let is_no_file = self.consider(&dir, &root, &name, &mut names, taker)?;
+                if !self.left.is_empty() && !self.is_left_told {
+                    self.look_for_renamed(&dir, &name, taker)?;
+                }
+                if let Some(path) = is_no_file {
+                    self.note_once(&path, "is no regular file: it is not streamed", taker);
+                } else if names.is_empty() && !self.has_begun && !self.spec.until.wait {
+                    let cause = format!("{}: No such file", Escaped(&name));
+                    return Err(Failure::new(FailureKind::NotFound, "open", cause));
+                }
+                if !self.has_begun && !self.spec.until.wait {
+                    // There is nothing else to wait for.
+                    self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
+                }
+            }
+            None => {
+                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
+                self.look_into(Arc::new(dir), self.spec.prefix.clone(), &mut names, taker)?;
+            }
+        }
+        for (path, identity) in &self.names {
+            if names.get(path) != Some(identity)
+                && let Some(file) = self.files.get_mut(identity)
+                && file.path == *path
+                && !names.values().any(|other| other == identity)
+                && !std::mem::replace(&mut file.is_replaced, true)
+            {
+                let text = match names.contains_key(path) {
+                    true => {
+                        "was replaced: it is read to its end, and what has its name now is another stream"
+                    }
+                    false => "was moved away or removed: it is read to its end",
+                };
+                taker.note(format!("{} {text}", Escaped(path.as_bytes())));
+            }
+        }
+        self.names = names;
+        self.tell_left(taker);
+        if self.unread.is_empty() {
+            self.forget_gone();
+        }
+        Ok(())
+    }
+
+    /// A single file that an earlier attempt did not complete, and whose name leads elsewhere now, is mostly beside it.
+    fn look_for_renamed(&mut self, dir: &Dir, single: &[u8], taker: &dyn Taker) -> Result<()> {
+        let Ok(path) = RelativePath::new(single.to_vec()) else { return Ok(()) };
+        let Ok(entries) = dir.entries() else { return Ok(()) };
+        for entry in entries.take(LOOKED_FOR_MAX).flatten() {
+            if entry.name == single || !matches!(entry.kind, Kind::File | Kind::Unknown) {
+                continue;
+            }
+            let Some(cuts) = dir.stat(&entry.name).ok().and_then(|stat| self.cuts_left(&stat)) else {
+                continue;
+            };
+            let Ok(file) = dir.open_read(&entry.name) else { continue };
+            let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+            if self.cuts_left(&stat) != Some(cuts) {
+                continue;
+            }
+            let identity = Identity::of(&stat);
+            taker.note(format!(
+                "{} was renamed to {}: that is read to its end, and what has its name now is another stream",
+                Escaped(single),
+                Escaped(&entry.name)
+            ));
+            self.begin(path.clone(), file, identity, cuts, taker)?;
+            self.files.entry(identity).and_modify(|file| file.is_replaced = true);
+            if self.left.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// As which flow, after how many cuts, an earlier attempt did not complete this file, if it is one and none that we know.
+    fn cuts_left(&self, stat: &Stat) -> Option<u32> {
+        let identity = Identity::of(stat);
+        let may_be = stat.kind == Kind::File && identity.is_certain() && !self.files.contains_key(&identity);
+        let is_left = |cuts: &u32| self.left.contains_key(&identity.origin(*cuts));
+        (0..CUTS_LOOKED_FOR).rev().filter(|_| may_be).find(is_left)
+    }
+
+    /// Tells what earlier attempts did not complete and is not there, once, after the first look. It may come back; what has
+    /// not is told again in the end.
+    fn tell_left(&mut self, taker: &dyn Taker) {
+        if std::mem::replace(&mut self.is_left_told, true) {
+            return;
+        }
+        // What was cut comes when its beginning was compared.
+        let mut coming = BTreeSet::new();
+        for identity in self.files.keys() {
+            coming.extend((0..CUTS_LOOKED_FOR).map(|cuts| identity.origin(cuts)));
+        }
+        for left in self.left.values().filter(|left| !coming.contains(&left.origin)).take(TOLD_MAX) {
+            taker.note(missed(left).to_string());
+        }
+    }
+
+    /// Forgets files that are over and gone, once they are as many as those that are there. One that comes back is compared
+    /// with what the destination has of it; so what was cut is remembered longer, because it would be compared with what it
+    /// was before.
+    fn forget_gone(&mut self) {
+        if self.done.len() <= GONE_MIN.max(2 * self.names.len()) {
+            return;
+        }
+        let there: BTreeSet<Identity> = self.names.values().chain(self.files.keys()).copied().collect();
+        self.done.retain(|identity, done| there.contains(identity) || done.cuts > 0);
+        if self.done.len() > DONE_MAX / 2 {
+            self.done.retain(|identity, _| there.contains(identity));
+        }
+        self.failures.retain(|identity, _| there.contains(identity));
+    }
+
+    fn look_into(
+        &mut self,
+        dir: Arc<Dir>,
+        at: RelativePath,
+        names: &mut BTreeMap<RelativePath, Identity>,
+        taker: &dyn Taker,
+    ) -> Result<()> {
+        // Before it is listed: what comes in between is told by an event.
+        let watched = self.watch_dir(&dir, &at);
+        let listed = dir.entries().and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut entries = match listed {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.note_once(&at, &format!("cannot be listed: {error}"), taker);
+                self.unread.insert(at.clone(), failure::of_io("list", &error).at(&at));
+                return Ok(());
+            }
+        };
+        // Of what cannot be listed that was told.
+        if let Err(error) = watched {
+            self.say_unwatched(&error, taker);
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries {
+            let is_marker = at == self.spec.prefix && self.spec.until.marker.as_deref() == Some(&entry.name);
+            if entry.name == STAGING_NAME || is_marker {
+                continue;
+            }
+            let Ok(path) = at.join(&entry.name) else { continue };
+            let is_dir = match entry.kind {
+                Kind::Unknown => dir.stat(&entry.name).is_ok_and(|stat| stat.kind == Kind::Dir),
+                kind => kind == Kind::Dir,
+            };
+            if is_dir && path.depth() <= DEPTH_MAX {
+                match dir.open_beneath(&entry.name, Links::Refuse) {
+                    Ok(below) => self.look_into(Arc::new(below), path, names, taker)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => {
+                        self.note_once(&path, &format!("cannot be opened: {error}"), taker);
+                        self.unread.insert(path.clone(), failure::of_io("open", &error).at(&path));
+                    }
+                }
+            } else if let Some(path) = self.consider(&dir, &at, &entry.name, names, taker)? {
+                self.note_once(&path, "is no regular file: it is not streamed", taker);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a file that is not known. Says its path if it is no file.
+    pub(super) fn consider(
+        &mut self,
+        dir: &Dir,
+        at: &RelativePath,
+        name: &[u8],
+        names: &mut BTreeMap<RelativePath, Identity>,
+        taker: &dyn Taker,
+    ) -> Result<Option<RelativePath>> {
+        let Ok(path) = at.join(name) else { return Ok(None) };
+        let Ok(stat) = dir.stat(name) else { return Ok(None) };
+        if stat.kind != Kind::File {
+            return Ok(Some(path));
+        }
+        let identity = Identity::of(&stat);
+        names.insert(path.clone(), identity);
+        if !self.left.is_empty()
+            && let Some(left) = self.left.remove(&identity.origin(0))
+            && left.path != path
+            && self.spec.name.is_none()
+        {
+            taker.note(format!(
+                "{} was {} before: it goes on under that name",
+                Escaped(path.as_bytes()),
+                Escaped(left.path.as_bytes())
+            ));
+        }
+        if self.files.contains_key(&identity) || self.is_last {
+            return Ok(None);
+        }
+        let size = stat.size.min(limit_of(&self.spec.until, None));
+        let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
+        if is_given_up || self.done.get(&identity).is_some_and(|done| done.is_still(size, stat.mtime)) {
+            return Ok(None);
+        }
+        if self.files.len() >= self.at_once {
+            self.waiting += 1;
+            return Ok(None);
+        }
+        let file = match dir.open_read(name) {
+            Ok(file) => file,
+            // It may be gone, or another, by now: the next look shows.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                self.note_once(&path, &format!("cannot be read: {error}"), taker);
+                self.unread.insert(path.clone(), failure::of_io("open", &error).at(&path));
+                return Ok(None);
+            }
+        };
+        let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+        let identity = Identity::of(&stat);
+        if self.files.contains_key(&identity) {
+            return Ok(None);
+        }
+        let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
+        self.begin(path, file, identity, cuts, taker)?;
+        Ok(None)
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        path: RelativePath,
+        file: thalweg_sys::File,
+        identity: Identity,
+        cuts: u32,
+        taker: &dyn Taker,
+    ) -> Result<()> {
+        let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+        let origin = identity.origin(cuts);
+        self.left.remove(&origin);
+        let flow = taker.begin(path.clone(), (origin, identity.is_certain()), stat.mode & 0o777)?;
+        self.changes.0 += 1;
+        self.by_flow.insert(flow, identity);
+        self.has_begun = true;
+        self.grew_at = self.now();
+        self.grown.insert(identity, self.grew_at);
+        self.files.insert(identity, Growing::new(path, file, flow, cuts, self.spec.until.recheck));
+        self.busy.insert(identity);
+        Ok(())
+    }
+
+    fn watch_dir(&mut self, dir: &Dir, at: &RelativePath) -> io::Result<()> {
+        if let Some(watch) = &self.watch {
+            let id = watch.add(dir)?;
+            self.watched.insert(id, at.clone());
+        }
+        Ok(())
+    }
+}

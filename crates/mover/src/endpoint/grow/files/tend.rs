@@ -1,0 +1,268 @@
+//! Handing on what files have, until each is complete, and all are.
+
+use super::super::file::{Growing, Identity, Seen};
+use super::super::{Taker, Wanted};
+use super::{DONE_MAX, Done, FilesFeed, limit_of, missed};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::journal::marks::Known;
+use std::time::Duration;
+use thalweg_wire::message::Until;
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{EntryId, RelativePath};
+
+/// A file whose name was taken away and that did not grow for so long is complete, if who writes it cannot be seen.
+const REPLACED_IDLE: Duration = Duration::from_secs(5);
+/// Of a file whose name is in a mark that is not of it.
+const REFUTED: &str = "is not the file that a stream wrote there and did not complete: it is streamed as it is, whatever that \
+                       one's mark says";
+
+impl FilesFeed {
+    /// Does what the destination asks for.
+    pub(super) fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) -> Result<()> {
+        for wanted in taker.wanted(at_most) {
+            match wanted {
+                Wanted::LetGo { flow, is_done } => self.let_go(flow, is_done, taker)?,
+                Wanted::GoesOn { flow } => {
+                    if let Some(identity) = self.by_flow.get(&flow).filter(|one| self.asked.remove(one)) {
+                        self.busy.insert(*identity);
+                    }
+                }
+                Wanted::Rewind { at, is_ours, is_over } => {
+                    let identity = self.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
+                    let Some(file) = self.files.get_mut(&identity).filter(|file| file.flow == at.flow) else {
+                        let cause =
+                            "the destination lost what it had, and the source was let go or cut since";
+                        let failure = Failure::new(FailureKind::Changed, "go on with the stream", cause);
+                        taker.rewound(&at, Err(failure));
+                        continue;
+                    };
+                    (file.is_ended, file.ended_at) = (false, None);
+                    let result = file.rewind(&at, is_ours, buffer, taker);
+                    if result.is_err() && taker.is_over() {
+                        // It was not read to its end: that says nothing of what it is.
+                        return Ok(());
+                    }
+                    let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
+                    let whole = (at.bytes, Some(at.digest), file.cuts);
+                    let before = self.done.get(&identity).map(|done| (done.bytes, done.digest, done.cuts));
+                    match was_cut && (is_over || before == Some(whole)) {
+                        // All of it was read before the cut, and is there; or that it is not was told then.
+                        true => {
+                            taker.note(cut_note(&file.path, at.bytes));
+                            taker.rewound(&at, Ok(blake3::Hasher::new()));
+                            taker.end(at.flow);
+                        }
+                        false => taker.rewound(&at, result),
+                    }
+                    if was_cut {
+                        self.begin_cut(identity, taker)?;
+                    }
+                    self.busy.insert(identity);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at once,
+    /// before anything is concluded.
+    fn let_go(&mut self, flow: EntryId, is_done: bool, taker: &dyn Taker) -> Result<()> {
+        let Some(identity) = self.by_flow.remove(&flow) else { return Ok(()) };
+        if self.files.get(&identity).is_none_or(|file| file.flow != flow) {
+            return Ok(());
+        }
+        let Some(file) = self.files.remove(&identity) else { return Ok(()) };
+        self.busy.remove(&identity);
+        self.asked.remove(&identity);
+        self.grown.remove(&identity);
+        self.is_single_over |= !is_done;
+        let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
+        // What failed is begun again when it has another length than now, what is complete when it has another than then.
+        let ended = file.ended_at.filter(|_| is_done);
+        let bytes = ended.map_or(size, |(bytes, _)| bytes);
+        if self.done.len() < DONE_MAX {
+            let digest = ended.map(|(_, digest)| digest);
+            let changed = file.changed().filter(|_| is_done);
+            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts, changed });
+            if !is_done {
+                *self.failures.entry(identity).or_default() += 1;
+            }
+        }
+        if is_done && size != bytes && !self.is_last {
+            let Growing { path, file, cuts, is_replaced, .. } = file;
+            self.begin(path, file, identity, cuts, taker)?;
+            self.files.entry(identity).and_modify(|file| file.is_replaced = is_replaced);
+        }
+        Ok(())
+    }
+
+    /// What a file has from its beginning, now that it was cut, is another flow. What was read of the old one is kept
+    /// elsewhere: its handle is the new one's.
+    fn begin_cut(&mut self, identity: Identity, taker: &dyn Taker) -> Result<()> {
+        let Some(Growing { path, file, cuts, .. }) = self.files.remove(&identity) else { return Ok(()) };
+        self.begin(path, file, identity, cuts + 1, taker)
+    }
+
+    pub(super) fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
+        for identity in std::mem::take(&mut self.busy) {
+            self.asked.remove(&identity);
+            let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
+            let marks = self.places.as_ref().and_then(|places| file.marked(places.look_up()));
+            let limit = limit_of(&self.spec.until, marks.as_ref());
+            let before = taker.position(file.flow);
+            let seen = match file.tend(buffer, limit, taker) {
+                Ok(seen) => seen,
+                Err(failure) => {
+                    taker.give_up(file.flow, failure);
+                    file.is_ended = true;
+                    continue;
+                }
+            };
+            if taker.position(file.flow) != before {
+                self.grew_at = (self.clock)();
+                self.grown.insert(identity, self.grew_at);
+            }
+            match seen {
+                Seen::More => {
+                    self.busy.insert(identity);
+                }
+                // It may have been said since.
+                Seen::Waits if taker.position(file.flow).is_none() => {
+                    self.asked.insert(identity);
+                }
+                Seen::Waits => {
+                    self.busy.insert(identity);
+                }
+                Seen::Over => {}
+                Seen::Cut => {
+                    // Some of it may have been read just now.
+                    let read = taker.position(file.flow).or(before).unwrap_or(0);
+                    taker.note(cut_note(&file.path, read));
+                    taker.end(file.flow);
+                    file.is_ended = true;
+                    self.begin_cut(identity, taker)?;
+                }
+                Seen::AtEnd(position) => {
+                    let now = (self.clock)();
+                    let grown = self.grown.get(&identity);
+                    let idle = grown.map_or(Duration::ZERO, |since| now.saturating_duration_since(*since));
+                    let until = &self.spec.until;
+                    let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
+                    if let Some(known) = &marks
+                        && !is_whole
+                        && file.refutes(known, position, idle, taker)
+                    {
+                        let path = file.path.clone();
+                        self.note_once(&path, REFUTED, taker);
+                        self.busy.insert(identity);
+                        continue;
+                    }
+                    let is_single = self.spec.name.is_some();
+                    // A directory has another end as well.
+                    let closed = || match file.is_closed() {
+                        Err(failure) if !is_single && !file.is_replaced => {
+                            if !std::mem::replace(&mut self.is_blind_told, true) {
+                                taker.note(format!(
+                                    "{}: a file is complete when the directory is",
+                                    failure.cause
+                                ));
+                            }
+                            Ok(false)
+                        }
+                        other => other,
+                    };
+                    let is_complete = (is_ending && marks.is_none())
+                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?;
+                    if is_ending || is_complete {
+                        // It may have grown between the two looks.
+                        if file.file.stat().is_ok_and(|stat| stat.size.min(limit) > position) {
+                            self.busy.insert(identity);
+                            continue;
+                        }
+                        match is_complete {
+                            true => file.end(taker),
+                            false => file.end_as_it_is(taker),
+                        }
+                        self.is_single_over |= until.closed || is_whole;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more will begin.
+    pub(super) fn conclude(&mut self, taker: &dyn Taker, is_ending: bool) {
+        if self.is_last {
+            return;
+        }
+        let until = &self.spec.until;
+        let idle = self.is_idle() && self.busy.is_empty();
+        let ends = is_ending || (self.spec.name.is_some() && self.is_single_over);
+        if !(idle || ends && self.all_ended()) {
+            return;
+        }
+        let single = self.spec.name.is_some() && self.is_single_over && self.all_ended();
+        let is_ending = is_ending && self.all_ended() && self.busy.is_empty() && self.is_looked();
+        // What came behind the end of one is another's beginning, as soon as that is let go.
+        let limit = limit_of(until, None);
+        if (idle || is_ending) && self.files.values().any(|file| file.has_changed_since_end(limit)) {
+            return;
+        }
+        if idle {
+            // Nobody knows yet where these go on.
+            let waits = |file: &Growing| !file.is_ended && taker.position(file.flow).is_none();
+            if self.files.values().any(waits) {
+                return;
+            }
+            self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end_as_it_is(taker));
+            if self.files.values().any(|file| !file.is_ended) {
+                // The link broke this moment.
+                return;
+            }
+        }
+        // Those that have to wait for their turn have it when these are let go.
+        if self.waiting == 0 && (idle || is_ending || single) {
+            self.is_last = true;
+            for left in std::mem::take(&mut self.left).into_values() {
+                taker.missed(left.path.clone(), missed(&left));
+            }
+            for (path, failure) in std::mem::take(&mut self.unread) {
+                taker.missed(path, failure);
+            }
+            taker.last();
+        }
+    }
+}
+
+fn cut_note(path: &RelativePath, read: u64) -> String {
+    format!(
+        "{} was cut or written anew: the {read} bytes read of it stay as they are, and what it has now is another stream",
+        Escaped(path.as_bytes())
+    )
+}
+
+/// Whether a file of which all `position` bytes were read, and that grew last `idle` ago, is complete. `closed`: whether nobody
+/// has it open for writing.
+fn is_complete(
+    until: &Until,
+    (position, idle): (u64, Duration),
+    is_replaced: bool,
+    marks: Option<&Known>,
+    closed: impl FnOnce() -> Result<bool>,
+) -> Result<bool> {
+    if until.bytes.is_some_and(|bytes| position >= bytes) {
+        return Ok(true);
+    }
+    if marks.is_some() {
+        // It comes from elsewhere, and there is more to come.
+        return Ok(false);
+    }
+    if is_replaced {
+        return Ok(closed().unwrap_or(idle >= REPLACED_IDLE));
+    }
+    match until.closed {
+        true => closed(),
+        false => Ok(false),
+    }
+}
