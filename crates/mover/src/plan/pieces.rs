@@ -83,7 +83,9 @@ pub(super) fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64) ->
             let bytes = bytes.next_power_of_two().clamp(smallest, SEGMENT_BYTES);
             (bytes, "small, to keep the rate evenly".to_owned())
         }
-        _ => (SEGMENT_BYTES, "fits twice into a second-level cache of 1 MiB; larger gains nothing".to_owned()),
+        _ => {
+            (SEGMENT_BYTES, "fits twice into a second-level cache of 1 MiB; larger gains nothing".to_owned())
+        }
     };
     let segment = u64::from(segment).min(chunk_bytes);
     let most = for_frames(asked).unwrap_or(u64::MAX);

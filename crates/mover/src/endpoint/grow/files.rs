@@ -25,15 +25,14 @@ mod look;
 mod tend;
 
 use super::file::{Growing, Identity};
-use super::{Feed, Taker, Wanted};
+use super::{Feed, Taker};
 use crate::endpoint::local::STAGING_NAME;
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, Kind, Links, Stat, Time, Watch, WatchId, usage};
+use thalweg_sys::{Changed, Dir, Kind, Links, Time, Watch, WatchId, usage};
 use thalweg_wire::message::{FlowLeft, Origin, Until};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};

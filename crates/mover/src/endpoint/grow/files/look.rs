@@ -1,7 +1,7 @@
 //! Looking at what is there: what is new begins, what has another name or none is told.
 
-use super::super::file::{Growing, Identity};
 use super::super::Taker;
+use super::super::file::{Growing, Identity};
 use super::{DONE_MAX, FAILURES_MAX, FilesFeed, TOLD_MAX, limit_of, missed};
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{self, Failure, FailureKind, Result};

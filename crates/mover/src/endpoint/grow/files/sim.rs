@@ -22,7 +22,7 @@
 //! `THALWEG_SEED=N` runs one seed.
 
 use super::*;
-use crate::endpoint::grow::Pushed;
+use crate::endpoint::grow::{Pushed, Wanted};
 use crate::sim::random::Random;
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,11 +1,14 @@
 //! What files do between two words of the destination.
 
+use super::look::GONE_MIN;
 use super::*;
 use crate::endpoint::grow::Pushed;
+use crate::endpoint::grow::Wanted;
 use crate::journal::marks::Marks;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use thalweg_wire::Digest;
