@@ -193,7 +193,7 @@ fn tell(row: &Value) {
 /// If the result is none.
 pub fn section() -> Result<String> {
     let Some(rows) = Rows::read(NAME)? else { return Ok(String::new()) };
-    Ok(format!("{}\n{}\n", told(&rows.rows), rows.origin()))
+    Ok(format!("{}\n{}\n", told(&rows.rows), rows.origin(&["bottleneck"])))
 }
 
 fn told(rows: &[Value]) -> String {

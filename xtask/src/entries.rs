@@ -260,7 +260,7 @@ impl Row {
 /// If the result is none.
 pub fn section() -> Result<String> {
     let Some(rows) = Rows::read(NAME)? else { return Ok(String::new()) };
-    Ok(format!("{}\n{}\n", told(&rows.rows)?, rows.origin()))
+    Ok(format!("{}\n{}\n", told(&rows.rows)?, rows.origin(&["tree", "way"])))
 }
 
 fn told(rows: &[Value]) -> Result<String> {

@@ -8,14 +8,17 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use thalweg_mover::plan::SEGMENT_BYTES;
 use thalweg_mover::stage::{Accounts, Stage, Stopwatch};
 use thalweg_sys::host;
 
-/// Bookings of a segment: read, digest, send; receive (measured apart from the stopwatch, as much), verify, write; and a
-/// stopwatch that starts at each side.
-const LAPS_A_SEGMENT: f64 = 8.0;
-/// CPU time of both sides for a mebibyte.
-const SEGMENT_CPU_NS: f64 = 0.6 * 1_048_576.0;
+/// Bookings of a segment: read, send; receive (measured apart from the stopwatch, as much), write; and a stopwatch that
+/// starts at each side.
+const LAPS_A_SEGMENT: f64 = 6.0;
+/// Of what only computes: digest, verify.
+const COMPUTED_A_SEGMENT: f64 = 2.0;
+/// CPU time of both sides for a segment.
+const SEGMENT_CPU_NS: f64 = 0.6 * SEGMENT_BYTES as f64;
 /// Bookings of a small file: open and digest at one side, verify and create at the other; look and settle.
 const QUICK_A_FILE: f64 = 6.0;
 /// CPU time of both sides for a small file.
@@ -26,14 +29,14 @@ const SHARE_MAX: f64 = 1.0;
 fn main() {
     let accounts = Accounts::default();
     let mut watch = Stopwatch::start(&accounts);
-    let lap = each(|| watch.lap(black_box(Stage::Read), 1 << 20));
+    let lap = each(|| watch.lap(black_box(Stage::Read), SEGMENT_BYTES.into()));
     let quick = each(|| watch.quick(black_box(Stage::Open), 4096));
     let once = each_slow(|| {
         black_box((host::process_use().ok(), host::cpu_quota(), host::pressure("io"), host::pressure("cpu")));
         black_box(accounts.rows());
     });
     let share = |cost: f64, of: f64| cost / of * 100.0;
-    let of_segment = share(lap * LAPS_A_SEGMENT, SEGMENT_CPU_NS);
+    let of_segment = share(lap * LAPS_A_SEGMENT + quick * COMPUTED_A_SEGMENT, SEGMENT_CPU_NS);
     let of_file = share(quick * QUICK_A_FILE, FILE_CPU_NS);
     let of_second = share(once, 1e9);
     println!("lap with CPU clock   {lap:8.1} ns, {of_segment:.3} % of a segment");

@@ -1,9 +1,10 @@
 //! Results of chores that are no suite: a file of JSON lines. First what they were found on ([`record::about`]), then one
 //! object for each row.
 
-use crate::bench::record;
+use crate::bench::{page, record};
 use anyhow::{Context, Result};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A result, read.
@@ -37,11 +38,21 @@ impl Rows {
         Ok(Rows { about: about["about"].take(), rows })
     }
 
-    /// Which command made it, on what, when, of which commit.
-    pub fn origin(&self) -> String {
+    /// Which command made it, on what, when, of which commit; in front of that why it is weak, if it is. Rows of one case
+    /// are alike in all of `case`: as many as there are of the rarest are its runs.
+    pub fn origin(&self, case: &[&str]) -> String {
         let of = |key: &str| self.about[key].as_str().unwrap_or("?");
+        let mut runs: BTreeMap<String, usize> = BTreeMap::new();
+        for row in &self.rows {
+            let words: Vec<String> = case.iter().map(|key| row[*key].to_string()).collect();
+            *runs.entry(words.join(" ")).or_default() += 1;
+        }
+        let runs = runs.into_values().min().unwrap_or(0);
+        let (load, cores) = page::busyness(&self.about);
+        let weak = [page::weakness(runs, load, cores), page::rootless(self.about["commit"].as_str())];
+        let weak: String = weak.iter().flatten().map(|line| format!("{line}\n\n")).collect();
         format!(
-            "`{}`. {} ({} cores), {}, {}; load before it began {}; {}, commit {}.",
+            "{weak}`{}`. {} ({} cores), {}, {}; load before it began {}; {}, commit {}.",
             of("command"),
             of("cpu"),
             self.about["cores"],
@@ -76,7 +87,11 @@ mod tests {
             .unwrap();
         let rows = Rows::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!((rows.rows.len(), &rows.rows[1]["a"]), (2, &2.into()));
-        assert!(rows.origin().starts_with("`c`. ? (2 cores)"), "{}", rows.origin());
+        let origin = rows.origin(&["a"]);
+        assert!(
+            origin.contains("1 run, fewer than 3") && origin.contains("\n\n`c`. ? (2 cores)"),
+            "{origin}"
+        );
         assert!(Rows::parse("").is_err() && Rows::parse("{}\nx\n").is_err());
     }
 }

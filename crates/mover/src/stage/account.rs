@@ -1,7 +1,7 @@
 //! Where the time of one side of a transfer goes.
 //!
 //! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall clock
-//! (30 ns) and one of its CPU clock (0.2 µs) for a segment of a mebibyte (at most 1 % of a chunk's instructions:
+//! (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte (at most 1 % of a chunk's instructions:
 //! `cargo xtask instructions`). Small files, of which a thread does fifty
 //! thousand a second, are booked by the wall clock alone; their CPU time is booked once for a pack.
 
@@ -188,14 +188,14 @@ pub struct Stopwatch<'a> {
     accounts: &'a Accounts,
     since: Instant,
     cpu_since: Duration,
-    /// CPU time since then that is booked already.
-    cpu_booked: Duration,
+    /// Work since then that only computed, whose CPU time is not booked yet.
+    computed: Option<(Stage, Duration)>,
 }
 
 impl<'a> Stopwatch<'a> {
     /// Starts now.
     pub fn start(accounts: &'a Accounts) -> Self {
-        Stopwatch { accounts, since: Instant::now(), cpu_since: thread_cpu(), cpu_booked: Duration::ZERO }
+        Stopwatch { accounts, since: Instant::now(), cpu_since: thread_cpu(), computed: None }
     }
 
     /// Books the time since the last lap on `stage`, as work on one piece.
@@ -234,11 +234,19 @@ impl<'a> Stopwatch<'a> {
         self.accounts.book(stage, Booking { busy, bytes, items, ..Booking::default() });
     }
 
-    /// Books a small piece of work that only computes: its time is CPU time.
+    /// Books a piece of work that only computes, with one clock less than a lap: its time is CPU time, as far as the thread
+    /// turns out to have had so much by the next lap.
     pub fn computed(&mut self, stage: Stage, bytes: u64) {
         let busy = self.wall();
-        self.cpu_booked += busy;
-        self.accounts.book(stage, Booking { busy, cpu: busy, bytes, items: 1, ..Booking::default() });
+        self.accounts.book(stage, Booking { busy, bytes, items: 1, ..Booking::default() });
+        match &mut self.computed {
+            Some((before, time)) if *before == stage => *time += busy,
+            Some(_) => {
+                self.skip();
+                self.computed = Some((stage, busy));
+            }
+            none => *none = Some((stage, busy)),
+        }
     }
 
     /// Books the CPU time of all that was [`quick`](Stopwatch::quick) since the last lap on `stage`, and the time since as
@@ -261,15 +269,35 @@ impl<'a> Stopwatch<'a> {
     fn next(&mut self) -> (Duration, Duration) {
         let now = thread_cpu();
         let cpu = now.saturating_sub(std::mem::replace(&mut self.cpu_since, now));
-        let booked = std::mem::take(&mut self.cpu_booked);
+        let computed = self.computed.take().map_or(Duration::ZERO, |(stage, time)| {
+            let cpu = time.min(cpu);
+            self.accounts.book(stage, Booking { cpu, ..Booking::default() });
+            cpu
+        });
         let wall = self.wall();
-        (wall, cpu.saturating_sub(booked))
+        (wall, cpu - computed)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_computed_is_booked_with_no_more_cpu_time_than_the_thread_had() {
+        let accounts = Accounts::default();
+        let mut watch = Stopwatch::start(&accounts);
+        // It had no core meanwhile.
+        std::thread::sleep(Duration::from_millis(50));
+        watch.computed(Stage::Digest, 5);
+        watch.lap(Stage::Send, 5);
+        let rows = accounts.rows();
+        let of = |stage: Stage| rows.iter().find(|row| row.stage == stage as u8).unwrap();
+        let (digest, send) = (of(Stage::Digest), of(Stage::Send));
+        assert!(digest.busy_nanos >= 50_000_000, "{digest:?}");
+        assert!(digest.cpu_nanos + send.cpu_nanos < 50_000_000, "{digest:?} {send:?}");
+        assert_eq!((digest.bytes, digest.items, send.items), (5, 1, 1));
+    }
 
     #[test]
     fn threads_are_told_as_many_as_there_were_on_average_while_there_was_any() {

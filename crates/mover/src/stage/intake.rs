@@ -124,7 +124,7 @@ impl Intake {
             file.rule.segment(inner.offset, payload.as_slice())
         }
         .ok_or_else(|| protocol("a segment that the file does not have"))?;
-        watch.lap(Stage::Verify, bytes);
+        watch.computed(Stage::Verify, bytes);
 
         let number = inner.offset / chunk_bytes;
         let is_first = inner.offset.is_multiple_of(chunk_bytes);

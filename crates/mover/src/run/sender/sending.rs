@@ -65,7 +65,7 @@ impl SendRun {
                 return Ok(());
             };
             digests.push(digest);
-            watch.lap(Stage::Digest, raw as u64);
+            watch.computed(Stage::Digest, raw as u64);
             let mut inner = Inner {
                 kind,
                 encoding: Encoding::Raw,
