@@ -1,4 +1,4 @@
-//! Copies of this user that run now, and how to speak to them: a socket each, `running/PID` in the state directory.
+//! Copies and streams of this user that run now, and how to speak to them: a socket each, `running/PID` in the state directory.
 //!
 //! A request and its answer are one line of JSON. Only the same user is heard, and root. What a copy that was killed
 //! left behind refuses connections, and is removed by whoever finds it.
@@ -51,6 +51,13 @@ impl Running {
         std::thread::Builder::new().name("requests".into()).spawn(answer_all).map_err(of_io)?;
         Ok(Running { path })
     }
+}
+
+/// The same, for a command that goes on without where no socket can be had.
+pub fn listen(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
+    Running::begin(state, rate.clone())
+        .inspect_err(|failure| tracing::info!(%failure, "this process cannot be asked"))
+        .ok()
 }
 
 impl Drop for Running {

@@ -17,6 +17,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_mover::run::flow::job::{self, FlowWishes};
+use thalweg_mover::run::steer::Rate;
 use thalweg_wire::limits;
 use thalweg_wire::message::{FlowTerms, Until};
 use thalweg_wire::path::Escaped;
@@ -134,7 +135,7 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
         ..wishes.terms
     };
     wishes.asked = plan::Asked { streams: options.streams, ..plan::Asked::default() };
-    wishes.rate_bytes_per_s = rate.map(|bits| (bits / 8).max(1));
+    wishes.rate = Arc::new(Rate::new(rate.map(|bits| (bits / 8).max(1))));
     wishes.slot = slot;
     wishes.link = reaching.link();
     Ok(wishes)

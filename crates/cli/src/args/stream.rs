@@ -65,7 +65,8 @@ pub struct StreamArgs {
     /// promised is refused, with what would fit. Marks are made at least ten times in a deadline
     #[arg(long, value_name = "PERIOD:BYTES:DEADLINE|RATE:DEADLINE", value_parser = units::parse_slot)]
     pub slot: Option<SlotAsked>,
-    /// Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)
+    /// Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s). `thalweg limit` changes it while the
+    /// stream runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63

@@ -4,8 +4,7 @@ use crate::args::copy::{CheckBy, CipherArg, Class, CopyArgs};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::running::Running;
-use crate::{show, signals};
+use crate::{running, show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +63,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         asked.into_iter().map(|asked| asked.reach(&mut far_movers, &state)).collect::<Result<Vec<Job>>>()?;
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
     let not_permitted = permit_congestion(args, &jobs, &mut wishes)?;
-    let _running = listen(&state, &wishes.rate);
+    let _listens = running::listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
@@ -337,10 +336,3 @@ fn stand_back(args: &CopyArgs) -> Result<()> {
 }
 
 const STOPPING: &str = "stopping: what was written becomes durable first; once more to stop at once";
-
-/// For `thalweg limit`. Where no socket can be had the copy goes on without.
-fn listen(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
-    Running::begin(state, rate.clone())
-        .inspect_err(|failure| tracing::info!(%failure, "this copy cannot be asked"))
-        .ok()
-}

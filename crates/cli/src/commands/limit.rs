@@ -1,4 +1,4 @@
-//! `thalweg limit`: another rate for copies that run.
+//! `thalweg limit`: another rate for copies and streams that run.
 
 use crate::args::running::LimitArgs;
 use crate::exit::Exit;

@@ -4,7 +4,7 @@ use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::Progress;
-use crate::{json, show, signals, units};
+use crate::{json, running, show, signals, units};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +24,7 @@ use thalweg_mover::flow::numbers::Numbers;
 use thalweg_mover::plan::Asked;
 use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
 use thalweg_mover::run::flow::job::{self, FlowReport, FlowWishes};
+use thalweg_mover::run::steer::Rate;
 use thalweg_service::published::{Publisher, State};
 use thalweg_wire::EntryId;
 use thalweg_wire::message::{FlowTerms, Outcome, Until};
@@ -75,6 +76,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         meter,
         evidence: told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
     };
+    let _listens = running::listen(&state, &wishes.rate);
     let result = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, &stop);
     drop(far_movers);
     teller.stop();
@@ -125,7 +127,7 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
     wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
     wishes.asked = Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
-    wishes.rate_bytes_per_s = args.bwlimit.map(|bits| (bits / 8).max(1));
+    wishes.rate = Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1))));
     wishes.slot = args.slot;
     wishes.link.stall_timeout = args.link.stall_timeout;
     wishes.link.patience = args.link.patience;
@@ -217,6 +219,7 @@ impl Teller {
             }
             Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
             Event::Note(text) => ("note", text.clone()),
+            Event::Knob(text) if self.verbose || self.json => ("knob", text.clone()),
             Event::Detail(text) if self.verbose => ("detail", text.clone()),
             _ => return,
         };

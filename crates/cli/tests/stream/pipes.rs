@@ -3,6 +3,7 @@
 use crate::support::job::Running;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, append, command, holds, mark, piped};
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -30,6 +31,40 @@ fn a_pipe_goes_to_a_daemon_and_comes_back_the_same() {
     let output = finish(back.spawn().unwrap());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout == content);
+}
+
+#[test]
+fn the_rate_of_a_stream_is_changed_while_it_runs_on_either_side() {
+    let scratch = Scratch::new();
+    let state = scratch.path("state");
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let content = noise(4, 64 << 20);
+    std::fs::write(export.join("whole"), &content).unwrap();
+    for is_push in [true, false] {
+        let (from, to) = match is_push {
+            true => (export.join("whole").into_os_string(), daemon.place("data", "copy").into()),
+            false => (daemon.place("data", "whole").into(), scratch.path("copy").into_os_string()),
+        };
+        let copy = if is_push { export.join("copy") } else { scratch.path("copy") };
+        let mut command = command(&scratch);
+        command.args(["--json", "--bwlimit", "8Mbit/s", "--until-size", "64MiB", "--state"]).arg(&state);
+        let mut job = Running::start({
+            command.arg(from).arg(to);
+            command
+        });
+        let came = || std::fs::metadata(&copy).map_or(0, |stat| stat.len());
+        assert!(wait_until(LIMIT, || came() > 1 << 20 || job.is_over()));
+        assert!(came() < 32 << 20, "{} bytes came", came());
+        let told =
+            scratch.ok([OsStr::new("limit"), OsStr::new("--state"), state.as_os_str(), OsStr::new("none")]);
+        assert!(told.contains("no limit"), "{told}");
+        // At 8 Mbit/s it would take another minute.
+        let ran = job.end(Duration::from_secs(40)).expect(0);
+        assert!(ran.stdout.contains("rate: no limit from now on"), "{}", ran.stdout);
+        assert!(std::fs::read(&copy).unwrap() == content);
+    }
 }
 
 #[test]

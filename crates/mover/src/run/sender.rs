@@ -35,6 +35,8 @@ pub struct SendRun {
     pace: Pace,
     /// Streams that hand a frame over at this moment.
     putting: AtomicU32,
+    /// Streams that read from the source.
+    reading: AtomicU32,
     /// For orders that have turns.
     gate: Option<Gate>,
     /// The source does not say where files lie: told once.
@@ -113,6 +115,7 @@ impl SendRun {
             direct_is_missed: AtomicBool::new(false),
             pace,
             putting: AtomicU32::new(0),
+            reading: AtomicU32::new(0),
             ledbat: Mutex::new(ledbat),
             events,
             clock: Clock::start(),
@@ -141,6 +144,20 @@ impl SendRun {
     /// Whether a rate that was asked for is all that it waits for: nothing that is to go is held up by anybody else.
     pub fn is_paced(&self) -> bool {
         self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether the source is all that it waits for: a disk that takes its time in the middle of a chunk is no stall of the
+    /// link.
+    pub fn is_reading(&self) -> bool {
+        self.reading.load(Ordering::Relaxed) > 0 && self.putting.load(Ordering::Relaxed) == 0
+    }
+
+    /// Reads from the source, which [`SendRun::is_reading`] tells meanwhile.
+    fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
+        self.reading.fetch_add(1, Ordering::Relaxed);
+        let result = read();
+        self.reading.fetch_sub(1, Ordering::Relaxed);
+        result
     }
 
     /// Yields to others by what its streams show.

@@ -30,6 +30,12 @@ impl Rate {
     }
 }
 
+/// What is told when a rate is turned: bytes a second, or no bound.
+pub fn turned_to(rate: Option<u64>) -> Event {
+    let text = rate.map_or("no limit".to_owned(), |rate| crate::plan::show_rate(rate.saturating_mul(8)));
+    Event::Knob(format!("rate: {text} from now on"))
+}
+
 /// What is asked of the streams of a near path at most: as many again as there are cores.
 const NEAR_STREAMS_MAX: u16 = 8;
 /// Entries of which the average size is believed.
@@ -120,9 +126,7 @@ impl Steering {
         let wanted = rate.bytes_per_s();
         let mut is_turned = std::mem::replace(&mut self.steer.rate_bytes_per_s, wanted) != wanted;
         if is_turned {
-            let text =
-                wanted.map_or("no limit".to_owned(), |rate| crate::plan::show_rate(rate.saturating_mul(8)));
-            (self.events)(Event::Knob(format!("rate: {text} from now on")));
+            (self.events)(turned_to(wanted));
             if let Some(tuner) = &mut self.tuner {
                 tuner.measure_anew();
             }

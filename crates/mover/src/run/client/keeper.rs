@@ -152,7 +152,7 @@ impl Keeper {
             heard_at: self.session.heard_at(),
             moved_bytes: self.session.moved_bytes(),
             awaits_peer: awaits_peer(&self.session),
-            is_excused: self.session.peer_heartbeat().waiting_for.is_some(),
+            is_excused: self.session.peer_heartbeat().waiting_for.is_some() || is_reading(&self.session),
         }
     }
 
@@ -275,6 +275,11 @@ fn progress(session: &Session) -> [u64; 5] {
 
 /// A disk that gives nothing for so long is one that hangs.
 const READ_STALL: Duration = Duration::from_secs(10);
+
+/// Whether what is to be sent is not there: our own disk takes its time.
+fn is_reading(session: &Session) -> bool {
+    session.transfers().iter().any(|transfer| matches!(transfer, Transfer::Send(run) if run.is_reading()))
+}
 
 fn awaits_peer(session: &Session) -> bool {
     let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);

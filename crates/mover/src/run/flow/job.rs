@@ -29,6 +29,7 @@ use crate::run::far_mover::FarMover;
 use crate::run::ledger::{self, Settings};
 use crate::run::party::Party;
 use crate::run::session::Transfer;
+use crate::run::steer::{Rate, turned_to};
 use crate::run::{Ended, LineSink};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +39,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{
-    Check, Direction, FlowTerms, Open, Place, SourceForm, Terms, Totals, TransferNumber, Until, WaitingFor,
+    Check, Direction, FlowTerms, Open, Place, SourceForm, Steer, Terms, Totals, TransferNumber, Until,
+    WaitingFor,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -81,8 +83,8 @@ pub struct FlowWishes {
     pub asked: Asked,
     /// When it ends, what is kept, and how often it is marked.
     pub terms: FlowTerms,
-    /// Send no more than so many bytes a second.
-    pub rate_bytes_per_s: Option<u64>,
+    /// Send no faster, which may change while it runs.
+    pub rate: Arc<Rate>,
     /// Send to a far place only in windows that its server promises; refused, nothing is sent.
     pub slot: Option<SlotAsked>,
     /// The link.
@@ -99,7 +101,7 @@ impl FlowWishes {
         FlowWishes {
             asked: Asked::default(),
             terms: FlowTerms { until, window_bytes: WINDOW_BYTES, mark_every_ms: MARK_EVERY_MS },
-            rate_bytes_per_s: None,
+            rate: Arc::default(),
             slot: None,
             link: LinkSettings::default(),
             lines: None,
@@ -156,6 +158,7 @@ pub fn stream(
         started: Instant::now(),
         progress: (0, Instant::now()),
         told: None,
+        steered: (0, wishes.rate.bytes_per_s()),
     };
     let far = (matches!(from, FlowFrom::Far(..)), matches!(to, FlowTo::Far(..)));
     if wishes.slot.is_some() && far != (false, true) {
@@ -189,6 +192,8 @@ struct Job<'a> {
     /// The most that was marked and settled, and when that was reached.
     progress: (u64, Instant),
     told: Option<Instant>,
+    /// The rate that the sender goes by, and in which attempt it was told.
+    steered: (u64, Option<u64>),
 }
 
 /// Time between two tellings of evidence.
@@ -210,6 +215,10 @@ impl Job<'_> {
         let ended = loop {
             let ended = sender.wait(Duration::from_millis(100));
             self.measure_sender(&sender);
+            self.keep_rate(0, |steer| {
+                sender.steer(steer);
+                true
+            });
             self.tell_evidence(&plan, || (sender.own_accounts(), receiver.own_accounts()));
             match ended {
                 Some(ended) => break Ok(ended),
@@ -280,6 +289,10 @@ impl Job<'_> {
                     }
                 }
                 job.measure_sender(&run);
+                job.keep_rate(0, |steer| {
+                    run.steer(steer);
+                    true
+                });
                 job.tell_evidence(&plan, || (run.own_accounts(), run.peer_accounts()));
                 match run.wait(Duration::from_millis(100)) {
                     None if job.stop.is_asked() => Some(Err(job.stop_sender(&run))),
@@ -353,6 +366,8 @@ impl Job<'_> {
             client.want_streams(plan.streams.value, &plan);
             let ended = job.wait(client, |job| {
                 job.measure_receiver(&run);
+                // What was said to a link that broke may not have been heard.
+                job.keep_rate(client.session.epoch(), |steer| client.steer(number, *steer));
                 job.tell_evidence(&plan, || (run.peer_accounts(), run.own_accounts()));
                 match run.wait(Duration::from_millis(100)) {
                     None if job.stop.is_asked() => Some(Err(stopped())),
@@ -471,7 +486,7 @@ impl Job<'_> {
     }
 
     fn planned(&self, path: Path) -> Plan {
-        let rate_bits_per_s = self.wishes.rate_bytes_per_s.map(|rate| rate.saturating_mul(8));
+        let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         let asked = Asked { rate_bits_per_s, ..self.wishes.asked.clone() };
         let mut plan = plan::plan(&asked, &path);
         if self.wishes.asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
@@ -485,7 +500,7 @@ impl Job<'_> {
     fn terms(&self, plan: &Plan, job_key: [u8; 16]) -> Terms {
         Terms {
             check: Check::Digest,
-            rate_bytes_per_s: self.wishes.rate_bytes_per_s,
+            rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
             job_key,
             ..self.wishes.link.terms(plan)
         }
@@ -497,6 +512,19 @@ impl Job<'_> {
 
     fn lines(&self) -> Option<LineSink> {
         self.wishes.lines.as_ref().map(|begin| begin())
+    }
+
+    /// Has `say` tell the sender the rate that is wanted, if that is another than in this epoch of the link before. `say` is
+    /// asked again later if it says false.
+    fn keep_rate(&mut self, epoch: u64, say: impl FnOnce(&Steer) -> bool) {
+        let rate = self.wishes.rate.bytes_per_s();
+        let is_turned = self.steered.1 != rate;
+        if self.steered != (epoch, rate) && say(&Steer { rate_bytes_per_s: rate, ..Steer::default() }) {
+            self.steered = (epoch, rate);
+            if is_turned {
+                (self.watch.events)(turned_to(rate));
+            }
+        }
     }
 
     fn measure_sender(&mut self, run: &FlowSend) {
@@ -546,7 +574,7 @@ impl Job<'_> {
             streams: plan.streams.value,
             concurrency: 1,
             depth: None,
-            rate_bytes_per_s: self.wishes.rate_bytes_per_s,
+            rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
             window_bytes: self.wishes.asked.window_bytes,
         };
         let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);

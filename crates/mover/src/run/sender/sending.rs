@@ -38,7 +38,7 @@ impl SendRun {
             turn.issue();
         }
         while let Some(offset) = reader.next_offset() {
-            let segment = match reader.read_ahead(&mut lane.buffer, &mut lane.ahead) {
+            let segment = match self.reads(|| reader.read_ahead(&mut lane.buffer, &mut lane.ahead)) {
                 Ok(segment) => segment,
                 // The receiver drops the beginning of the chunk when the next one starts.
                 Err(failure) => {
@@ -100,7 +100,7 @@ impl SendRun {
         if let Some(turn) = &turn {
             turn.issue();
         }
-        let digest = match reader.digest(lane.buffer.payload_mut()) {
+        let digest = match self.reads(|| reader.digest(lane.buffer.payload_mut())) {
             Ok(digest) => digest,
             Err(failure) => {
                 self.unreadable(lane, entry, failure);

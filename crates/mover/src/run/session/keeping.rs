@@ -38,8 +38,8 @@ impl Session {
                     continue;
                 }
                 Transfer::Send(run) => {
-                    // At a low rate a frame may take longer than a stall is borne.
-                    if run.is_paced() && sum.waiting_for.is_none() {
+                    // At a low rate a frame may take longer than a stall is borne; and so may a read.
+                    if (run.is_paced() || run.is_reading()) && sum.waiting_for.is_none() {
                         sum.waiting_for = Some(WaitingFor::Read);
                     }
                     continue;
