@@ -227,7 +227,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams'
             cand --mark-every 'Time between two marks, up to a minute: how late a byte may become durable'
             cand --slot 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit. Marks are made at least ten times in a deadline'
-            cand --bwlimit 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)'
+            cand --bwlimit 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s). `thalweg limit` changes it while the stream runs'
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
             cand --streams 'TCP connections (default: by round trip and cores)'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'

@@ -215,7 +215,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l buffer -d 'By
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l mark-every -d 'Time between two marks, up to a minute: how late a byte may become durable' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l slot -d 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit. Marks are made at least ten times in a deadline' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bwlimit -d 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bwlimit -d 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s). `thalweg limit` changes it while the stream runs' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F

@@ -621,7 +621,7 @@ fn slow_call(row: &str, is_push: bool, call: &str, at_daemon: bool) {
     std::fs::create_dir(scratch.path("to")).unwrap();
     std::fs::write(from.join("large"), noise(1, 12 << 20)).unwrap();
     let export = if is_push { scratch.path("to") } else { from.clone() };
-    let seconds = quick_or_torture(12, 90);
+    let seconds = quick_or_torture(8, 90);
     let inject = Strace::inject(&format!("{call}:delay_enter={}:when=2", seconds * 1_000_000));
     let daemon =
         scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "5s"], |command| {
