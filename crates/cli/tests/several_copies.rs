@@ -10,11 +10,19 @@ use serde_json::Value;
 use sshd::Sshd;
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, make_source};
 use support::job::{Ran, Running, with};
 use support::proxy::Proxy;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
+use thalweg_mover::event::{self, Event, Events};
+use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
+use thalweg_mover::plan::Asked;
+use thalweg_mover::run::client::{LinkSettings, TcpConnect};
+use thalweg_mover::run::copy::{self, From as Source, Stop, To, Watch, Wishes};
+use thalweg_mover::run::far_mover::FarMover;
+use thalweg_wire::message::{Place, Trial};
 
 fn text(path: &Path) -> String {
     path.display().to_string()
@@ -328,5 +336,79 @@ fn the_far_side_of_a_pull_sends_by_the_congestion_control_that_was_asked_for() {
     assert!(!streams.is_empty());
     for stream in streams {
         assert_eq!(stream["congestion"], "reno", "{stream}");
+    }
+}
+
+/// Copies of this process with a daemon, one after the other, of noise to nowhere.
+struct InProcess {
+    far: Arc<FarMover>,
+    identity: Identity,
+}
+
+impl InProcess {
+    fn new(site: &Site) -> InProcess {
+        let ticket = Ticket::read(&site.daemon.ticket).unwrap();
+        let identity = ticket.identity().unwrap();
+        let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server)).unwrap();
+        let connect = Arc::new(TcpConnect { addresses: vec![site.daemon.address()] });
+        InProcess { far: Arc::new(FarMover::new(connect, tls, "thalweg")), identity }
+    }
+
+    /// A push or a pull: its report, and the notes that it made.
+    fn copy(&self, sends: bool, wishes: Wishes) -> (copy::Report, Vec<String>) {
+        const BYTES: u64 = 8 << 20;
+        let place = Place { export: Some("data".into()), path: Vec::new() };
+        let (from, to, trial) = match sends {
+            true => (Source::Noise(BYTES, BYTES), To::Far(self.far.clone(), place), Trial::Null),
+            false => {
+                let noise = Trial::Noise { bytes: BYTES, file_bytes: BYTES };
+                (Source::Far(self.far.clone(), vec![place]), To::Null, noise)
+            }
+        };
+        let wishes = Wishes {
+            asked: Asked { streams: Some(2), ..Asked::default() },
+            trial: Some(trial),
+            trial_bytes_max: Some(BYTES),
+            ..wishes
+        };
+        let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = notes.clone();
+        let events: Events = Arc::new(move |event| {
+            if let Event::Note(text) = event {
+                noted.lock().unwrap().push(text);
+            }
+        });
+        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
+        let report =
+            copy::copy(&from, &to, &wishes, &self.identity, &watch, &Stop::default()).expect("a copy");
+        let notes = notes.lock().unwrap().clone();
+        (report, notes)
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        self.far.close();
+    }
+}
+
+/// Copies one after the other over the same sockets: what one chose is not what the next is sent by.
+#[test]
+fn each_copy_of_a_session_is_sent_by_the_congestion_control_that_it_asked_for() {
+    let permitted = thalweg_sys::socket::allowed_congestion().unwrap();
+    let site = Site::new();
+    let here = InProcess::new(&site);
+    let sent_by = |sends: bool, name: Option<&str>| -> Vec<String> {
+        let link = LinkSettings { congestion: name.map(str::to_owned), ..LinkSettings::default() };
+        let (report, _) = here.copy(sends, Wishes { link, ..Wishes::default() });
+        report.evidence.sender.streams.into_iter().map(|stream| stream.congestion).collect()
+    };
+    for sends in [true, false] {
+        let unasked = sent_by(sends, None);
+        for name in permitted.iter().chain(permitted.iter().rev()) {
+            let used = sent_by(sends, Some(name));
+            assert!(!used.is_empty() && used.iter().all(|it| it == name), "{name}: {used:?}, sends: {sends}");
+            assert_eq!(sent_by(sends, None), unasked, "after {name}, sends: {sends}");
+        }
     }
 }

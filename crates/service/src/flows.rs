@@ -1,6 +1,6 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Host, check_congestion, in_thread, path_of, totals_of, wanted_path, watch};
+use crate::host::{Host, check_congestion, in_thread, path_of, totals_of, watch};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Host {
         let run = FlowSend::new(open.terms, flow, event::nobody());
         run.attach(open.transfer, session.outbox(), None);
         session.add(open.transfer, Transfer::SendFlows(run.clone()))?;
-        session.tune_streams(&wanted_path(session));
+        session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());
         in_thread("transfer", move || {

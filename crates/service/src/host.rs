@@ -194,15 +194,14 @@ impl Host {
                     tracing::info!(stream = hello.stream, %decision, "stream in TLS form");
                 }
                 let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
-                let path = wanted_path(&session);
+                let path = session.wanted_path();
                 tune_stream(writer.fd(), &PathHints { rtt, ..path.clone() });
                 // A session that is new since the last look is held to small windows from its first stream on.
                 self.narrow_beside_slots();
                 session.attach_stream(hello.stream, writer, reader)?;
                 // A transfer that was added meanwhile did not find the stream.
-                let wanted = wanted_path(&session);
-                if wanted != path {
-                    session.tune_streams(&wanted);
+                if session.wanted_path() != path {
+                    session.tune_streams();
                 }
                 Ok(())
             }
@@ -324,7 +323,7 @@ impl Host {
     pub(crate) fn narrow_beside_slots(&self) {
         let Some(slots) = &self.slots else { return };
         let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
-        slots.narrow(&sessions, wanted_path);
+        slots.narrow(&sessions);
     }
 
     /// Ends the sessions that are `gone`.
@@ -356,20 +355,6 @@ impl Host {
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
         self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-/// What the transfers of a session ask of its streams.
-pub(crate) fn wanted_path(session: &Session) -> PathHints {
-    let mut path =
-        PathHints { frame_bytes: thalweg_mover::plan::SEGMENT_BYTES as usize, ..PathHints::default() };
-    for transfer in session.transfers() {
-        let (terms, sends) = (transfer.terms(), transfer.sends());
-        path.window_bytes = path.window_bytes.or(terms.window_bytes);
-        path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
-        path.dscp = path.dscp.or(terms.dscp);
-        path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
-    }
-    path
 }
 
 fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {

@@ -178,7 +178,7 @@ impl Slots {
 
     /// Has those without a slot offered small windows while there are slots, and what their paths ask for when there are
     /// none any more. Called a few times a second: streams come and go.
-    pub fn narrow(&self, sessions: &[Arc<Session>], path_of: impl Fn(&Session) -> PathHints) {
+    pub fn narrow(&self, sessions: &[Arc<Session>]) {
         if self.taken.load(Ordering::Acquire) == 0 && self.lock().narrowed.is_empty() {
             return;
         }
@@ -197,7 +197,7 @@ impl Slots {
                     session.offer_windows(Some(bytes), &PathHints::default());
                     book.narrowed.insert(session.id);
                 }
-                false if before.contains(&session.id) => session.offer_windows(None, &path_of(session)),
+                false if before.contains(&session.id) => session.offer_windows(None, &session.wanted_path()),
                 false => {}
             }
         }

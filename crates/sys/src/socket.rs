@@ -58,6 +58,12 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
+/// The congestion control that a connection of this network namespace begins with, unless its route names another.
+pub fn default_congestion() -> io::Result<String> {
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, "no congestion control is named");
+    words("/proc/sys/net/ipv4/tcp_congestion_control")?.pop().ok_or_else(odd)
+}
+
 /// Whether a connection that rested begins slowly again (`tcp_slow_start_after_idle`), as far as one can see.
 pub fn slow_start_after_idle() -> bool {
     words("/proc/sys/net/ipv4/tcp_slow_start_after_idle").map_or(true, |words| words != ["0"])

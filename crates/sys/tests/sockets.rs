@@ -75,6 +75,7 @@ fn options_hold_on_tcp_over_both_internets() {
 
         let allowed = socket::allowed_congestion().unwrap();
         let available = socket::available_congestion().unwrap();
+        assert_eq!(socket::congestion(&near).unwrap(), socket::default_congestion().unwrap());
         assert!(!allowed.is_empty() && allowed.iter().all(|name| available.contains(name)));
         for name in &allowed {
             socket::set_congestion(&near, name).unwrap();

@@ -206,6 +206,12 @@ impl Connection {
         thalweg_sys::socket::tcp_info(&*self.socket).ok().map(|info| info.rtt_min)
     }
 
+    /// Its congestion control, which nobody chose; for what is no TCP socket, what the system chooses.
+    pub(crate) fn usual_congestion(&self) -> Option<String> {
+        use thalweg_sys::socket;
+        socket::congestion(&*self.socket).or_else(|_| socket::default_congestion()).ok()
+    }
+
     /// What a stream in TLS form is to be like, if this becomes one.
     pub fn set_tls_form(&mut self, form: TlsForm) {
         self.tls_form = form;

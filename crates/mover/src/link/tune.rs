@@ -16,6 +16,8 @@ pub struct PathHints {
     pub rtt: Option<Duration>,
     /// Congestion control that was asked for by name.
     pub congestion: Option<String>,
+    /// Congestion control that a connection to there has if nobody chooses one: gone back to where another was chosen before.
+    pub usual_congestion: Option<String>,
     /// Largest frame on the stream, in bytes; 0 if unknown.
     pub frame_bytes: usize,
     /// Window that was asked for: bytes under way on this stream.
@@ -56,7 +58,8 @@ pub fn mark(fd: impl AsFd, dscp: Option<u8>) {
 /// - Little waits unsent in the socket: half the CPU of an unbounded one on a fast path, and a frame that was decided
 ///   later arrives sooner.
 /// - Near (round trip below [`NEAR_RTT`]): the window is clamped, and the congestion control is cubic, or reno where
-///   cubic is not permitted. Pacing costs 46 % more CPU there and gains nothing. Farther away both are left to the system.
+///   cubic is not permitted. Pacing costs 46 % more CPU there and gains nothing. Farther away both are left to the system:
+///   a stream for which a transfer before chose another congestion control goes back to the usual one.
 /// - The send buffer is fixed, which ends the kernel's own tuning of it, only when the path needs more than that tuning
 ///   reaches and the limit for us is higher. So is the receive buffer; with the limits of nearly every system that never
 ///   happens.
@@ -108,11 +111,12 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
         Some(bytes) => Some(u32::try_from(bytes).unwrap_or(u32::MAX)),
         None => is_near.then(|| frame_bytes.saturating_mul(2).max(512 << 10)),
     };
-    let congestion = match &path.congestion {
+    let mut congestion = match &path.congestion {
         Some(name) => vec![name.clone()],
         None if is_near => vec!["cubic".to_owned(), "reno".to_owned()],
         None => Vec::new(),
     };
+    congestion.extend(path.usual_congestion.clone());
     Decided {
         not_sent_bytes: frame_bytes.max(256 << 10),
         window_clamp_bytes,
@@ -207,6 +211,29 @@ mod tests {
         let stock = BufferLimits { rmem_max: 212_992, ..LIMITS };
         assert_eq!(decide(&asked, Some(&stock)).receive_buffer_bytes, None);
         assert_eq!(decided.send_buffer_bytes, Some(3 << 20));
+    }
+
+    /// What one transfer chose is not what the next one of the same streams is sent by.
+    #[test]
+    fn a_stream_goes_back_to_the_usual_congestion_control_when_nobody_chooses_any_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let usual = socket::congestion(&socket).unwrap();
+        let allowed = socket::allowed_congestion().unwrap();
+        let far = PathHints {
+            rtt: Some(Duration::from_millis(100)),
+            usual_congestion: Some(usual.clone()),
+            ..PathHints::default()
+        };
+        for name in allowed {
+            tune_stream(&socket, &PathHints { congestion: Some(name.clone()), ..far.clone() });
+            assert_eq!(socket::congestion(&socket).unwrap(), name);
+            tune_stream(&socket, &far);
+            assert_eq!(socket::congestion(&socket).unwrap(), usual);
+        }
+        let refused = PathHints { congestion: Some("nonesuch".into()), ..far.clone() };
+        tune_stream(&socket, &refused);
+        assert_eq!(socket::congestion(&socket).unwrap(), usual);
     }
 
     #[test]

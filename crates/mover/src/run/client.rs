@@ -51,7 +51,7 @@ pub struct LinkSettings {
     pub stall_timeout: Duration,
     /// Without progress for so long, the transfer fails.
     pub patience: Duration,
-    /// Congestion control, if it shall not be chosen.
+    /// Congestion control that each transfer's terms name, if it shall not be chosen.
     pub congestion: Option<String>,
     /// Mark of all packets (DSCP, 0..=63).
     pub dscp: Option<u8>,
@@ -340,13 +340,15 @@ impl Client {
         Ok(Client { session, rtt, system, name, answer_timeout, mail })
     }
 
-    /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says.
+    /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says; those that
+    /// stand go by what the transfers that are there by now ask for.
     pub fn want_streams(&self, streams: u16, plan: &Plan) {
         let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
         let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
         boxes.streams_wanted = boxes.streams_wanted.max(streams);
         boxes.hints = hints;
         drop(boxes);
+        self.session.tune_streams();
         self.mail.knock_now();
     }
 

@@ -336,7 +336,6 @@ impl Job<'_> {
 
     fn connect(&self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
         let mut link = self.wishes.link.clone();
-        link.congestion = link.congestion.or_else(|| self.tuned()?.congestion);
         if self.had_link.load(Ordering::Relaxed) {
             // What is left of it: a new session is no progress.
             link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));

@@ -122,6 +122,8 @@ struct State {
     peer_address: Option<SocketAddr>,
     /// The shortest round trip of its control connection when it was put in place.
     rtt: Option<Duration>,
+    /// Its congestion control, which nobody chose.
+    usual_congestion: Option<String>,
     peer: Heartbeat,
     accounts_at: Option<Instant>,
     /// What each stream's kernel said at the last sample.
@@ -197,6 +199,7 @@ impl Session {
             state.epoch
         };
         let (peer_address, rtt) = (connection.peer_address(), connection.rtt());
+        let usual_congestion = connection.usual_congestion();
         let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
         self.links.fetch_add(1, Ordering::AcqRel);
         let handle = ControlChannel::spawn(
@@ -225,6 +228,7 @@ impl Session {
             state.failed = None;
             state.heard_at = Some(Instant::now());
             (state.peer_address, state.rtt) = (peer_address, rtt);
+            state.usual_congestion = usual_congestion;
             let lost = state.lost_at.take();
             let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
             (old, streams, transfers, lost)
@@ -430,9 +434,29 @@ impl Session {
         state.streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
     }
 
-    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for more than those that
-    /// were there when they were dialled. A window that is offered stays.
-    pub fn tune_streams(&self, path: &PathHints) {
+    /// What the transfers that have not ended ask of its streams.
+    pub fn wanted_path(&self) -> PathHints {
+        let (transfers, usual_congestion) = {
+            let state = self.lock();
+            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
+            (transfers, state.usual_congestion.clone())
+        };
+        let frame_bytes = crate::plan::SEGMENT_BYTES as usize;
+        let mut path = PathHints { frame_bytes, usual_congestion, ..PathHints::default() };
+        for transfer in transfers.iter().filter(|transfer| transfer.crossed().ended == 0) {
+            let (terms, sends) = (transfer.terms(), transfer.sends());
+            path.window_bytes = path.window_bytes.or(terms.window_bytes);
+            path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
+            path.dscp = path.dscp.or(terms.dscp);
+            path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
+        }
+        path
+    }
+
+    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for something else than those
+    /// that were there when they were dialled. A window that is offered stays.
+    pub fn tune_streams(&self) {
+        let path = &self.wanted_path();
         let state = self.lock();
         for (_, handle) in state.streams.values() {
             handle.tune(path);

@@ -1,6 +1,6 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
-use super::{Host, in_thread, wanted_path};
+use super::{Host, in_thread};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use std::os::unix::ffi::OsStringExt;
@@ -209,7 +209,7 @@ impl Host {
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), event::nobody());
         session.add(open.transfer, Transfer::Send(run.clone()))?;
-        session.tune_streams(&wanted_path(session));
+        session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
         in_thread("transfer", move || {
@@ -241,7 +241,7 @@ impl Host {
             run.close();
             return Err(failure);
         }
-        session.tune_streams(&wanted_path(session));
+        session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;

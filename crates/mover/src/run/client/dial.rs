@@ -198,14 +198,13 @@ impl Dialler {
         planned: StreamHints,
         until: Instant,
     ) -> Result<()> {
+        let wanted = session.wanted_path();
         let hints = PathHints {
             rtt: Some(rtt),
-            congestion: self.settings.congestion.clone(),
-            frame_bytes: crate::plan::SEGMENT_BYTES as usize,
             window_bytes: planned.window_bytes,
             share_bytes: planned.share_bytes,
             dscp: self.settings.dscp,
-            pacing_bytes_per_s: None,
+            ..wanted.clone()
         };
         tune_stream(fd.as_fd(), &hints);
         let mut connection = self.secure(fd, until)?;
@@ -220,7 +219,12 @@ impl Dialler {
         {
             (self.events)(Event::Detail(decision.to_string()));
         }
-        session.attach_stream(stream, writer, reader)
+        session.attach_stream(stream, writer, reader)?;
+        // A transfer that was added meanwhile did not find the stream.
+        if session.wanted_path() != wanted {
+            session.tune_streams();
+        }
+        Ok(())
     }
 }
 
