@@ -18,7 +18,7 @@ use support::proxy::Proxy;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
-use thalweg_mover::plan::Asked;
+use thalweg_mover::plan::{Asked, Tuned};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
 use thalweg_mover::run::copy::{self, From as Source, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
@@ -311,6 +311,7 @@ fn knobs_hold_in_both_directions() {
     let refused = pull("nonesuch");
     assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
     assert!(said(&refused).contains("`nonesuch` is not permitted"), "{}", said(&refused));
+    assert!(said(&refused).contains("hint: name one that is permitted"), "{}", said(&refused));
     let mut command = site.scratch.thalweg();
     command.args(["cp", "--cca", "nonesuch", "--ticket"]).arg(&site.daemon.ticket);
     command.args([text(&site.scratch.path("from/")), site.daemon.place("data", "again")]);
@@ -411,4 +412,17 @@ fn each_copy_of_a_session_is_sent_by_the_congestion_control_that_it_asked_for() 
             assert_eq!(sent_by(sends, None), unasked, "after {name}, sends: {sends}");
         }
     }
+}
+
+/// What the far side permits may change, and nobody asked for it by name.
+#[test]
+fn a_pull_goes_on_without_a_congestion_control_that_trials_found_and_the_far_side_does_not_permit() {
+    let site = Site::new();
+    let here = InProcess::new(&site);
+    let tuned = Tuned { congestion: Some("nonesuch".into()), ..Tuned::default() };
+    let (report, notes) = here.copy(false, Wishes { tuned: Some(tuned), ..Wishes::default() });
+    assert_eq!((report.totals.failed, report.attempts), (0, 1));
+    assert_eq!(report.plan.congestion, None);
+    let told: Vec<&String> = notes.iter().filter(|text| text.contains("`nonesuch`")).collect();
+    assert!(told.len() == 1 && told[0].contains("`thalweg tune --forget`"), "{notes:?}");
 }

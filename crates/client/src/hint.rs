@@ -1,5 +1,5 @@
 use crate::elsewhere;
-use thalweg_mover::failure::NO_MEMORY;
+use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_MEMORY};
 use thalweg_mover::frames;
 use thalweg_mover::link::ssh;
 use thalweg_mover::run::frames::windows;
@@ -14,6 +14,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         }
         (FailureKind::Unsupported, "copy") if failure.cause.ends_with("not asked for") => {
             "--devices copies FIFOs and devices as what they are; what comes out of one goes with: thalweg stream - DST < SRC"
+        }
+        (FailureKind::Unsupported, CHOOSE_CONGESTION) => {
+            "name one that is permitted there with --cca, leave it out for the far side's own choice, or have its              net.ipv4.tcp_allowed_congestion_control permit it"
         }
         // A measurement begins anew, and says itself what room it needs.
         (FailureKind::Space | FailureKind::Stopped, "measure") => return None,

@@ -14,6 +14,9 @@ pub fn of_io(operation: &str, error: &io::Error) -> Failure {
 /// What fails where there is no memory for a stream's frames.
 pub const NO_MEMORY: &str = "get memory for a stream";
 
+/// What fails where a congestion control is asked for that is not permitted.
+pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
+
 /// As [`of_io`], where memory for a stream's frames was asked for: none is a matter of space, not of the stream.
 pub fn of_memory(operation: &str, error: &io::Error) -> Failure {
     match error.kind() {

@@ -223,7 +223,7 @@ fn permit_congestion(args: &CopyArgs, jobs: &[Job], wishes: &mut Wishes) -> Resu
 /// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes
 /// from a far side, that side says so.) What it has and does not permit to us is said, with what is used instead.
 fn check_congestion(name: &str) -> Result<Option<String>> {
-    let refused = |error: std::io::Error| failure::of_io("choose the congestion control", &error);
+    let refused = |error: std::io::Error| failure::of_io(failure::CHOOSE_CONGESTION, &error);
     let probe = std::net::TcpListener::bind("127.0.0.1:0").map_err(refused)?;
     match socket::set_congestion(&probe, name) {
         Ok(()) => Ok(None),

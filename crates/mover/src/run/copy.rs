@@ -221,6 +221,7 @@ pub fn copy(
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         unused_told: AtomicBool::new(false),
+        tuned_congestion_refused: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
         passage: Mutex::new(None),
         evidence_at: Mutex::new(Instant::now()),
@@ -242,6 +243,8 @@ struct Job<'a> {
     is_dialling: AtomicBool,
     had_link: AtomicBool,
     unused_told: AtomicBool,
+    /// The far side does not permit the congestion control that trials found.
+    tuned_congestion_refused: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
     /// The first and the last time at which more content stood verified, and how much.
@@ -278,6 +281,10 @@ impl Job<'_> {
                 Ok(report) => return Ok(Report { attempts, ..report }),
                 Err(failure) => failure,
             };
+            if self.drops_tuned_congestion(&failure) {
+                attempts -= 1;
+                continue;
+            }
             let is_late = self.without_progress() > self.wishes.link.patience;
             if !self.may_heal(&failure, attempts) || self.stop.is_asked() || is_late {
                 return Err(failure);

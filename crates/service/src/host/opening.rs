@@ -268,7 +268,7 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     }
     let cause =
         format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
-    Err(Failure::new(FailureKind::Unsupported, "open", cause))
+    Err(Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause))
 }
 
 fn is_silent(session: &Session) -> bool {

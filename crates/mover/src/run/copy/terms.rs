@@ -2,6 +2,7 @@
 
 use super::{From, Job, To};
 use crate::event::Event;
+use crate::failure::{self, Failure, FailureKind};
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
 use crate::run::far_mover::FarMover;
@@ -27,8 +28,26 @@ impl Job<'_> {
         let wishes = self.wishes;
         let is_bound = wishes.rate.bytes_per_s().is_some() || wishes.yields;
         let tuned = wishes.tuned.clone().filter(|_| !is_bound)?;
-        let is_asked = wishes.link.congestion.is_some();
-        Some(Tuned { congestion: tuned.congestion.filter(|_| !is_asked), ..tuned })
+        let is_out =
+            wishes.link.congestion.is_some() || self.tuned_congestion_refused.load(Ordering::Relaxed);
+        Some(Tuned { congestion: tuned.congestion.filter(|_| !is_out), ..tuned })
+    }
+
+    /// Whether this is the far side's word that it does not permit the congestion control that trials found: nobody asked for
+    /// it, so the copy goes on without, and says so.
+    pub(super) fn drops_tuned_congestion(&self, failure: &Failure) -> bool {
+        let is_refused =
+            failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION;
+        let Some(name) = self.tuned().and_then(|tuned| tuned.congestion).filter(|_| is_refused) else {
+            return false;
+        };
+        self.tuned_congestion_refused.store(true, Ordering::Relaxed);
+        let text = format!(
+            "trials found the congestion control `{name}` best for this way, which the far side does not permit: it goes on \
+             with the far side's own choice (`thalweg tune --forget` forgets what trials found)"
+        );
+        (self.watch.events)(Event::Note(text));
+        true
     }
 
     pub(super) fn plan(&self, client: &Client, direction: Direction) -> Plan {
