@@ -6,7 +6,7 @@ use super::{Evidence, Place, path};
 use crate::stage::Stage;
 
 /// Most streams that this advises.
-const STREAMS_MAX: f64 = 64.0;
+const STREAMS_MAX: u32 = 64;
 
 /// One or two short sentences.
 pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
@@ -46,15 +46,19 @@ pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
                 0 => String::new(),
                 bytes => format!(" (now at most {})", size(bytes)),
             };
+            let streams = streams_option(evidence).map_or(String::new(), |option| format!("{option}, or "));
             format!(
-                "To turn: --streams {}, or raise net.ipv4.tcp_wmem{most}: `thalweg doctor` at the source tells how.",
-                more_streams(evidence)
+                "To turn: {streams}raise net.ipv4.tcp_wmem{most}: `thalweg doctor` at the source tells how."
             )
         }
         Cause::Loss => {
             let uses_bbr = evidence.sender.streams.iter().any(|stream| stream.congestion == "bbr");
-            let control = if uses_bbr { "" } else { "--cca bbr, or " };
-            format!("To turn: {control}--streams {}; a path should not lose packets.", more_streams(evidence))
+            let control = (!uses_bbr).then(|| "--cca bbr (if the machine that sends permits it)".to_owned());
+            let options: Vec<String> = control.into_iter().chain(streams_option(evidence)).collect();
+            match options.is_empty() {
+                true => "To turn: nothing on this side; a path should not lose packets.".into(),
+                false => format!("To turn: {}; a path should not lose packets.", options.join(", or ")),
+            }
         }
         Cause::SlowStream => {
             "To turn: look at the card, route or middle box of that stream; --streams spreads the rest."
@@ -79,14 +83,18 @@ pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
 }
 
 fn window(evidence: &Evidence) -> String {
-    let streams = more_streams(evidence);
+    let streams = streams_option(evidence);
     match evidence.window_bytes {
-        Some(bytes) => format!("To turn: --window (now {}), or --streams {streams}.", size(bytes)),
+        Some(bytes) => {
+            let streams = streams.map_or(String::new(), |option| format!(", or {option}"));
+            format!("To turn: --window (now {}){streams}.", size(bytes))
+        }
         None => {
             let rtt = path::rtt_seconds(evidence);
             let each = window_bytes(evidence) as f64 / rtt.max(1e-6);
+            let streams = streams.map_or(String::new(), |option| format!("{option}, or "));
             format!(
-                "To turn: --streams {streams}, or raise net.ipv4.tcp_rmem at the receiver (`thalweg doctor` there tells how); \
+                "To turn: {streams}raise net.ipv4.tcp_rmem at the receiver (`thalweg doctor` there tells how); \
                  a stream cannot pass {} now.",
                 rate_of(each)
             )
@@ -94,8 +102,9 @@ fn window(evidence: &Evidence) -> String {
     }
 }
 
-/// Streams that would carry four times as much.
-fn more_streams(evidence: &Evidence) -> u32 {
-    let now = f64::from(evidence.streams.max(1));
-    (now * 4.0).min(STREAMS_MAX).max(now) as u32
+/// Streams that would carry four times as much, or as many as are advised at most; `None` where there are so many already.
+fn streams_option(evidence: &Evidence) -> Option<String> {
+    let now = u32::from(evidence.streams.max(1));
+    let more = (now * 4).min(STREAMS_MAX);
+    (more > now).then(|| format!("--streams {more}"))
 }

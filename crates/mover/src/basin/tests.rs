@@ -480,6 +480,44 @@ fn a_link_that_loses_so_much_that_nothing_is_under_way_is_lossy_and_not_full() {
     assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
 }
 
+#[test]
+fn no_more_streams_are_advised_than_help_and_no_congestion_control_that_is_in_use() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    for stream in &mut evidence.sender.streams {
+        stream.retransmitted_bytes = 1_000_000;
+    }
+    let lossy = |evidence: &Evidence| {
+        let said = verdict(evidence);
+        assert_eq!(said.narrowest.cause, Cause::Loss);
+        said.knob
+    };
+    let knob = lossy(&evidence);
+    assert!(knob.contains("--cca bbr (if the machine that sends permits it), or --streams 8;"), "{knob}");
+    evidence.streams = 64;
+    let knob = lossy(&evidence);
+    assert!(knob.contains("--cca bbr (if") && !knob.contains("--streams"), "{knob}");
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.congestion = "bbr".into());
+    let knob = lossy(&evidence);
+    assert!(!knob.contains("--cca") && !knob.contains("--streams"), "{knob}");
+    evidence.streams = 32;
+    assert!(lossy(&evidence).contains("To turn: --streams 64;"));
+    // Neither of windows nor of buffers.
+    for (rwnd, sndbuf, cause) in [(8, 0, Cause::Window), (0, 8, Cause::SendBuffer)] {
+        for stream in &mut evidence.sender.streams {
+            stream.rwnd_limited_nanos = rwnd * 1_000_000_000;
+            stream.sndbuf_limited_nanos = sndbuf * 1_000_000_000;
+        }
+        for (streams, window) in [(16, None), (64, None), (64, Some(4 << 20))] {
+            (evidence.streams, evidence.window_bytes) = (streams, window);
+            let said = verdict(&evidence);
+            assert_eq!(said.narrowest.cause, cause);
+            assert_eq!(said.knob.contains("--streams 64"), streams < 64, "{}", said.knob);
+            assert!(said.knob.contains("To turn: "), "{}", said.knob);
+        }
+    }
+}
+
 /// Two that share a thin link part it three to one: without the one the other had no more.
 #[test]
 fn one_of_two_streams_is_slow_only_where_it_goes_another_way() {
