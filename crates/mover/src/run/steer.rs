@@ -49,6 +49,7 @@ pub struct Steering {
     tuner: Option<Tuner>,
     rtt: Duration,
     window: Option<Window>,
+    planned_streams: u16,
     segment_bytes: u32,
     /// On a far path streams are fitted to the rate and to the files.
     is_far: bool,
@@ -95,6 +96,7 @@ impl Steering {
             tuner,
             rtt,
             window: plan.window.clone(),
+            planned_streams: plan.streams.value,
             segment_bytes: plan.segment_bytes.value,
             is_far,
             streams_for_files: None,
@@ -112,6 +114,11 @@ impl Steering {
     /// The knobs as they stand.
     pub fn now(&self) -> Steer {
         self.steer
+    }
+
+    /// Streams that take work by now.
+    pub fn streams(&self) -> u16 {
+        self.steer.streams.unwrap_or(self.planned_streams)
     }
 
     /// Looks at the counters; returns the knobs if one is to be turned.
@@ -217,7 +224,10 @@ mod tests {
         });
         let rate = Rate::default();
         let mut steering = Steering::new(&plan, &Asked::default(), rtt, &rate, true, events);
+        assert_eq!(steering.streams(), plan.streams.value);
         let steer = steering.look(&rate, &sample);
+        let turned = steer.and_then(|steer| steer.streams);
+        assert_eq!(steering.streams(), turned.unwrap_or(plan.streams.value));
         assert_eq!(steering.look(&rate, &sample), None, "it is said once");
         let told = told.lock().unwrap().clone();
         (steer, told)

@@ -9,6 +9,7 @@ use crate::run::agree::Agreed;
 use crate::run::ledger::{self, Settings};
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
+use crate::run::steer::Steering;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
@@ -44,14 +45,15 @@ impl Job<'_> {
         agreed: Agreed,
         plan: Plan,
         sides: (SideAccounts, SideAccounts),
-        learned: Option<Learned>,
+        steering: &Steering,
     ) -> Report {
         let elapsed = self.started.elapsed();
         let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
-        let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
+        let streams = steering.streams();
+        let evidence = Evidence { entries: settled, ..self.evidence(&plan, streams, sides) };
         let verdict = basin::judge(&evidence);
-        let learned = learned_of_path(verdict.as_ref(), learned);
-        if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
+        let learned = learned_of_path(verdict.as_ref(), steering.learned());
+        if let Some(advice) = window_advice(&plan, streams, totals.bytes_done, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
         (self.watch.events)(Event::Finished(totals));
@@ -81,21 +83,32 @@ impl Job<'_> {
     }
 
     /// Tells where the time goes, if it is time to; of a copy that is stopped the last time.
-    pub(super) fn tell_evidence(&self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
+    pub(super) fn tell_evidence(
+        &self,
+        plan: &Plan,
+        streams: u16,
+        sides: impl FnOnce() -> (SideAccounts, SideAccounts),
+    ) {
         let Some(sink) = &self.watch.evidence else { return };
         let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
         if at.elapsed() >= EVIDENCE_EVERY || self.stop.is_asked() {
             *at = Instant::now();
-            sink(&self.evidence(plan, sides()));
+            sink(&self.evidence(plan, streams, sides()));
         }
     }
 
-    fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
+    /// `streams` take work by now.
+    fn evidence(
+        &self,
+        plan: &Plan,
+        streams: u16,
+        (sender, receiver): (SideAccounts, SideAccounts),
+    ) -> Evidence {
         let settings = Settings {
             is_linked: !self.is_local(),
             is_flow: false,
             yields: self.wishes.yields,
-            streams: plan.streams.value,
+            streams,
             concurrency: plan.concurrency.value,
             depth: plan.depth.value,
             rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
@@ -125,11 +138,10 @@ impl Job<'_> {
 }
 
 /// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
-/// let them.
-fn window_advice(plan: &Plan, bytes: u64, elapsed: Duration) -> Option<String> {
+/// let them. `streams` took work at the end, whatever was planned.
+fn window_advice(plan: &Plan, streams: u16, bytes: u64, elapsed: Duration) -> Option<String> {
     let window = plan.window.as_ref()?;
     let reached = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
-    let streams = plan.streams.value;
     let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
     (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
 }
@@ -143,6 +155,26 @@ fn learned_of_path(verdict: Option<&Verdict>, learned: Option<Learned>) -> Optio
 mod tests {
     use super::*;
     use crate::basin::{Cause, Narrow, Place};
+    use thalweg_wire::hello::System;
+
+    /// 19 streams were planned; 8 took work in the end, and carried what their windows let them.
+    #[test]
+    fn a_window_is_judged_by_the_streams_that_took_work_in_the_end() {
+        let rtt = Duration::from_millis(100);
+        let system =
+            System { rmem_max_kib: 208, wmem_max_kib: 208, tcp_rmem_max_kib: 6 << 10, ..System::default() };
+        let system = System { tcp_wmem_max_kib: 4 << 10, ..system };
+        let path = plan::Path { rtt: Some(rtt), sender: system, receiver: system, ..plan::Path::default() };
+        let plan = plan::plan(&plan::Asked::default(), &path);
+        let window = plan.window.clone().expect("the system keeps something from a stream");
+        let second = Duration::from_secs(1);
+        let carried = window.rate_bits_per_s() / 8 * 8 * 6 / 10;
+        let advice =
+            window_advice(&plan, 8, carried, second).expect("8 streams carried most of what they may");
+        assert!(advice.ends_with("using 8 streams instead"), "{advice}");
+        assert!(plan.streams.value > 16, "{:?}", plan.streams);
+        assert_eq!(window_advice(&plan, plan.streams.value, carried, second), None);
+    }
 
     #[test]
     fn only_a_copy_that_the_path_bounded_teaches_what_it_carries() {

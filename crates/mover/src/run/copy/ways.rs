@@ -46,7 +46,9 @@ impl Job<'_> {
             if let Some(steer) = self.look(&mut steering) {
                 transfer.sender.steer(&steer);
             }
-            self.tell_evidence(&plan, || (transfer.sender.own_accounts(), transfer.receiver.own_accounts()));
+            self.tell_evidence(&plan, steering.streams(), || {
+                (transfer.sender.own_accounts(), transfer.receiver.own_accounts())
+            });
             if let Some(ended) = ended {
                 break ended;
             }
@@ -62,7 +64,7 @@ impl Job<'_> {
         let rows = (transfer.sender.own_accounts(), transfer.receiver.own_accounts());
         transfer.close();
         let (totals, agreed) = agreed?;
-        Ok(self.report(totals, agreed, plan, rows, None))
+        Ok(self.report(totals, agreed, plan, rows, &steering))
     }
 
     pub(super) fn push(
@@ -101,14 +103,14 @@ impl Job<'_> {
                 client.want_streams(steer.streams.unwrap_or(0), &plan);
                 run.steer(&steer);
             }
-            self.tell_evidence(&plan, || (run.own_accounts(), run.peer_accounts()));
+            self.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.link.patience)?;
         let rows = (run.own_accounts(), run.peer_accounts());
-        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
+        Ok(self.report(totals, agreed, plan, rows, &steering))
     }
 
     pub(super) fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
@@ -163,7 +165,7 @@ impl Job<'_> {
                 {
                     told_at = epoch;
                 }
-                self.tell_evidence(&plan, || (run.peer_accounts(), run.own_accounts()));
+                self.tell_evidence(&plan, steering.streams(), || (run.peer_accounts(), run.own_accounts()));
                 run.wait(Duration::from_millis(100))
             })
             .and_then(agree::totals_of)
@@ -174,7 +176,7 @@ impl Job<'_> {
         run.close();
         let rows = (run.peer_accounts(), run.own_accounts());
         let (totals, agreed) = result?;
-        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
+        Ok(self.report(totals, agreed, plan, rows, &steering))
     }
 
     fn signer(&self, peer: Fingerprint) -> Signer<'_> {
