@@ -20,7 +20,10 @@ const QUEUED_S: f64 = 0.002;
 /// Beyond this round trip, in seconds, something is under way most of the time, whatever the path could carry.
 const NEAR_S: f64 = 0.002;
 /// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
-const LOSSY: f64 = 2e-4;
+pub(super) const LOSSY: f64 = 2e-4;
+/// From this share on it is loss that holds streams back also where packets seem to wait in a queue, if not half of what their
+/// windows allow is under way: in front of a full queue all of it is.
+const VERY_LOSSY: f64 = 0.01;
 /// As long as it may grow, the kernel keeps a send buffer at nearly three times the congestion window; one that may not is
 /// at least two thirds full while its sender waits. More than this share of it under way: the buffer is the bound.
 const HELD: f64 = 0.5;
@@ -87,7 +90,7 @@ fn cause(evidence: &Evidence) -> Cause {
     if by_window > LIMITED || by_window > TOUCHED && is_window_full(streams) {
         return Cause::Window;
     }
-    let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
+    let lost = lost_share(evidence);
     let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
     let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
     // A few packets are no queue: that is how long the last of them took.
@@ -103,7 +106,14 @@ fn cause(evidence: &Evidence) -> Cause {
         Some(Slow::Way(..)) => return Cause::SlowCard,
         None => {}
     }
-    if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
+    let is_held_back = lost > VERY_LOSSY && is_half_empty(streams);
+    if lost > LOSSY && !is_queued || is_held_back { Cause::Loss } else { Cause::Link }
+}
+
+/// Share of bytes that were sent again.
+pub(super) fn lost_share(evidence: &Evidence) -> f64 {
+    let sum = |of: fn(&StreamAccount) -> u64| evidence.sender.streams.iter().map(of).sum::<u64>() as f64;
+    sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0)
 }
 
 /// Bytes that may wait in a queue on the way, where each waits so many seconds: never more than may be under way.

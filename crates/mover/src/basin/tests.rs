@@ -233,7 +233,8 @@ fn a_full_link_a_lossy_one_and_small_windows() {
     }
     // However wide the path, 500 MB take 15 round trips of slow start in each stream.
     let without = 10.0 / 1.506;
-    expect(&evidence, Cause::Link, Place::Path, without);
+    let said = expect(&evidence, Cause::Link, Place::Path, without).sentence;
+    assert!(said.contains("0.20 % of the bytes are sent again"), "{said}");
     assert_eq!(verdict(&evidence).factor_low, None);
     for stream in &mut evidence.sender.streams {
         stream.rtt_nanos = stream.rtt_min_nanos;
@@ -476,6 +477,23 @@ fn a_link_that_loses_so_much_that_nothing_is_under_way_is_lossy_and_not_full() {
     // The queue in front of a thin link loses packets too.
     for stream in &mut evidence.sender.streams {
         (stream.rtt_nanos, stream.cwnd_bytes) = (60_000_000, 90_000);
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
+}
+
+/// The last round trip was a long one; but of what the windows allow little was under way, as after losses.
+#[test]
+fn a_very_lossy_link_is_not_called_full_for_one_long_round_trip() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    for stream in &mut evidence.sender.streams {
+        (stream.retransmitted_bytes, stream.cwnd_bytes) = (10_000_000, 30 << 20);
+        (stream.rtt_nanos, stream.window_bytes) = (160_000_000, 32 << 20);
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Loss);
+    // All of it is under way: the queue is full, and loses.
+    for stream in &mut evidence.sender.streams {
+        stream.cwnd_bytes = 8 << 20;
     }
     assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
 }

@@ -100,8 +100,10 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         }
         Cause::RateLimit => format!("{rate}, as asked"),
         Cause::Link if evidence.yields => format!("others leave {rate} of the link"),
-        Cause::Link if is_full => format!("the link is full at {rate}"),
-        Cause::Link => format!("the link carries {rate} while it is waited for"),
+        Cause::Link if is_full => format!("the link is full at {rate}{}", sent_again(evidence)),
+        Cause::Link => {
+            format!("the link carries {rate} while it is waited for{}", sent_again(evidence))
+        }
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",
             size(window_bytes(evidence)),
@@ -116,10 +118,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             path::rtt_seconds(evidence) * 1e3,
         ),
         Cause::Loss => {
-            let of = |of: fn(&thalweg_wire::account::StreamAccount) -> u64| {
-                evidence.sender.streams.iter().map(of).sum::<u64>() as f64
-            };
-            let lost = of(|stream| stream.retransmitted_bytes) / of(|stream| stream.sent_bytes).max(1.0);
+            let lost = path::lost_share(evidence);
             let control = evidence.sender.streams.first().map_or("tcp", |stream| stream.congestion.as_str());
             format!("{:.2} % of the bytes are sent again, with which {control} reaches {rate}", lost * 100.0)
         }
@@ -149,6 +148,15 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::Names => format!("giving files their names gives {rate}"),
         Cause::Look => format!("looking at what is there gives {rate}"),
         Cause::Plan => format!("no more may be under way, which gives {rate}"),
+    }
+}
+
+/// What a link loses that is named for its width, if that is worth a word.
+fn sent_again(evidence: &Evidence) -> String {
+    let lost = path::lost_share(evidence);
+    match lost > path::LOSSY {
+        true => format!("; {:.2} % of the bytes are sent again", lost * 100.0),
+        false => String::new(),
     }
 }
 
