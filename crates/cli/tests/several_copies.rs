@@ -412,6 +412,11 @@ fn each_copy_of_a_session_is_sent_by_the_congestion_control_that_it_asked_for() 
             assert_eq!(sent_by(sends, None), unasked, "after {name}, sends: {sends}");
         }
     }
+    // On a path that is not near it is this that streams go back to.
+    let (client, _) = here.far.transfer(LinkSettings::default(), event::nobody()).unwrap();
+    let wanted = client.session.wanted_path();
+    assert_eq!(wanted.usual_congestion, thalweg_sys::socket::default_congestion().ok());
+    assert_eq!(wanted.congestion, None);
 }
 
 /// What the far side permits may change, and nobody asked for it by name.
