@@ -184,7 +184,7 @@ fn a_daemon_that_has_no_memory_for_a_single_frame_says_what_it_needs_and_what_it
     assert_same(&from, &to.join("new"));
 }
 
-/// Four streams of a pipe that is still open have all of it.
+/// Fifteen streams of a pipe that is still open have all of it: each has a frame of 540 KiB.
 #[test]
 fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_comes_in_when_they_are_gone() {
     let scratch = Scratch::new();
@@ -200,7 +200,7 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
         "stream",
         "--quiet",
         "--streams",
-        "4",
+        "15",
         "--ticket",
         &ticket,
         "-",
