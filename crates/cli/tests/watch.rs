@@ -97,6 +97,46 @@ fn arrived_whole(source: &Path, destination: &Path, names: &[String]) {
     }
 }
 
+/// Four are copied at the same time: each for itself would take a quarter of that.
+#[test]
+fn items_that_are_copied_at_the_same_time_keep_the_rate_together_which_is_changed_while_they_run() {
+    let rate = (["--bwlimit", "2M", "--idle-exit", "500ms"], 2 << 20);
+    for is_push in [true, false] {
+        let bench = Bench::new();
+        for number in 0..4 {
+            bench.put(&format!("item-{number}"), &support::noise(number, 2 << 20));
+        }
+        std::fs::create_dir_all(&bench.destination).unwrap();
+        let daemon =
+            bench.scratch.daemon(&[("in", bench.source.as_path()), ("out", bench.destination.as_path())]);
+        let (from, to) = match is_push {
+            true => (bench.source.to_str().unwrap().to_owned(), daemon.place("out", "")),
+            false => (daemon.place("in", ""), bench.destination.to_str().unwrap().to_owned()),
+        };
+        let ticket = daemon.ticket.to_str().unwrap();
+        let more = [&rate.0[..], &["--ticket", ticket]].concat();
+        let began = Instant::now();
+        let (code, said) = ends(bench.watch(&from, &to, &more));
+        assert_eq!(code, Some(0), "{said}");
+        let least = (8 << 20) as f64 / f64::from(rate.1) * 0.7;
+        assert!(began.elapsed().as_secs_f64() > least, "{:?}: {said}", began.elapsed());
+        let names: Vec<String> = (0..4).map(|number| format!("item-{number}")).collect();
+        arrived_whole(&bench.source, &bench.destination, &names);
+    }
+    // At this rate it would take four minutes.
+    let bench = Bench::new();
+    bench.put("item", &support::noise(9, 4 << 20));
+    let state = bench.scratch.path("state");
+    let more = ["--bwlimit", "16K", "--idle-exit", "500ms", "--state", state.to_str().unwrap()];
+    let child = start(bench.local(&more));
+    let limit = || bench.scratch.run(["limit", "--state", state.to_str().unwrap(), "none"]);
+    assert!(wait_until(LIMIT, || limit().status.success()));
+    let began = Instant::now();
+    assert!(support::finish(child).status.success());
+    assert!(began.elapsed() < Duration::from_secs(150), "{:?}", began.elapsed());
+    arrived_whole(&bench.source, &bench.destination, &["item".to_owned()]);
+}
+
 #[test]
 fn an_item_arrives_is_analysed_and_its_results_go_back_whatever_its_name() {
     let bench = Bench::new();

@@ -20,6 +20,7 @@ use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
+use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{self, Check};
 use thalweg_wire::{Digest, Kind, RelativePath};
 
@@ -144,7 +145,10 @@ impl Driver<'_> {
         let tell = self.tell.clone();
         let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
         let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };
-        job.run(wishes, &self.watch.state, &watch, self.stop)
+        // All that are copied at this moment share it.
+        let rate = Arc::new(Rate::part_of(&wishes.rate));
+        let wishes = Wishes { rate, ..wishes.clone() };
+        job.run(&wishes, &self.watch.state, &watch, self.stop)
     }
 
     /// Starts the command below its keeper; `None` if there is none to run. What fails here has begun nothing.

@@ -70,7 +70,7 @@ pub struct WatchArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
-    /// Send no faster than this, all items together; for instance 500Mbit/s
+    /// Send no faster than this, all items together; for instance 500Mbit/s. `thalweg limit` changes it
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// The link; a copy that is given up is tried again.

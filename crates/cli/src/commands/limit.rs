@@ -1,4 +1,4 @@
-//! `thalweg limit`: another rate for copies and streams that run.
+//! `thalweg limit`: another rate for copies, streams and watches that run.
 
 use crate::args::running::LimitArgs;
 use crate::exit::Exit;

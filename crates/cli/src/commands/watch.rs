@@ -5,7 +5,7 @@ use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::signals;
-use crate::{json, out, show, units};
+use crate::{json, out, running, show, units};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -38,6 +38,7 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
     let (json, quiet) = (args.json, args.quiet);
     let tell: Tell = Arc::new(move |told| tell(&told, json, quiet));
+    let _listens = running::listen(&watch.state, &watch.wishes.rate);
     let ended = engine::watch(&watch, &tell, &stop)?;
     let exit = match (ended.is_stopped, ended.given_up.is_empty() && ended.lost.is_empty()) {
         (true, _) => signal.exit(),

@@ -4,6 +4,7 @@ use crate::event::{Event, Events};
 use crate::plan::{Learned, Plan, STREAMS_MAX, Window};
 use crate::run::Clock;
 use crate::tune::{Knob, Range, Sample, Tuner, Turn};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_wire::limits;
@@ -11,22 +12,54 @@ use thalweg_wire::message::Steer;
 
 /// The rate that a user wants, which may change at any time.
 #[derive(Debug, Default)]
-pub struct Rate(AtomicU64);
+pub struct Rate {
+    bytes_per_s: AtomicU64,
+    /// Transfers that have a part of it now.
+    parts: AtomicU64,
+    /// What it is a part of.
+    whole: Option<Arc<Rate>>,
+}
 
 impl Rate {
     /// At most so many content bytes a second; 0 and `None`: no bound.
     pub fn new(bytes_per_s: Option<u64>) -> Rate {
-        Rate(AtomicU64::new(bytes_per_s.unwrap_or(0)))
+        let rate = Rate::default();
+        rate.set(bytes_per_s);
+        rate
     }
 
-    /// From now on.
+    /// For one of several transfers that go no faster than `whole` together: as much as each of the others has at that
+    /// moment. It is theirs when this value is dropped.
+    pub fn part_of(whole: &Arc<Rate>) -> Rate {
+        whole.parts.fetch_add(1, Ordering::AcqRel);
+        Rate { bytes_per_s: AtomicU64::new(0), parts: AtomicU64::new(0), whole: Some(whole.clone()) }
+    }
+
+    /// From now on; of a part that of the whole.
     pub fn set(&self, bytes_per_s: Option<u64>) {
-        self.0.store(bytes_per_s.unwrap_or(0), Ordering::Release);
+        match &self.whole {
+            Some(whole) => whole.set(bytes_per_s),
+            None => self.bytes_per_s.store(bytes_per_s.unwrap_or(0), Ordering::Release),
+        }
     }
 
     /// The rate now, in bytes a second.
     pub fn bytes_per_s(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Acquire)).filter(|&rate| rate > 0)
+        match &self.whole {
+            Some(whole) => {
+                let parts = whole.parts.load(Ordering::Acquire).max(1);
+                whole.bytes_per_s().map(|rate| (rate / parts).max(1))
+            }
+            None => Some(self.bytes_per_s.load(Ordering::Acquire)).filter(|&rate| rate > 0),
+        }
+    }
+}
+
+impl Drop for Rate {
+    fn drop(&mut self) {
+        if let Some(whole) = &self.whole {
+            whole.parts.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -231,6 +264,21 @@ mod tests {
         assert_eq!(steering.look(&rate, &sample), None, "it is said once");
         let told = told.lock().unwrap().clone();
         (steer, told)
+    }
+
+    #[test]
+    fn parts_of_a_rate_are_the_whole_together_and_go_back_to_the_others() {
+        let whole = Arc::new(Rate::new(Some(900)));
+        let first = Rate::part_of(&whole);
+        assert_eq!(first.bytes_per_s(), Some(900));
+        let others = [Rate::part_of(&whole), Rate::part_of(&whole)];
+        assert_eq!(first.bytes_per_s(), Some(300));
+        whole.set(Some(300));
+        assert!(others.iter().all(|part| part.bytes_per_s() == Some(100)));
+        drop(others);
+        assert_eq!((first.bytes_per_s(), whole.bytes_per_s()), (Some(300), Some(300)));
+        first.set(None);
+        assert_eq!((first.bytes_per_s(), whole.bytes_per_s()), (None, None));
     }
 
     #[test]
