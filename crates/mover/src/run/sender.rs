@@ -136,6 +136,11 @@ impl SendRun {
         self.common.accounts.work_with(Stage::Read, state.machine.streams_at_work());
     }
 
+    /// Streams that take work; others stand by.
+    pub fn streams_at_work(&self) -> usize {
+        self.lock().machine.streams_at_work()
+    }
+
     /// The rate that it is held to now, in bytes a second.
     pub fn rate(&self) -> Option<u64> {
         self.pace.rate()

@@ -193,10 +193,15 @@ impl Session {
         let mut sends = false;
         // In a window one stream may have all of its rate: a piece that left at once would fill the queues on the way.
         let mut in_slot = 0;
+        let mut at_work = 0;
         for transfer in transfers {
             let one = match transfer {
-                Transfer::Send(run) => run.rate(),
+                Transfer::Send(run) => {
+                    at_work = at_work.max(run.streams_at_work());
+                    run.rate()
+                }
                 Transfer::SendFlows(run) => {
+                    at_work = usize::MAX;
                     let slot = run.slot_rate();
                     in_slot = in_slot.max(slot.unwrap_or(0));
                     run.rate().into_iter().chain(slot).min()
@@ -212,11 +217,16 @@ impl Session {
             return;
         }
         state.is_spaced = limited.is_some();
-        let count = state.streams.len().max(1) as u64;
         let least = PACING_BYTES_PER_S_MIN.max(in_slot.saturating_add(in_slot / 4));
-        let each = limited.map_or(u64::MAX, |rate| (rate.saturating_mul(SPACED_TIMES) / count).max(least));
+        let each = limited.map_or(u64::MAX, |rate| spaced(rate, state.streams.len(), at_work).max(least));
         state.streams.values().for_each(|(_, handle)| handle.pace(each));
     }
+}
+
+/// Rate for which the packets of each of so many streams are spaced, of which so many are at work: those that stand by leave
+/// theirs to the others.
+fn spaced(bytes_per_s: u64, streams: usize, at_work: usize) -> u64 {
+    bytes_per_s.saturating_mul(SPACED_TIMES) / streams.min(at_work).max(1) as u64
 }
 
 /// What the streams together show since `sampled`, which is brought up to date. `None` if none of them is TCP.
@@ -250,6 +260,16 @@ fn window_kept(asked: u64, offered: Option<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn streams_that_stand_by_keep_no_part_of_a_rate_from_those_at_work() {
+        assert_eq!((spaced(1000, 4, 4), spaced(1000, 4, usize::MAX)), (500, 500));
+        for (streams, at_work) in [(32, 8), (32, 1), (4, 2)] {
+            let together = spaced(1000, streams, at_work) * at_work as u64;
+            assert!(together >= 2 * 1000 - at_work as u64, "{together} of {at_work} of {streams}");
+        }
+        assert_eq!((spaced(1000, 0, 0), spaced(u64::MAX, 1, 1)), (2000, u64::MAX));
+    }
 
     #[test]
     fn beside_slots_a_window_that_was_asked_for_is_no_larger_than_what_is_offered() {
