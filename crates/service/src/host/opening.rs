@@ -13,7 +13,7 @@ use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoo
 use thalweg_mover::endpoint::sparing::SparingSource;
 use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
 use thalweg_mover::endpoint::{Destination, Source};
-use thalweg_mover::event;
+use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
@@ -207,7 +207,7 @@ impl Host {
         };
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), event::nobody());
+        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), logged_notes());
         session.add(open.transfer, Transfer::Send(run.clone()))?;
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
@@ -269,6 +269,15 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     let cause =
         format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
     Err(Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause))
+}
+
+/// What a sender notes, as that a layout cannot be read, stands in the daemon's log: its client is told by no message.
+fn logged_notes() -> Events {
+    Arc::new(|event| {
+        if let Event::Note(text) = event {
+            tracing::info!(%text, "note");
+        }
+    })
 }
 
 fn is_silent(session: &Session) -> bool {

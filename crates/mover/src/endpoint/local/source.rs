@@ -287,6 +287,10 @@ impl Source for LocalSource {
             let cause = format!("the file has more than {EXTENTS_MAX} pieces");
             return Err(Failure::new(FailureKind::Unsupported, "look up the layout", cause).at(&entry.path));
         }
+        if !extents.is_empty() && extents.iter().all(|extent| extent.unplaced) {
+            let cause = "the file system has not decided yet where it lies: it was written a moment ago";
+            return Err(Failure::new(FailureKind::Unsupported, "look up the layout", cause).at(&entry.path));
+        }
         let has_place = |extent: &&thalweg_sys::Extent| !(extent.inline || extent.unplaced);
         let placed = extents.iter().filter(has_place).map(|extent| Placed {
             logical: extent.logical,

@@ -190,6 +190,32 @@ fn digest_one(
     }
 }
 
+/// Drops what was read of a file from the page cache, some way behind: else a large one would put out what others have
+/// there. What of it was there before went when it began.
+struct Behind<'a> {
+    file: &'a File,
+    from: u64,
+}
+
+impl Behind<'_> {
+    /// As far as this all was read.
+    fn read_to(&mut self, at: u64) {
+        if at.saturating_sub(self.from) >= BEHIND_BYTES {
+            let _ = self.file.advise(Advice::DontNeed, self.from, at - self.from);
+            self.from = at;
+        }
+    }
+}
+
+impl Drop for Behind<'_> {
+    fn drop(&mut self) {
+        let _ = self.file.advise(Advice::DontNeed, self.from, 0);
+    }
+}
+
+/// So much stays until it is dropped.
+const BEHIND_BYTES: u64 = 16 << 20;
+
 /// Digests one open file, of one moment, past the page cache. `alive` is called every few seconds.
 ///
 /// # Errors
@@ -204,19 +230,26 @@ pub fn digest_file(
     // Advice: what is dirty, or where the file system has no cache to drop, is read as it is.
     let _ = file.advise(Advice::DontNeed, 0, 0);
     let _ = file.advise(Advice::Sequential, 0, 0);
+    let mut behind = Behind { file, from: 0 };
     let digest = match how {
         DigestAs::Marked { segment_bytes } if before.size > HASHED_HOLE_BYTES_MAX => {
-            digest_marked(file, before.size, segment_bytes, alive)?
+            digest_marked(&mut behind, before.size, segment_bytes, alive)?
         }
-        _ => digest_plain(file, &before, alive)?,
+        _ => digest_plain(&mut behind, &before, alive)?,
     };
+    drop(behind);
     if evidence_of(&file.stat().map_err(of_io)?) != evidence_of(&before) {
         return Err(Failure::new(FailureKind::Changed, "read", "the file changed while it was read"));
     }
     Ok((before.size, digest))
 }
 
-fn digest_plain(file: &File, stat: &Stat, alive: &mut dyn FnMut() -> Result<()>) -> Result<Digest> {
+fn digest_plain(
+    behind: &mut Behind<'_>,
+    stat: &Stat,
+    alive: &mut dyn FnMut() -> Result<()>,
+) -> Result<Digest> {
+    let file = behind.file;
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let of_io = |error: io::Error| crate::failure::of_io("read", &error);
     let sparse = stat.blocks_512.saturating_mul(512) < stat.size;
@@ -245,17 +278,19 @@ fn digest_plain(file: &File, stat: &Stat, alive: &mut dyn FnMut() -> Result<()>)
         }
         hasher.update(&buffer[..got]);
         at += got as u64;
+        behind.read_to(at);
     }
     Ok(Digest(*hasher.finalize().as_bytes()))
 }
 
 fn digest_marked(
-    file: &File,
+    behind: &mut Behind<'_>,
     bytes: u64,
     segment_bytes: u64,
     alive: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Digest> {
     let of_io = |error: io::Error| crate::failure::of_io("read", &error);
+    let file = behind.file;
     let rule = Rule { file_bytes: bytes, segment_bytes, marked: true };
     let mut tree = Tree::new(bytes, segment_bytes);
     let mut buffer = vec![0; segment_bytes as usize];
@@ -281,6 +316,7 @@ fn digest_marked(
         };
         tree.insert(at / segment_bytes, digest);
         at += want as u64;
+        behind.read_to(at);
     }
     tree.root().ok_or_else(|| Failure::new(FailureKind::Internal, "digest", "segments are missing"))
 }
