@@ -342,6 +342,16 @@ fn a_layout_that_cannot_be_read_is_told_and_the_usual_way_is_taken() {
         "{told}"
     );
     support::assert_same(&scratch.path("from"), &scratch.path("to"));
+    // A daemon that is pulled from tells it in its log.
+    let daemon = scratch.daemon_with(&[("from", &scratch.path("from"))], &["--log-format", "json"]);
+    let pulled = scratch.path("pulled");
+    let ticket = daemon.ticket.to_str().unwrap();
+    let words = ["cp", "-q", "--ticket", ticket, "--order", "layout", &daemon.place("from", "")];
+    let out = scratch.run(words.into_iter().chain([pulled.to_str().unwrap()]));
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let log = scratch.server_log();
+    assert_eq!(log.matches("order layout: by offset instead").count(), 1, "{log}");
+    support::assert_same(&scratch.path("from"), &pulled);
 }
 
 /// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of once.
