@@ -606,7 +606,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --exclude-from 'Patterns to leave out, one a line, from a file (`-`: stdin)'
             cand --files-from 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into'
             cand --verify 'How far to verify'
-            cand --bwlimit 'Send no faster than this, all items together; for instance 500Mbit/s'
+            cand --bwlimit 'Send no faster than this, all items together; for instance 500Mbit/s. `thalweg limit` changes it'
             cand --streams 'TCP connections (default: by round trip and cores)'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'

@@ -504,7 +504,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l files-from -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bwlimit -d 'Send no faster than this, all items together; for instance 500Mbit/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bwlimit -d 'Send no faster than this, all items together; for instance 500Mbit/s. `thalweg limit` changes it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
