@@ -29,6 +29,8 @@ const AHEAD: u64 = 4;
 pub(super) struct Brought {
     bytes: AtomicU64,
     from_bytes: u64,
+    /// What is there in part counts as there: its reader has another way to it.
+    is_sparing: bool,
     /// The system does not know how to say what is cached: it is not asked again.
     is_untold: AtomicBool,
 }
@@ -36,7 +38,18 @@ pub(super) struct Brought {
 impl Brought {
     /// Nothing yet; `from_bytes` may stay.
     pub(super) fn new(from_bytes: u64) -> Arc<Brought> {
-        Arc::new(Brought { bytes: AtomicU64::new(0), from_bytes, is_untold: AtomicBool::new(false) })
+        Brought::so(from_bytes, false)
+    }
+
+    /// For who reads once: nothing may stay. With `is_sparing` nothing either of which a part was there goes: it has to be
+    /// read past the page cache.
+    pub(super) fn by_one_who_reads_once(is_sparing: bool) -> Arc<Brought> {
+        Brought::so(0, is_sparing)
+    }
+
+    fn so(from_bytes: u64, is_sparing: bool) -> Arc<Brought> {
+        let (bytes, is_untold) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Brought { bytes, from_bytes, is_sparing, is_untold })
     }
 
     /// As it is for a copy.
@@ -44,13 +57,13 @@ impl Brought {
         Brought::new(FROM_BYTES)
     }
 
-    /// Whether less than half of a range is in the page cache; not where nobody says.
+    /// Whether less than half of a range is in the page cache, or for a sparing reader nothing; not where nobody says.
     fn is_out(&self, file: &File, offset: u64, bytes: u64) -> bool {
         if self.is_untold.load(Ordering::Relaxed) {
             return false;
         }
         match file.cached_bytes(offset, bytes) {
-            Ok(cached) => cached < bytes / 2,
+            Ok(cached) => cached < if self.is_sparing { 1 } else { bytes.div_ceil(2) },
             Err(error) => {
                 if error.kind() == io::ErrorKind::Unsupported {
                     self.is_untold.store(true, Ordering::Relaxed);
@@ -75,8 +88,8 @@ pub(super) struct Behind {
 
 #[derive(Debug, Default)]
 struct Regions {
-    /// The one read last.
-    last: Option<u64>,
+    /// The one read last, and what was said of it.
+    last: Option<(u64, bool)>,
     /// Those that come next, and whether they were out of the page cache when it was asked.
     next: BTreeMap<u64, bool>,
     /// Those read that were, in that order.
@@ -89,12 +102,15 @@ impl Behind {
         Behind { brought, regions: Mutex::default() }
     }
 
-    /// Call it before `file` is read at `offset`.
-    pub(super) fn reads(&self, file: &File, offset: u64, file_bytes: u64) {
+    /// Call it before `file` is read at `offset`. Whether what is there was out of the page cache, and for a sparing reader
+    /// what comes next as well: the kernel reads ahead beyond a region.
+    pub(super) fn reads(&self, file: &File, offset: u64, file_bytes: u64) -> bool {
         let number = offset / REGION_BYTES;
         let mut regions = lock(&self.regions);
-        if regions.last.replace(number) == Some(number) {
-            return;
+        if let Some((last, is_out)) = regions.last
+            && last == number
+        {
+            return is_out;
         }
         let bytes_of = |number: u64| file_bytes.saturating_sub(number * REGION_BYTES).min(REGION_BYTES);
         regions.next.retain(|&next, _| next >= number);
@@ -103,6 +119,9 @@ impl Behind {
             regions.next.entry(next).or_insert_with(is_out);
         }
         let is_new = regions.next.remove(&number) == Some(true);
+        let is_before_others = self.brought.is_sparing && regions.next.get(&(number + 1)) == Some(&false);
+        let is_out = is_new && !is_before_others;
+        regions.last = Some((number, is_out));
         if is_new && self.brought.adds(bytes_of(number)) && !regions.new.contains(&number) {
             regions.new.push_back(number);
         }
@@ -111,6 +130,7 @@ impl Behind {
         {
             drop_region(file, number);
         }
+        is_out
     }
 
     /// Nothing more is read.

@@ -26,6 +26,8 @@ mod behind;
 
 mod file;
 
+mod once;
+
 mod walk;
 
 mod scan;

@@ -8,6 +8,7 @@
 //! In an export everything that is absent, that a link hides outside, or that is ours alone (the staging
 //! directory) fails with the same words. Sockets are not listed: they are never moved.
 
+use super::once::ReadOnce;
 use super::scan::entry_of;
 use super::walk::{Step, Walk};
 use super::{STAGING_NAME, at_words, errno, evidence_of, failed, failed_at_words, is_errno};
@@ -17,7 +18,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Advice, Dir, File, Kind, Links, Stat};
+use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
 use thalweg_wire::message::Preserve;
 use thalweg_wire::path::Escaped;
@@ -149,8 +150,8 @@ pub fn read(
     Ok(())
 }
 
-/// Digests the regular files at or below a place, read past the page cache as far as that can be had. A link that
-/// is the place itself is followed, no other.
+/// Digests the regular files at or below a place, read from the medium as far as that can be had; the page cache is as it
+/// was. A link that is the place itself is followed, no other.
 ///
 /// # Errors
 /// As [`list`].
@@ -190,33 +191,8 @@ fn digest_one(
     }
 }
 
-/// Drops what was read of a file from the page cache, some way behind: else a large one would put out what others have
-/// there. What of it was there before went when it began.
-struct Behind<'a> {
-    file: &'a File,
-    from: u64,
-}
-
-impl Behind<'_> {
-    /// As far as this all was read.
-    fn read_to(&mut self, at: u64) {
-        if at.saturating_sub(self.from) >= BEHIND_BYTES {
-            let _ = self.file.advise(Advice::DontNeed, self.from, at - self.from);
-            self.from = at;
-        }
-    }
-}
-
-impl Drop for Behind<'_> {
-    fn drop(&mut self) {
-        let _ = self.file.advise(Advice::DontNeed, self.from, 0);
-    }
-}
-
-/// So much stays until it is dropped.
-const BEHIND_BYTES: u64 = 16 << 20;
-
-/// Digests one open file, of one moment, past the page cache. `alive` is called every few seconds.
+/// Digests one open file, of one moment, as [`ReadOnce`] reads it: no other handle may use the open file meanwhile. `alive`
+/// is called every few seconds.
 ///
 /// # Errors
 /// `Io`; `Changed` if it changed meanwhile; what `alive` says.
@@ -227,17 +203,13 @@ pub fn digest_file(
 ) -> Result<(u64, Digest)> {
     let of_io = |error: io::Error| crate::failure::of_io("read", &error);
     let before = file.stat().map_err(of_io)?;
-    // Advice: what is dirty, or where the file system has no cache to drop, is read as it is.
-    let _ = file.advise(Advice::DontNeed, 0, 0);
-    let _ = file.advise(Advice::Sequential, 0, 0);
-    let mut behind = Behind { file, from: 0 };
+    let mut once = ReadOnce::new(file, before.size);
     let digest = match how {
         DigestAs::Marked { segment_bytes } if before.size > HASHED_HOLE_BYTES_MAX => {
-            digest_marked(&mut behind, before.size, segment_bytes, alive)?
+            digest_marked(file, &mut once, before.size, segment_bytes, alive)?
         }
-        _ => digest_plain(&mut behind, &before, alive)?,
+        _ => digest_plain(file, &mut once, &before, alive)?,
     };
-    drop(behind);
     if evidence_of(&file.stat().map_err(of_io)?) != evidence_of(&before) {
         return Err(Failure::new(FailureKind::Changed, "read", "the file changed while it was read"));
     }
@@ -245,11 +217,11 @@ pub fn digest_file(
 }
 
 fn digest_plain(
-    behind: &mut Behind<'_>,
+    file: &File,
+    once: &mut ReadOnce<'_>,
     stat: &Stat,
     alive: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Digest> {
-    let file = behind.file;
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let of_io = |error: io::Error| crate::failure::of_io("read", &error);
     let sparse = stat.blocks_512.saturating_mul(512) < stat.size;
@@ -272,25 +244,24 @@ fn digest_plain(
                 continue;
             }
         }
-        let got = file.read_at(&mut buffer[..want as usize], at).map_err(of_io)?;
+        let got = once.read_at(&mut buffer[..want as usize], at).map_err(of_io)?;
         if got == 0 {
             return Err(Failure::new(FailureKind::Changed, "read", "the file became shorter"));
         }
         hasher.update(&buffer[..got]);
         at += got as u64;
-        behind.read_to(at);
     }
     Ok(Digest(*hasher.finalize().as_bytes()))
 }
 
 fn digest_marked(
-    behind: &mut Behind<'_>,
+    file: &File,
+    once: &mut ReadOnce<'_>,
     bytes: u64,
     segment_bytes: u64,
     alive: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Digest> {
     let of_io = |error: io::Error| crate::failure::of_io("read", &error);
-    let file = behind.file;
     let rule = Rule { file_bytes: bytes, segment_bytes, marked: true };
     let mut tree = Tree::new(bytes, segment_bytes);
     let mut buffer = vec![0; segment_bytes as usize];
@@ -309,14 +280,13 @@ fn digest_marked(
             continue;
         }
         let want = (bytes - at).min(segment_bytes) as usize;
-        let got = file.read_at(&mut buffer[..want], at).map_err(of_io)?;
+        let got = once.read_at(&mut buffer[..want], at).map_err(of_io)?;
         let digest = rule.segment(at, &buffer[..got]).filter(|_| got == want);
         let Some(digest) = digest else {
             return Err(Failure::new(FailureKind::Changed, "read", "the file became shorter"));
         };
         tree.insert(at / segment_bytes, digest);
         at += want as u64;
-        behind.read_to(at);
     }
     tree.root().ok_or_else(|| Failure::new(FailureKind::Internal, "digest", "segments are missing"))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use thalweg_sys::Advice;
 
 fn listed(place: &SurveyPlace) -> Vec<String> {
     let mut names = Vec::new();
@@ -37,7 +38,7 @@ fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
 fn digesting_a_file_leaves_nothing_of_it_in_the_page_cache() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("file");
-    let bytes = 2 * BEHIND_BYTES + 12_345;
+    let bytes = (32 << 20) + 12_345;
     std::fs::write(&path, vec![7; bytes as usize]).unwrap();
     let file = Dir::open(scratch.path()).unwrap().open_read(b"file").unwrap();
     file.sync_all().unwrap();
@@ -100,4 +101,59 @@ fn a_marked_digest_depends_on_content_and_not_on_what_the_disk_keeps() {
     assert_eq!(digest_file(&file, how, &mut || Ok(())).unwrap(), sparse);
     file.write_all_at(b"!", 6 << 20).unwrap();
     assert_ne!(digest_file(&file, how, &mut || Ok(())).unwrap(), sparse);
+}
+
+/// One file stands on the medium only, and of one some pages are somebody's.
+#[test]
+fn what_is_digested_leaves_the_page_cache_as_it_was() {
+    const BYTES: u64 = 40 << 20;
+    // /dev/shm and /tmp may have no medium; the working directory usually has one.
+    let scratch = tempfile::tempdir_in(".").unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    let content: Vec<u8> = (0..BYTES).map(|at| (at >> 9) as u8).collect();
+    let put = |name: &[u8]| {
+        let file = dir.create_new(name, 0o600).unwrap();
+        file.write_all_at(&content, 0).unwrap();
+        file.sync_all().unwrap();
+        file
+    };
+    let (out, there, small) = (put(b"out"), put(b"there"), dir.create_new(b"small", 0o600).unwrap());
+    small.write_all_at(b"small", 0).unwrap();
+    small.sync_all().unwrap();
+    for file in [&out, &there, &small] {
+        file.advise(Advice::DontNeed, 0, 0).unwrap();
+    }
+    let cached = |file: &File| file.cached_bytes(0, BYTES).unwrap_or(u64::MAX);
+    let mut piece = vec![0; 4 << 20];
+    there.read_at(&mut piece, 20 << 20).unwrap();
+    let there_before = cached(&there);
+    if cached(&out) > 0 || cached(&small) > 0 || !(4 << 20..16 << 20).contains(&there_before) {
+        eprintln!("skipped: what is cached is not told here, or cannot be dropped");
+        return;
+    }
+    let has_direct = there.direct_alignment().unwrap().is_some();
+    for how in [DigestAs::Plain, DigestAs::Marked { segment_bytes: 1 << 20 }] {
+        for (name, bytes) in [("out", BYTES), ("there", BYTES), ("small", 5)] {
+            let place = SurveyPlace { path: scratch.path().join(name), below: None };
+            let mut answers = Vec::new();
+            let mut take = |answer| {
+                answers.push(answer);
+                Ok(())
+            };
+            digest(&place, how, &mut take).unwrap();
+            let plain = if bytes == BYTES { &content[..] } else { b"small" };
+            let plain = Digest(*blake3::hash(plain).as_bytes());
+            let is_right = |answer: &Digested| match answer {
+                Digested::File(_, seen, digest) => *seen == bytes && *digest == plain,
+                _ => false,
+            };
+            assert!(answers.len() == 1 && is_right(&answers[0]), "{how:?} {name}: {answers:?}");
+        }
+        assert_eq!((cached(&out), cached(&small)), (0, 0), "{how:?}: what was not there");
+        if has_direct {
+            // The kernel may take a few pages of its own accord, and read ahead at the border of two regions.
+            let there_after = cached(&there);
+            assert!(there_after.abs_diff(there_before) <= 2 << 20, "{how:?}: {there_before} {there_after}");
+        }
+    }
 }
