@@ -42,15 +42,16 @@ pub(super) fn sound_chunks(
     };
     let count = digest::chunk_count(rule.file_bytes, chunks.recorded_in);
     let recorded: Vec<_> = recorded.into_iter().filter(|(chunk, _)| *chunk < count).collect();
+    // What is on the medium counts. A partial is ours alone: before, and behind the reading, its pages are nobody else's.
     let _ = file.advise(Advice::DontNeed, 0, 0);
     let next = AtomicU64::new(0);
     let check = || -> io::Result<Vec<(u64, Digest)>> {
         let mut sound = Vec::new();
         let mut buffer = vec![0; READ_BYTES.max(rule.segment_bytes as usize)];
         while let Some((chunk, digest)) = recorded.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let Some(pieces) = pieces_of(file, &rule, chunks.recorded_in, *chunk, &mut buffer)? else {
-                continue;
-            };
+            let pieces = pieces_of(file, &rule, chunks.recorded_in, *chunk, &mut buffer)?;
+            let _ = file.advise(Advice::DontNeed, chunk * chunks.recorded_in, chunks.recorded_in);
+            let Some(pieces) = pieces else { continue };
             if joined(&pieces, &rule, chunks.recorded_in, *chunk) == *digest {
                 told_apart(&pieces, &rule, chunks, (*chunk, *digest), &mut sound);
             }
@@ -69,6 +70,8 @@ pub(super) fn sound_chunks(
         }
         Ok::<_, io::Error>(sound)
     })?;
+    // What the kernel read ahead.
+    let _ = file.advise(Advice::DontNeed, 0, 0);
     sound.sort_unstable_by_key(|(chunk, _)| *chunk);
     Ok(if chunks.now > chunks.recorded_in { put_together(&sound, &rule, chunks) } else { sound })
 }
@@ -218,6 +221,30 @@ mod tests {
             let found = sound_chunks(&file_of(&on_disk), &rule, chunks, recorded).unwrap();
             prop_assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn what_is_read_again_of_a_partial_leaves_the_page_cache() {
+        const BYTES: u64 = 8 << 20;
+        // /dev/shm and /tmp may have no medium; the working directory usually has one.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let file = dir.create_new(b"partial", 0o600).unwrap();
+        let content: Vec<u8> = (0..BYTES).map(|at| (at >> 9) as u8).collect();
+        file.write_all_at(&content, 0).unwrap();
+        file.sync_all().unwrap();
+        file.advise(Advice::DontNeed, 0, 0).unwrap();
+        if file.cached_bytes(0, BYTES).ok() != Some(0) {
+            eprintln!("skipped: what is cached is not told here, or cannot be dropped");
+            return;
+        }
+        let rule = Rule { file_bytes: BYTES, segment_bytes: UNIT, marked: false };
+        let chunks = Chunks { recorded_in: 1 << 20, now: 1 << 20 };
+        let mut recorded = digests(&content, &rule, chunks.recorded_in);
+        recorded.retain(|chunk, _| *chunk < 5);
+        let found = sound_chunks(&file, &rule, chunks, recorded.clone()).unwrap();
+        assert_eq!(found, recorded.into_iter().collect::<Vec<_>>());
+        assert_eq!(file.cached_bytes(0, BYTES).unwrap(), 0);
     }
 
     #[test]
