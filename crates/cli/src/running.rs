@@ -1,4 +1,5 @@
-//! Copies and streams of this user that run now, and how to speak to them: a socket each, `running/PID` in the state directory.
+//! Copies, streams and watches of this user that run now, and how to speak to them: a socket each, `running/PID` in the
+//! state directory.
 //!
 //! A request and its answer are one line of JSON. Only the same user is heard, and root. What a copy that was killed
 //! left behind refuses connections, and is removed by whoever finds it.

@@ -305,6 +305,33 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     ran.expect(0);
 }
 
+/// A session that comes after knows the rate of the beginning: with that the rest would take another minute.
+#[test]
+fn a_rate_that_was_changed_holds_at_a_daemon_that_was_restarted() {
+    let scratch = Scratch::new();
+    let (export, state) = (scratch.path("export"), scratch.path("state"));
+    std::fs::create_dir(&export).unwrap();
+    let content = noise(5, 64 << 20);
+    std::fs::write(export.join("x"), &content).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let address = daemon.address();
+    let to = scratch.path("copy");
+    let options = ["--json", "--bwlimit", "1M", "--until-size", "64MiB", "--state", state.to_str().unwrap()];
+    let pull = with(with(command(&scratch), options), [&daemon.place("data", "x"), to.to_str().unwrap()]);
+    let mut job = Running::start(pull);
+    let came = || std::fs::metadata(&to).map_or(0, |stat| stat.len());
+    assert!(wait_until(LIMIT, || came() > 1 << 20 || job.is_over()));
+    let told = scratch.ok(["limit", "--state", state.to_str().unwrap(), "8M"]);
+    assert!(told.contains("67.1 Mbit/s"), "{told}");
+    assert!(wait_until(LIMIT, || came() > 16 << 20 || job.is_over()));
+    assert!(!job.is_over(), "{} bytes came", came());
+    daemon.kill();
+    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let ran = job.end(Duration::from_secs(35)).expect(0);
+    assert!(ran.stdout.contains("link-lost"), "{}", ran.stdout);
+    assert!(std::fs::read(&to).unwrap() == content);
+}
+
 #[test]
 fn a_producer_that_was_killed_says_the_same_again_and_only_the_rest_is_sent() {
     let scratch = Scratch::new();

@@ -192,7 +192,7 @@ struct Job<'a> {
     /// The most that was marked and settled, and when that was reached.
     progress: (u64, Instant),
     told: Option<Instant>,
-    /// The rate that the sender goes by, and in which attempt it was told.
+    /// The rate that the sender goes by, and in which epoch of the link it was told.
     steered: (u64, Option<u64>),
 }
 
@@ -364,6 +364,8 @@ impl Job<'_> {
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, Transfer::ReceiveFlows(run.clone()))?;
             client.want_streams(plan.streams.value, &plan);
+            // Another session knows what stands in the terms.
+            job.steered = (client.session.epoch(), run.terms().rate_bytes_per_s);
             let ended = job.wait(client, |job| {
                 job.measure_receiver(&run);
                 // What was said to a link that broke may not have been heard.
