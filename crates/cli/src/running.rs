@@ -101,8 +101,16 @@ pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
         Err(error) => return Err(of_io(error)),
     };
     stream.set_read_timeout(Some(PATIENCE)).map_err(of_io)?;
-    stream.write_all(format!("{request}\n").as_bytes()).map_err(of_io)?;
-    let answer: Value = serde_json::from_str(&line(&stream).map_err(of_io)?)
+    let answered = stream.write_all(format!("{request}\n").as_bytes()).and_then(|()| line(&stream));
+    let text = match answered {
+        Ok(text) => text,
+        // It was killed at this moment.
+        Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(of_io(error)),
+    };
+    let answer: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::new(FailureKind::Protocol, "ask the copy", error))?;
     match answer["error"].as_str() {
         Some(why) => Err(Failure::new(FailureKind::Unsupported, "ask the copy", why)),
@@ -174,5 +182,13 @@ mod tests {
         drop(UnixListener::bind(short(&File::open(directory(&deep)).unwrap(), "77")).unwrap());
         assert_eq!((all(&deep).unwrap(), ask(&deep, 77, &json!({})).unwrap()), (vec![77], None));
         assert_eq!(all(&deep).unwrap(), [] as [u32; 0]);
+        // It listens no more before it took who had come: their connections are reset.
+        let listener = UnixListener::bind(short(&File::open(directory(&deep)).unwrap(), "78")).unwrap();
+        let dying = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(listener);
+        });
+        assert_eq!(ask(&deep, 78, &json!({})).unwrap(), None);
+        dying.join().unwrap();
     }
 }
