@@ -166,7 +166,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// In SPEC.md a test is named as `file::function` after "Test:".
+/// In SPEC.md each test of a promise is an item of a list, `file::function`.
 fn promises(breaches: &mut Vec<String>) -> Result<()> {
     let spec = fs::read_to_string(tools::root().join("SPEC.md")).context("SPEC.md")?;
     let mut promise: Option<(String, bool)> = None;
@@ -180,13 +180,10 @@ fn promises(breaches: &mut Vec<String>) -> Result<()> {
             finish(&mut promise, breaches);
             promise = Some((name.to_owned(), false));
         }
-        if let Some(tests) = line.strip_prefix("Test: ") {
-            for test in tests.split(", ") {
-                let test = test.trim().trim_matches('`');
-                match test.rsplit_once("::") {
-                    Some((file, function)) if has_test(Path::new(file), function) => {}
-                    _ => breaches.push(format!("SPEC.md: there is no test {test}")),
-                }
+        if let Some(test) = line.strip_prefix("- `").and_then(|rest| rest.strip_suffix('`')) {
+            match test.rsplit_once("::") {
+                Some((file, function)) if has_test(Path::new(file), function) => {}
+                _ => breaches.push(format!("SPEC.md: there is no test {test}")),
             }
             if let Some((_, held)) = &mut promise {
                 *held = true;

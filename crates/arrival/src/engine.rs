@@ -27,6 +27,7 @@ use thalweg_client::reach::Reach;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::{Stop, Wishes};
+use thalweg_sys::priority::Priority;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath};
 
@@ -57,6 +58,9 @@ pub struct Watch {
     pub how: How,
     /// How items are copied.
     pub wishes: Wishes,
+    /// How the threads that copy stand to others of this machine. Those that run commands are as this process is, and so
+    /// are the commands.
+    pub priority: Priority,
     /// The state directory of this user; each watch has one of its own in it.
     pub state: PathBuf,
     /// Looks between which nothing needs to be told; default by whether the kernel tells of changes.
@@ -106,6 +110,7 @@ pub struct Ended {
 /// be watched.
 pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     watch.check()?;
+    watch.try_priority()?;
     let directory = watch.directory();
     let (journal, records) = Journal::open(&directory)?;
     for name in ["receipts", "runs", "results"] {
@@ -174,6 +179,16 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// Whether threads may have what they are to have; tried in one of its own, because there may be no way back.
+    fn try_priority(&self) -> Result<()> {
+        let priority = self.priority;
+        let tried = std::thread::Builder::new().spawn(move || priority.take()).map(std::thread::JoinHandle::join);
+        match tried {
+            Ok(Ok(Err(error))) => Err(failure::of_io("set --nice, --ionice", &error)),
+            _ => Ok(()),
+        }
     }
 
     /// Of this source, destination and kind of items: the same command finds it again.

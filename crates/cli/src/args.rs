@@ -6,6 +6,8 @@ pub mod and;
 
 pub mod filters;
 
+pub mod manners;
+
 pub mod headings;
 
 pub mod stream;

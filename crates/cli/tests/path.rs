@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::chance::{has, say, skipped};
-use support::job::{Ran, Running, bytes_allocated, with};
+use support::job::{Ran, Running, bytes_allocated, priorities, with};
 use support::nets::Cable;
 use support::proxy::Proxy;
 use support::testbed::Testbed;
@@ -270,22 +270,6 @@ fn a_running_far_copy_turns_a_knob_or_holds_still_and_the_next_one_begins_with_w
     assert_no_litter(&scratch.path("to"));
 }
 
-/// What the process and each of its threads has: nice, and the I/O priority as ionice tells it.
-fn priorities(pid: u32) -> Vec<(i32, String)> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks
-        .filter_map(|task| {
-            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
-            // After the name, which may hold anything, comes the third field; nice is the nineteenth.
-            let nice = stat.rsplit_once(") ")?.1.split_whitespace().nth(16)?.parse().ok()?;
-            let told = Command::new("ionice").arg("-p").arg(task.file_name()).output().ok()?;
-            let io = String::from_utf8(told.stdout).ok()?.trim().to_owned();
-            // One that ended in between tells nothing.
-            (!io.is_empty()).then_some((nice, io))
-        })
-        .collect()
-}
-
 #[test]
 fn every_thread_of_a_copy_stands_back_as_it_was_asked_to() {
     if !has("ionice") {
@@ -309,6 +293,50 @@ fn every_thread_of_a_copy_stands_back_as_it_was_asked_to() {
         assert!(found.len() > 3 && found.iter().all(|one| *one == expected), "{options:?}: {found:?}");
         job.kill();
     }
+}
+
+#[test]
+fn a_stream_stands_back_and_of_a_watch_the_copies_do_and_the_commands_do_not() {
+    if !has("ionice") {
+        return skipped("nice, ionice", "needs ionice");
+    }
+    let scratch = Scratch::in_memory();
+    let own = priorities(std::process::id())[0].clone();
+    let all_are = |pid: u32, wanted: &(i32, String)| {
+        let found = priorities(pid);
+        found.len() > 3 && found.iter().all(|one| one == wanted)
+    };
+
+    std::fs::write(scratch.path("grows"), noise(1, 64 << 20)).unwrap();
+    let stream = with(scratch.thalweg(), ["stream", "--nice", "12", "--ionice", "idle", "--bwlimit", "1MB/s"]);
+    let mut job = Running::start(with(stream, [scratch.path("grows"), "null:".into()]));
+    let pid = job.pid();
+    let stands_back = wait_until(LIMIT, || all_are(pid, &(12, "idle".into())) || job.is_over());
+    assert!(stands_back && !job.is_over(), "{:?}", priorities(pid));
+    job.kill();
+
+    std::fs::create_dir(scratch.path("in")).unwrap();
+    std::fs::write(scratch.path("in/large"), noise(2, 64 << 20)).unwrap();
+    std::fs::write(scratch.path("in/small"), "a").unwrap();
+    let watch = with(scratch.thalweg(), ["watch", "--class", "scavenger", "--bwlimit", "1MB/s", "--stable", "0s"]);
+    let watch = with(watch, [scratch.path("in"), scratch.path("out")]);
+    let told = scratch.path("told");
+    let watch = with(watch, ["--on-arrival", "sh", "--", "-c", "ionice > \"$0\"; nice >> \"$0\""]);
+    let mut job = Running::start(with(watch, [&told]));
+    let pid = job.pid();
+    let scavenger = (19, "idle".to_owned());
+    let both = || {
+        let found = priorities(pid);
+        found.contains(&scavenger) && found.contains(&own)
+    };
+    assert!(wait_until(LIMIT, || both() || job.is_over()) && !job.is_over(), "{:?}", priorities(pid));
+    let lines = || std::fs::read_to_string(&told).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    assert!(wait_until(LIMIT, || lines().len() == 2 || job.is_over()) && !job.is_over());
+    assert_eq!(lines(), [own.1.clone(), own.0.to_string()]);
+    job.kill();
+
+    let refused = with(scratch.thalweg(), ["watch", "--ionice", "realtime"]);
+    Running::start(with(refused, [scratch.path("in"), scratch.path("out")])).end(LIMIT).expect(1);
 }
 
 #[test]

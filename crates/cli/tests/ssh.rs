@@ -12,8 +12,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{in_time, skipped};
-use support::job::bytes_allocated;
+use support::chance::{has, in_time, skipped};
+use support::job::{bytes_allocated, priorities};
 use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
 
 /// Long enough for what ends by itself, far below the patience of what does not.
@@ -508,6 +508,36 @@ fn bridges_that_are_cut_and_a_far_mover_that_is_killed_are_replaced() {
         assert!(out.status.success(), "{}", said(&out));
         assert!(said(&out).contains("starting another"), "{}", said(&out));
         assert_eq!(std::fs::read(&far).unwrap(), noise(8, 48 << 20));
+        sshd.assert_no_movers(GONE);
+    }
+}
+
+#[test]
+fn a_far_mover_stands_back_as_its_client_does() {
+    if !has("ionice") {
+        return skipped("nice, ionice", "needs ionice");
+    }
+    let scratch = Scratch::new();
+    let Some(sshd) = Sshd::start(&scratch) else { return };
+    std::fs::write(scratch.path("file"), noise(8, 32 << 20)).unwrap();
+    let asked = ["--nice", "11", "--ionice", "best-effort:6"];
+    for (options, expected) in
+        [(&asked[..], (11, "best-effort: prio 6")), (&["--class", "scavenger"], (19, "idle"))]
+    {
+        let mut slow = command(&scratch, &sshd, options);
+        slow.args(["--bwlimit", "1MB"]).arg(scratch.path("file")).arg(sshd.url(&scratch.path("far")));
+        let mut child = slow.spawn().unwrap();
+        // One thread began before it heard how to stand: that which hears it.
+        let stand_back = |pid: u32| {
+            let found = priorities(pid);
+            let those = found.iter().filter(|(nice, io)| (*nice, io.as_str()) == expected).count();
+            those > 3 && those + 1 >= found.len()
+        };
+        let all_do = wait_until(GONE, || sshd.movers().into_iter().any(stand_back));
+        let found: Vec<_> = sshd.movers().into_iter().map(priorities).collect();
+        child.kill().unwrap();
+        let _ = finish(child);
+        assert!(all_do, "{options:?}: {found:?}");
         sshd.assert_no_movers(GONE);
     }
 }

@@ -13,6 +13,7 @@ use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::run::client::TcpConnect;
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::Local;
+use thalweg_sys::priority::Priority;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::Escaped;
 
@@ -54,6 +55,8 @@ pub struct SshOptions {
     pub bootstrap: bool,
     /// Data ride in ssh. Default: only where every port is shut.
     pub via_ssh: bool,
+    /// How the far mover stands to others there. Default: as sshd starts it.
+    pub priority: Priority,
 }
 
 impl Default for SshOptions {
@@ -65,6 +68,7 @@ impl Default for SshOptions {
             far_ports: None,
             bootstrap: false,
             via_ssh: false,
+            priority: Priority::default(),
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(FarMover, Identi
         via_ssh: asked.via_ssh,
         patience: how.patience,
         stall_timeout: how.stall_timeout,
+        priority: asked.priority,
     };
     let identity = match &how.state {
         Some(state) => identity::own(state)?,

@@ -4,8 +4,10 @@
 
 use crate::host;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Which I/O priority a process has where the disk's scheduler knows of any (bfq does; others ignore it).
@@ -15,6 +17,54 @@ pub enum IoPriority {
     Idle,
     /// 0 (first) to 7 (last); above counts as 7. Without one of its own a process has 4.
     BestEffort(u8),
+}
+
+/// As people and far movers say it: `idle`, or `best-effort:0` (first) to `best-effort:7` (last).
+impl fmt::Display for IoPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IoPriority::Idle => f.write_str("idle"),
+            IoPriority::BestEffort(level) => write!(f, "best-effort:{level}"),
+        }
+    }
+}
+
+impl FromStr for IoPriority {
+    type Err = &'static str;
+
+    /// `best-effort` alone is the usual, 4.
+    fn from_str(text: &str) -> Result<IoPriority, &'static str> {
+        const WANTED: &str = "idle, or best-effort:0 (first) to best-effort:7 (last)";
+        match text.split_once(':') {
+            None if text == "idle" => Ok(IoPriority::Idle),
+            None if text == "best-effort" => Ok(IoPriority::BestEffort(4)),
+            Some(("best-effort", level)) => {
+                let level = level.parse().ok().filter(|level| *level <= 7);
+                level.map(IoPriority::BestEffort).ok_or(WANTED)
+            }
+            _ => Err(WANTED),
+        }
+    }
+}
+
+/// How a thread stands to the others of its machine; what is not said stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Priority {
+    /// -20 to 19, see [`set_nice`].
+    pub nice: Option<i32>,
+    /// Of its requests to disks.
+    pub io: Option<IoPriority>,
+}
+
+impl Priority {
+    /// Gives it to the calling thread, and to those that this one starts from now on.
+    ///
+    /// # Errors
+    /// `EACCES` or `EPERM` where it asks for more than the thread has, without the right to.
+    pub fn take(self) -> io::Result<()> {
+        self.nice.map_or(Ok(()), set_nice)?;
+        self.io.map_or(Ok(()), set_io_priority)
+    }
 }
 
 /// Makes this process as nice as that: -20 to 19, brought into these bounds. Below what it has needs `CAP_SYS_NICE`
@@ -91,9 +141,27 @@ mod tests {
             assert_eq!(rustix::process::getpriority_process(None).unwrap(), 19);
             set_io_priority(IoPriority::BestEffort(200)).unwrap();
             set_io_priority(IoPriority::Idle).unwrap();
+            Priority::default().take().unwrap();
+            Priority { nice: Some(19), io: Some(IoPriority::Idle) }.take().unwrap();
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn io_priorities_are_read_as_they_are_written() {
+        for (text, read) in [
+            ("idle", Some(IoPriority::Idle)),
+            ("best-effort:0", Some(IoPriority::BestEffort(0))),
+            ("best-effort:7", Some(IoPriority::BestEffort(7))),
+        ] {
+            assert_eq!(text.parse().ok(), read);
+            assert_eq!(read.unwrap().to_string(), text);
+        }
+        assert_eq!("best-effort".parse(), Ok(IoPriority::BestEffort(4)));
+        for odd in ["", "idle:3", "best-effort:8", "best-effort:", "best-effort:-1", "realtime", "Idle"] {
+            assert!(odd.parse::<IoPriority>().is_err(), "{odd}");
+        }
     }
 
     #[test]

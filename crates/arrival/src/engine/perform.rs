@@ -30,6 +30,10 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 impl Driver<'_> {
     /// Does one thing to its end. `None` if the watch ended first.
     pub(super) fn perform(&self, action: Action, arrived: Option<Arrived>) -> Option<Input> {
+        if matches!(action, Action::Move(..) | Action::Return(..)) {
+            // That it may have it was tried at the beginning.
+            let _ = self.watch.priority.take();
+        }
         match action {
             Action::Move(name, version) => {
                 let result = self.copy_item(&name).map(|(digest, bytes)| Arrived {

@@ -3,6 +3,7 @@
 use super::link::{SshArgs, TlsArgs};
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
+use crate::args::manners::MannersArgs;
 use crate::args::whole;
 use crate::exit;
 use crate::units;
@@ -10,7 +11,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_mover::run::spread::Local;
-use thalweg_sys::priority::IoPriority;
 use thalweg_wire::limits;
 use thalweg_wire::message::{Direct, Order, VerifyLevel, is_congestion_name};
 
@@ -62,13 +62,9 @@ pub struct CopyArgs {
     /// `thalweg limit` changes it while the copy runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
-    /// scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19
-    /// and idle I/O priority on this machine
-    #[arg(long, value_enum, default_value_t = Class::Normal)]
-    pub class: Class,
-    /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63
-    #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
-    pub dscp: Option<u8>,
+    /// How it stands to others.
+    #[command(flatten)]
+    pub manners: MannersArgs,
     /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
     /// ticket names
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
@@ -82,12 +78,6 @@ pub struct CopyArgs {
     /// Neither predict the time from what earlier copies of this way took, nor remember what this one took
     #[arg(long)]
     pub no_profile: bool,
-    /// Take less of the CPU than others on this machine, up to 19
-    #[arg(long, value_name = "N", value_parser = whole::<i32>(-20..=19), allow_negative_numbers = true)]
-    pub nice: Option<i32>,
-    /// Take the disk after others: idle, or best-effort[:0-7]
-    #[arg(long, value_name = "CLASS", value_parser = parse_io_priority)]
-    pub ionice: Option<IoPriority>,
     /// Leave alone what is newer at the destination
     #[arg(short = 'u', long)]
     pub update: bool,
@@ -185,15 +175,6 @@ pub struct CopyArgs {
     pub json: bool,
 }
 
-/// How a copy stands to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Class {
-    /// As fast as the path carries, fair as TCP is
-    Normal,
-    /// What others leave
-    Scavenger,
-}
-
 /// How what is there already is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CheckBy {
@@ -269,19 +250,6 @@ fn parse_local(text: &str) -> Result<Local, String> {
         // IFNAMSIZ, the final NUL not counted.
         (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
         (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
-    }
-}
-
-fn parse_io_priority(text: &str) -> Result<IoPriority, String> {
-    let odd = || "idle, or best-effort:0 (first) to best-effort:7 (last)".to_owned();
-    match text.split_once(':') {
-        None if text == "idle" => Ok(IoPriority::Idle),
-        None if text == "best-effort" => Ok(IoPriority::BestEffort(4)),
-        Some(("best-effort", level)) => {
-            let level = level.parse().ok().filter(|level| *level <= 7);
-            level.map(IoPriority::BestEffort).ok_or_else(odd)
-        }
-        _ => Err(odd()),
     }
 }
 

@@ -65,6 +65,7 @@ impl SshArgs {
             far_ports: self.far_ports,
             bootstrap: self.bootstrap,
             via_ssh: self.via_ssh,
+            ..SshOptions::default()
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The command line of `thalweg stream` and `thalweg mark`.
 
 use crate::args::link::LinkArgs;
+use crate::args::manners::PriorityArgs;
 use crate::exit;
 use crate::units;
 use std::ffi::OsString;
@@ -69,9 +70,9 @@ pub struct StreamArgs {
     /// stream runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
-    /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63
-    #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
-    pub dscp: Option<u8>,
+    /// Marks and priorities.
+    #[command(flatten)]
+    pub priority: PriorityArgs,
     /// The link; without --streams at most 4 of them: pieces come one after the other.
     #[command(flatten)]
     pub link: LinkArgs,

@@ -3,6 +3,7 @@
 use crate::args::copy::Verify;
 use crate::args::filters::FilterArgs;
 use crate::args::link::LinkArgs;
+use crate::args::manners::MannersArgs;
 use crate::args::whole;
 use crate::exit;
 use crate::units;
@@ -73,6 +74,9 @@ pub struct WatchArgs {
     /// Send no faster than this, all items together; for instance 500Mbit/s. `thalweg limit` changes it
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
+    /// How copies stand to others; the program that is run for what arrived has the usual priorities.
+    #[command(flatten)]
+    pub manners: MannersArgs,
     /// The link; a copy that is given up is tried again.
     #[command(flatten)]
     pub link: LinkArgs,

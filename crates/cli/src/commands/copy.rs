@@ -1,6 +1,6 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
-use crate::args::copy::{CheckBy, CipherArg, Class, CopyArgs};
+use crate::args::copy::{CheckBy, CipherArg, CopyArgs};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
@@ -8,7 +8,7 @@ use crate::{running, show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_client::far_movers::{FarMovers, How};
+use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::identity;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::receipt::{self, ReceiptFile};
@@ -18,7 +18,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Meter, Report, Stop, Watch, Wishes};
 use thalweg_mover::run::steer::Rate;
-use thalweg_sys::priority::{self, IoPriority};
+use thalweg_sys::priority::{self, Priority};
 use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Check, Disk, DiskSide};
@@ -54,7 +54,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let asked = read_places(command, args, only.as_deref(), places)?;
     let state = identity::state_directory(args.state.as_deref())?;
     // Before there are threads: they inherit it.
-    stand_back(args)?;
+    stand_back(args.manners.priority())?;
     let held_before = priority::held();
     bound_memory(args.memory);
 
@@ -110,7 +110,7 @@ fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
     How {
         places: places.clone(),
         ticket: args.ticket.clone(),
-        ssh: args.ssh.options(),
+        ssh: SshOptions { priority: args.manners.priority(), ..args.ssh.options() },
         patience: args.patience,
         stall_timeout: args.stall_timeout,
         state: Some(state.to_owned()),
@@ -286,7 +286,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         delete_max: args.delete.then_some(args.max_delete),
         compress: args.compress,
         rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
-        yields: args.class == Class::Scavenger,
+        yields: args.manners.yields(),
         holds_still: args.no_tune,
         dry_run: args.dry_run,
         no_profile: args.no_profile,
@@ -300,8 +300,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             patience: args.patience,
             congestion: args.cca.clone(),
             tls_form: args.tls.form(),
-            // The class says it to every queue on the way as well (RFC 8622).
-            dscp: args.dscp.or((args.class == Class::Scavenger).then_some(LOWER_EFFORT)),
+            dscp: args.manners.dscp(),
             ..LinkSettings::default()
         },
         is_spread: !args.via.is_empty() || !args.bind.is_empty(),
@@ -320,19 +319,9 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
     Ok(wishes)
 }
 
-/// DSCP of the Lower Effort behaviour (RFC 8622).
-const LOWER_EFFORT: u8 = 1;
-
 /// Takes less of this machine than others do, as asked.
-fn stand_back(args: &CopyArgs) -> Result<()> {
-    let is_scavenger = args.class == Class::Scavenger;
-    if let Some(nice) = args.nice.or(is_scavenger.then_some(19)) {
-        priority::set_nice(nice).map_err(|error| failure::of_io("set --nice", &error))?;
-    }
-    if let Some(io) = args.ionice.or(is_scavenger.then_some(IoPriority::Idle)) {
-        priority::set_io_priority(io).map_err(|error| failure::of_io("set --ionice", &error))?;
-    }
-    Ok(())
+pub fn stand_back(priority: Priority) -> Result<()> {
+    priority.take().map_err(|error| failure::of_io("set --nice, --ionice", &error))
 }
 
 const STOPPING: &str = "stopping: what was written becomes durable first; once more to stop at once";

@@ -69,6 +69,8 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
     }
     let stdin = Stdin::start()?;
     let order = Order::of_line(&stdin.line(ORDER_TIMEOUT)?)?;
+    // Before the threads that move data. It is refused only to who was started with less already.
+    let _ = order.priority().take();
 
     let trust = ClientTrust::default();
     trust.pinned.insert(order.client.parse()?);

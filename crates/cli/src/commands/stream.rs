@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
-use thalweg_client::far_movers::{FarMovers, How};
+use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::identity;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
 use thalweg_client::stream::{End, Ends};
@@ -36,11 +36,14 @@ use thalweg_wire::path::Escaped;
 /// What is wrong with the command line; when it could not begin or not go on.
 pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     super::copy::bound_memory(args.memory);
+    let priority = args.priority.priority();
+    // Before there are threads: they inherit it.
+    super::copy::stand_back(priority)?;
     let state = identity::state_directory(args.link.state.as_deref())?;
     let mut far_movers = FarMovers::new(How {
         places: places.clone(),
         ticket: args.link.ticket.clone(),
-        ssh: args.link.ssh.options(),
+        ssh: SshOptions { priority, ..args.link.ssh.options() },
         patience: args.link.patience,
         stall_timeout: args.link.stall_timeout,
         state: Some(state.clone()),
@@ -131,7 +134,7 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     wishes.slot = args.slot;
     wishes.link.stall_timeout = args.link.stall_timeout;
     wishes.link.patience = args.link.patience;
-    wishes.link.dscp = args.dscp;
+    wishes.link.dscp = args.priority.dscp;
     wishes
 }
 

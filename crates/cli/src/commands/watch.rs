@@ -14,7 +14,7 @@ use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
-use thalweg_client::far_movers::How;
+use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::identity;
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -117,7 +117,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         how: How {
             places: places.clone(),
             ticket: args.link.ticket.clone(),
-            ssh: args.link.ssh.options(),
+            ssh: SshOptions { priority: args.manners.priority(), ..args.link.ssh.options() },
             patience: args.link.patience,
             stall_timeout: args.link.stall_timeout,
             state: Some(state.clone()),
@@ -130,15 +130,18 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
             verify: Verify::level(args.verify),
             compress: args.compress,
             rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
+            yields: args.manners.yields(),
             filter: rules,
             link: LinkSettings {
                 stall_timeout: args.link.stall_timeout,
                 patience: args.link.patience,
+                dscp: args.manners.dscp(),
                 ..LinkSettings::default()
             },
             state: Some(state.clone()),
             ..Wishes::default()
         },
+        priority: args.manners.priority(),
         state,
         look_every: args.look_every,
         idle_exit: args.idle_exit,

@@ -267,3 +267,19 @@ pub fn peak_memory(pid: u32) -> Option<u64> {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(peak.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
+
+/// What the process and each of its threads has: nice, and the I/O priority as ionice tells it.
+pub fn priorities(pid: u32) -> Vec<(i32, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            // After the name, which may hold anything, comes the third field; nice is the nineteenth.
+            let nice = stat.rsplit_once(") ")?.1.split_whitespace().nth(16)?.parse().ok()?;
+            let told = Command::new("ionice").arg("-p").arg(task.file_name()).output().ok()?;
+            let io = String::from_utf8(told.stdout).ok()?.trim().to_owned();
+            // One that ended in between tells nothing.
+            (!io.is_empty()).then_some((nice, io))
+        })
+        .collect()
+}

@@ -25,6 +25,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
 use std::time::{Duration, Instant};
+use thalweg_sys::priority::Priority;
 use thalweg_wire::hex::hex;
 
 /// Time for each way to prove itself.
@@ -57,6 +58,8 @@ pub struct SshWishes {
     pub patience: Duration,
     /// After how long a silent link counts as lost there.
     pub stall_timeout: Duration,
+    /// How the far mover stands to others there.
+    pub priority: Priority,
 }
 
 /// Starts a far mover and finds a way to it, as `identity`: the one with which the copy is signed as well.
@@ -69,6 +72,9 @@ pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<F
     let connect = SshConnect {
         order: Order {
             ports: wishes.ports,
+            // More than others have is a right that somebody else gives, there.
+            nice: wishes.priority.nice.filter(|nice| *nice > 0),
+            io_priority: wishes.priority.io.map(|io| io.to_string()),
             ..Order::new(identity.fingerprint(), wishes.patience, wishes.stall_timeout)
         },
         state: Mutex::new(State { program: wishes.program.clone(), ..State::default() }),

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::net::IpAddr;
 use std::time::Duration;
+use thalweg_sys::priority::Priority;
 use thalweg_wire::{hello, limits};
 
 /// Begins the far mover's line. The number is that of this way to start.
@@ -46,6 +47,12 @@ pub struct Order {
     pub patience_ms: u64,
     /// After how long a silent link counts as lost, in milliseconds.
     pub stall_timeout_ms: u64,
+    /// How nice it is to be, above 0 to 19.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// Its I/O priority, as [`IoPriority`](thalweg_sys::priority::IoPriority) is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_priority: Option<String>,
 }
 
 impl Order {
@@ -58,6 +65,16 @@ impl Order {
             ports: None,
             patience_ms: ms(patience),
             stall_timeout_ms: ms(stall_timeout),
+            nice: None,
+            io_priority: None,
+        }
+    }
+
+    /// How the far mover is to stand to others of its machine. What it does not know it leaves as it is.
+    pub fn priority(&self) -> Priority {
+        Priority {
+            nice: self.nice.filter(|nice| *nice > 0),
+            io: self.io_priority.as_deref().and_then(|io| io.parse().ok()),
         }
     }
 
@@ -210,6 +227,7 @@ fn odd(cause: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_sys::priority::IoPriority;
 
     fn ready() -> Ready {
         Ready {
@@ -260,6 +278,12 @@ mod tests {
         for bad in ["", "{}", "[]", "{\"versions\":[1,1]", &"[".repeat(LINE_BYTES_MAX + 1)] {
             assert!(Order::of_line(bad).is_err());
         }
+        let nicer = Order { nice: Some(7), io_priority: Some(IoPriority::Idle.to_string()), ..order.clone() };
+        let priority = Order::of_line(nicer.to_line().trim()).unwrap().priority();
+        assert_eq!(priority, Priority { nice: Some(7), io: Some(IoPriority::Idle) });
+        // Nobody is made to take more than others by it, and what a later version may say is left.
+        let later = Order { nice: Some(-7), io_priority: Some("realtime:0".into()), ..order.clone() };
+        assert_eq!(Order::of_line(later.to_line().trim()).unwrap().priority(), Priority::default());
         let ports = Order { ports: Some((9, 8)), ..order };
         assert!(Order::of_line(ports.to_line().trim()).is_err());
         assert!(DialBack::of_line("{\"port\":1,\"token\":\"short\"}").is_err());
