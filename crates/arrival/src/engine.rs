@@ -184,7 +184,8 @@ impl Watch {
     /// Whether threads may have what they are to have; tried in one of its own, because there may be no way back.
     fn try_priority(&self) -> Result<()> {
         let priority = self.priority;
-        let tried = std::thread::Builder::new().spawn(move || priority.take()).map(std::thread::JoinHandle::join);
+        let tried =
+            std::thread::Builder::new().spawn(move || priority.take()).map(std::thread::JoinHandle::join);
         match tried {
             Ok(Ok(Err(error))) => Err(failure::of_io("set --nice, --ionice", &error)),
             _ => Ok(()),

@@ -308,7 +308,8 @@ fn a_stream_stands_back_and_of_a_watch_the_copies_do_and_the_commands_do_not() {
     };
 
     std::fs::write(scratch.path("grows"), noise(1, 64 << 20)).unwrap();
-    let stream = with(scratch.thalweg(), ["stream", "--nice", "12", "--ionice", "idle", "--bwlimit", "1MB/s"]);
+    let stream =
+        with(scratch.thalweg(), ["stream", "--nice", "12", "--ionice", "idle", "--bwlimit", "1MB/s"]);
     let mut job = Running::start(with(stream, [scratch.path("grows"), "null:".into()]));
     let pid = job.pid();
     let stands_back = wait_until(LIMIT, || all_are(pid, &(12, "idle".into())) || job.is_over());
@@ -318,7 +319,8 @@ fn a_stream_stands_back_and_of_a_watch_the_copies_do_and_the_commands_do_not() {
     std::fs::create_dir(scratch.path("in")).unwrap();
     std::fs::write(scratch.path("in/large"), noise(2, 64 << 20)).unwrap();
     std::fs::write(scratch.path("in/small"), "a").unwrap();
-    let watch = with(scratch.thalweg(), ["watch", "--class", "scavenger", "--bwlimit", "1MB/s", "--stable", "0s"]);
+    let watch =
+        with(scratch.thalweg(), ["watch", "--class", "scavenger", "--bwlimit", "1MB/s", "--stable", "0s"]);
     let watch = with(watch, [scratch.path("in"), scratch.path("out")]);
     let told = scratch.path("told");
     let watch = with(watch, ["--on-arrival", "sh", "--", "-c", "ionice > \"$0\"; nice >> \"$0\""]);
@@ -330,7 +332,8 @@ fn a_stream_stands_back_and_of_a_watch_the_copies_do_and_the_commands_do_not() {
         found.contains(&scavenger) && found.contains(&own)
     };
     assert!(wait_until(LIMIT, || both() || job.is_over()) && !job.is_over(), "{:?}", priorities(pid));
-    let lines = || std::fs::read_to_string(&told).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    let lines =
+        || std::fs::read_to_string(&told).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
     assert!(wait_until(LIMIT, || lines().len() == 2 || job.is_over()) && !job.is_over());
     assert_eq!(lines(), [own.1.clone(), own.0.to_string()]);
     job.kill();
