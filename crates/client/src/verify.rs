@@ -10,7 +10,7 @@
 
 use crate::reach::Reach;
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;
 use std::ops::Range;
@@ -132,6 +132,7 @@ pub fn verify(
     });
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if judge.stopped.is_none() {
+        compare_last_words(receipt, &mut judge)?;
         locate(reach, is_file, receipt, &mut judge)?;
     }
     if strict && !is_file {
@@ -144,6 +145,26 @@ pub fn verify(
         })?;
     }
     judge.end()
+}
+
+/// Of a file that grew after it was complete a stream states once more what it has: the last word counts.
+fn compare_last_words(receipt: &Path, judge: &mut Judge<'_, '_>) -> Result<()> {
+    let longer = std::mem::take(&mut judge.longer);
+    if longer.is_empty() {
+        return Ok(());
+    }
+    let (mut lines, mut last) = (open(receipt)?, BTreeMap::new());
+    while let Some(line) = next_line(&mut lines)? {
+        if longer.contains_key(&line.path) {
+            last.insert(line.path.clone(), line);
+        }
+    }
+    for (path, line) in last {
+        if let Some(bytes) = longer.get(&path).filter(|bytes| **bytes > line.bytes) {
+            judge.differs(&path, &has_other_bytes(*bytes, &line));
+        }
+    }
+    Ok(())
 }
 
 fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
@@ -262,6 +283,8 @@ enum Verdict {
     Unknown,
     Missing(String),
     Differs(String),
+    /// It has so many bytes, which are more: a later line may say so.
+    Longer(u64),
     /// Right kind and size, wrong content: it should have this digest.
     Damaged(String, Digest),
     Trouble(Failure),
@@ -301,8 +324,11 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
         Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),
         Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
     };
+    if expected == "file" && bytes > line.bytes {
+        return Verdict::Longer(bytes);
+    }
     if expected != "hardlink" && bytes != line.bytes {
-        return Verdict::Differs(format!("it has {bytes} bytes, and {} were copied", line.bytes));
+        return Verdict::Differs(has_other_bytes(bytes, line));
     }
     match line.digest {
         None => Verdict::Unknown,
@@ -314,6 +340,10 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
     }
 }
 
+fn has_other_bytes(bytes: u64, line: &Line) -> String {
+    format!("it has {bytes} bytes, and {} were copied", line.bytes)
+}
+
 /// Counts and tells.
 struct Judge<'a, 'b> {
     /// Hashes of the paths that the receipt has, to find what it does not have.
@@ -321,6 +351,8 @@ struct Judge<'a, 'b> {
     tell: &'a mut Tell<'b>,
     stopped: Option<Failure>,
     found: Found,
+    /// Files that have more than a line says, and how much.
+    longer: BTreeMap<RelativePath, u64>,
     /// Files with wrong content, and what they should have: bytes and digest.
     damaged: HashMap<RelativePath, (u64, Digest)>,
 }
@@ -332,6 +364,7 @@ impl<'a, 'b> Judge<'a, 'b> {
             tell,
             stopped: None,
             found: Found::default(),
+            longer: BTreeMap::new(),
             damaged: HashMap::new(),
         }
     }
@@ -348,6 +381,10 @@ impl<'a, 'b> Judge<'a, 'b> {
             });
         }
         match verdict {
+            Verdict::Longer(bytes) if self.longer.len() < LOCATED_MAX => {
+                self.longer.insert(line.path.clone(), bytes);
+            }
+            Verdict::Longer(bytes) => self.differs(&line.path, &has_other_bytes(bytes, line)),
             Verdict::Same => self.found.bytes += line.bytes,
             Verdict::Unknown => self.found.without_digest += 1,
             Verdict::Missing(why) => {

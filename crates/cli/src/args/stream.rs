@@ -32,8 +32,8 @@ pub struct StreamArgs {
     /// The file is complete when it has so many bytes
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub until_size: Option<u64>,
-    /// All is complete when there is a file of this name beside the file, or in the directory; it is not sent
-    #[arg(long, value_name = "NAME")]
+    /// All is complete when there is something of this name beside the file, or in the directory; it is not sent
+    #[arg(long, value_name = "NAME", value_parser = parse_marker)]
     pub until_marker: Option<OsString>,
     /// Never complete: go on until interrupted
     #[arg(short = 'f', long, conflicts_with_all = ["until_closed", "until_idle", "until_size", "until_marker"])]
@@ -86,7 +86,7 @@ pub struct StreamArgs {
     #[arg(short = 'P', long)]
     pub progress: bool,
     /// Write what both sides signed, and a line for each file, to a file: see `thalweg verify`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "follow")]
     pub receipt: Option<PathBuf>,
     /// Write how each file ended, as JSON lines, to a file
     #[arg(long, value_name = "FILE")]
@@ -100,7 +100,7 @@ pub struct StreamArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Prints of each file bytes, state and path. `growing`: a stream writes it, and so many bytes are durable and \
-verified. `no-stream`: no stream is writing it here, and so many bytes it has; whether it is complete, or ever was of a stream, \
+verified; if that stream was killed or failed, until it goes on or `thalweg gc` removes what it noted. `no-stream`: no stream is writing it here, and so many bytes it has; whether it is complete, or ever was of a stream, \
 nobody notes: the stream itself says so when it ends (exit 0, --report, --receipt)."
 )]
 pub struct MarkArgs {
@@ -110,6 +110,16 @@ pub struct MarkArgs {
     /// As JSON, one object on a line
     #[arg(long)]
     pub json: bool,
+}
+
+fn parse_marker(text: &str) -> Result<OsString, String> {
+    match text {
+        "" | "." | ".." => Err("the name of a marker".to_owned()),
+        path if path.contains('/') => {
+            Err("a name, not a path: it is beside the file, or in the directory".to_owned())
+        }
+        name => Ok(name.into()),
+    }
 }
 
 fn parse_buffer(text: &str) -> Result<u64, String> {

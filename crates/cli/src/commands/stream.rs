@@ -82,7 +82,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let _listens = running::listen(&state, &wishes.rate);
     let result = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, &stop);
     drop(far_movers);
-    teller.stop();
+    let reported = teller.stop();
     if let Some(told) = told {
         if let Ok(report) = &result {
             told.tell(&report.evidence);
@@ -92,7 +92,8 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     match result {
         Ok(report) => {
             receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
-            teller.finish(&report)
+            reported?;
+            Ok(teller.finish(&report))
         }
         Err(failure) => {
             let exit = match failure.kind {
@@ -102,6 +103,9 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
                 kind => Exit::of(kind),
             };
             teller.failed(&failure, exit);
+            if let Err(failure) = reported {
+                show::failure(&failure);
+            }
             Ok(exit)
         }
     }
@@ -241,14 +245,15 @@ impl Teller {
         }
     }
 
-    /// Shows no more progress.
-    fn stop(&self) {
+    /// Shows no more progress, and has the report whole.
+    fn stop(&self) -> Result<()> {
         self.over.store(true, Ordering::Release);
         if let Some(ticker) = self.ticker.lock().unwrap_or_else(|p| p.into_inner()).take() {
             ticker.thread().unpark();
             let _ = ticker.join();
         }
         self.progress.lock().unwrap_or_else(|p| p.into_inner()).take();
+        self.report.as_ref().map_or(Ok(()), |report| report.file.finish())
     }
 
     fn failed(&self, failure: &Failure, exit: Exit) {
@@ -259,10 +264,7 @@ impl Teller {
     }
 
     /// The last line, and the exit code.
-    fn finish(&self, report: &FlowReport) -> Result<Exit> {
-        if let Some(report) = &self.report {
-            report.file.finish()?;
-        }
+    fn finish(&self, report: &FlowReport) -> Exit {
         let kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner()).clone();
         let exit = Exit::of_entries(kinds.into_iter());
         if self.json {
@@ -270,7 +272,7 @@ impl Teller {
         } else if !self.quiet {
             self.line(&last_line(report));
         }
-        Ok(exit)
+        exit
     }
 }
 

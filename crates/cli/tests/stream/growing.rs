@@ -542,3 +542,56 @@ fn what_a_writer_changes_after_it_was_sent_is_told_and_not_passed_as_good() {
         assert!(std::fs::read(&to).unwrap().starts_with(&noise(9, 200_000)));
     }
 }
+
+#[test]
+fn a_directory_is_waited_for_and_streamed_with_its_files() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let slash = Path::new(&format!("{}/", from.display())).to_owned();
+    let mut job = start(&scratch, &["--wait", "--until-marker", "DONE"], &slash, &to);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!job.is_over());
+    std::fs::create_dir(&from).unwrap();
+    append(&from.join("a"), b"content");
+    append(&from.join("DONE"), b"");
+    job.end(LIMIT).expect(0);
+    assert!(holds(&to.join("a"), b"content"));
+
+    // Without a slash it is a file that is waited for.
+    let (from, to) = (scratch.path("other"), scratch.path("other-to"));
+    let job = start(&scratch, &["--wait"], &from, &to);
+    std::thread::sleep(Duration::from_millis(300));
+    std::fs::create_dir(&from).unwrap();
+    let ran = job.end(LIMIT).expect(1);
+    assert!(ran.stderr.contains("with a slash at its end"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_would_be_streamed_into_itself_is_refused() {
+    let scratch = Scratch::new();
+    let dir = scratch.path("run");
+    std::fs::create_dir(&dir).unwrap();
+    append(&dir.join("a"), b"content");
+    let slash = Path::new(&format!("{}/", dir.display())).to_owned();
+    for (from, to, why) in [
+        (slash.clone(), dir.join("backup"), "is inside the source"),
+        (dir.clone(), dir.join("backup/"), "is inside the source"),
+        (slash, dir.clone(), "are the same"),
+        (dir.clone(), scratch.root().to_owned(), "are the same"),
+        (dir.join("a"), dir.clone(), "are the same"),
+        (dir.join("a"), dir.join("a"), "are the same"),
+    ] {
+        let ran = start(&scratch, &["--until-idle", "100ms"], &from, &to).end(LIMIT).expect(1);
+        assert!(ran.stderr.contains(why), "{}: {}", to.display(), ran.stderr);
+    }
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+}
+
+#[test]
+fn what_no_marker_can_be_called_is_refused() {
+    let scratch = Scratch::new();
+    for name in ["", "..", "sub/DONE"] {
+        let args = ["--until-marker", name];
+        start(&scratch, &args, scratch.root(), &scratch.path("to")).end(LIMIT).expect(1);
+    }
+}

@@ -1,7 +1,7 @@
 //! Receipts and reports of streams.
 
 use crate::support::{Scratch, finish, noise, wait_until};
-use crate::{LIMIT, Writer, command, piped};
+use crate::{LIMIT, Writer, append, command, holds, piped};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -79,4 +79,57 @@ fn a_tree_with_a_file_that_was_replaced_has_a_receipt_with_the_names_at_the_dest
     assert!(names.contains(&"a") && names.contains(&"a.~2~"), "{names:?}");
     std::fs::remove_file(to.join("a.~2~")).unwrap();
     assert_eq!(scratch.run(["verify", receipt.to_str().unwrap(), &place]).status.code(), Some(2));
+}
+
+#[test]
+fn a_file_that_was_complete_twice_is_verified_by_what_it_had_last() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let receipt = scratch.path("receipt");
+    let mut job = command(&scratch);
+    job.args(["--until-marker", "OVER", "--receipt"]).arg(&receipt);
+    job.arg(format!("{}/", from.display())).arg(format!("{}/", to.display()));
+    let child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    append(&from.join("log"), b"first");
+    assert!(holds(&to.join("log"), b"first"));
+    // Complete by now: nobody has it open.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    append(&from.join("log"), b" and second");
+    assert!(holds(&to.join("log"), b"first and second"));
+    append(&from.join("OVER"), b"");
+    end(child);
+    let lines = std::fs::read_to_string(&receipt).unwrap();
+    assert_eq!(lines.matches("log").count(), 2, "{lines}");
+    let (receipt, there) = (receipt.to_str().unwrap(), format!("{}/", to.display()));
+    scratch.ok(["verify", receipt, &there]);
+    append(&to.join("log"), b" and more");
+    let verified = scratch.run(["verify", receipt, &there]);
+    let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(!verified.status.success() && said.contains("and 16 were copied"), "{said}");
+}
+
+#[test]
+fn a_stream_that_is_interrupted_has_its_report() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    append(&from.join("a"), b"content");
+    let told = scratch.path("report");
+    let mut job = command(&scratch);
+    job.args(["-f", "--report"]).arg(&told);
+    job.arg(format!("{}/", from.display())).arg(format!("{}/", to.display()));
+    let child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(holds(&to.join("a"), b"content"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    crate::support::job::signal(child.id(), nix::sys::signal::Signal::SIGINT);
+    assert_eq!(finish(child).status.code(), Some(130));
+    let lines = report(&told);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines[0]["path"], "a");
+
+    // It ends by interruption only, and has nothing to sign then.
+    let mut job = command(&scratch);
+    job.args(["-f", "--receipt"]).arg(scratch.path("receipt")).arg(&from).arg(&to);
+    assert_eq!(finish(job.spawn().unwrap()).status.code(), Some(1));
 }

@@ -31,8 +31,10 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::{Dir, Replace};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
@@ -342,7 +344,8 @@ fn number_of(file: &str, name: &str) -> Option<u64> {
     [".raw", ".jsonl", ".torn"].iter().find_map(|kind| rest.strip_suffix(kind))?.parse().ok()
 }
 
-/// A second name, and the first goes: what stands there is never replaced, unless it is the same file.
+/// A second name, and the first goes: what stands there is never replaced, unless it is the same file. Where a file system
+/// has no second names (exFAT, some network file systems) it is renamed to what is not there.
 fn give_name(part: &Path, name: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let failed = |error| at("name a file", name, &error);
@@ -353,9 +356,26 @@ fn give_name(part: &Path, name: &Path) -> Result<()> {
                 return Err(failed(error));
             }
         }
+        Err(error) if has_no_links(&error) => return rename_to_free(part, name).map_err(failed),
         other => other.map_err(failed)?,
     }
     std::fs::remove_file(part).map_err(failed)
+}
+
+fn has_no_links(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
+    // FAT says EPERM, link(2); a right that is missing is missing for the renaming as well.
+    matches!(error.kind(), PermissionDenied | Unsupported)
+}
+
+fn rename_to_free(part: &Path, name: &Path) -> std::io::Result<()> {
+    let place = |path: &Path| {
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let last = path.file_name().unwrap_or_default().as_bytes().to_vec();
+        Dir::open(above).map(|dir| (dir, last))
+    };
+    let ((from, part), (to, name)) = (place(part)?, place(name)?);
+    from.rename(&part, &to, &name, Replace::Never)
 }
 
 /// Has the file as long as it is open.
@@ -376,7 +396,6 @@ fn regular_bytes(file: &Path) -> Option<u64> {
 }
 
 fn shown(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
     format!("`{}`", Escaped(path.as_os_str().as_bytes()))
 }
 

@@ -56,6 +56,8 @@ pub struct Standing {
     pub number: u64,
     /// Bytes.
     pub bytes: u64,
+    /// BLAKE3 of them.
+    pub digest: Digest,
     /// What hashed them, and goes on.
     pub hasher: blake3::Hasher,
     /// An earlier attempt at the same flow left them.
@@ -68,6 +70,24 @@ pub struct Standing {
     pub name: Option<RelativePath>,
     /// Where it goes, in words, if that is not what its name says.
     pub renamed: Option<String>,
+}
+
+impl Standing {
+    /// Where nothing is kept of a flow.
+    fn at_nothing(file: Arc<dyn FlowFile>) -> Standing {
+        let hasher = blake3::Hasher::new();
+        Standing {
+            number: 0,
+            bytes: 0,
+            digest: Digest(*hasher.finalize().as_bytes()),
+            hasher,
+            is_ours: true,
+            is_over: false,
+            file,
+            name: None,
+            renamed: None,
+        }
+    }
 }
 
 /// Takes the bytes of one flow, in order.
@@ -143,18 +163,7 @@ impl FlowDestination for PipeDestination {
             let cause = "a pipe takes one stream: what was replaced or cut at the source cannot follow in it";
             return Err(Failure::new(FailureKind::Changed, "open the destination", cause).at(&begin.path));
         }
-        let hasher = blake3::Hasher::new();
-        let file = self.pipe.clone();
-        Ok(Standing {
-            number: 0,
-            bytes: 0,
-            hasher,
-            is_ours: true,
-            is_over: false,
-            file,
-            name: None,
-            renamed: None,
-        })
+        Ok(Standing::at_nothing(self.pipe.clone()))
     }
 
     fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
@@ -204,17 +213,7 @@ pub struct NullFlows;
 
 impl FlowDestination for NullFlows {
     fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
-        let (hasher, file) = (blake3::Hasher::new(), Arc::new(NullFlows));
-        Ok(Standing {
-            number: 0,
-            bytes: 0,
-            hasher,
-            is_ours: true,
-            is_over: false,
-            file,
-            name: None,
-            renamed: None,
-        })
+        Ok(Standing::at_nothing(Arc::new(NullFlows)))
     }
 
     fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {

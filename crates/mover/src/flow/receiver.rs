@@ -226,6 +226,12 @@ impl Receiver {
         self.flows.get(&slot).is_some_and(|flow| flow.phase == Phase::Opening)
     }
 
+    /// Whether a flow waits for [`Receiver::completed`], with so many bytes.
+    pub fn is_completing(&self, slot: Slot, bytes: u64) -> bool {
+        let is_it = |flow: &Flow| flow.phase == Phase::Completing && flow.written.0 == bytes;
+        self.flows.get(&slot).is_some_and(is_it)
+    }
+
     /// Whether so much of flows that are over waits to be come by that nothing more is to be taken for now.
     pub fn is_behind(&self) -> bool {
         self.abandoned_bytes > self.window_bytes

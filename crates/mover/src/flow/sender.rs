@@ -19,6 +19,10 @@ use thalweg_wire::message::{
 };
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
+/// A receiver reads again what it is asked about, before what begins after that: of complete flows not more than this, or
+/// one, at a time.
+const ASKED_AGAIN_BYTES: u64 = 256 << 20;
+
 /// Bytes of one flow that travel together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -112,8 +116,9 @@ struct Flow {
     from: (u64, Digest),
     kept: VecDeque<Kept>,
     is_ended: bool,
-    /// It was complete at another receiver, and this one was asked about it.
+    /// It was complete at another receiver, with so many bytes, and this one was asked about it.
     is_again: bool,
+    again_bytes: u64,
 }
 
 impl Flow {
@@ -131,13 +136,23 @@ impl Flow {
             kept,
             is_ended: false,
             is_again: false,
+            again_bytes: 0,
         }
     }
 
     /// One that is complete, and that another receiver is asked about.
     fn again(Done { begin, name, end }: Done) -> Flow {
         let (marked, resumed) = (end.0, end.0);
-        Flow { name, marked, resumed, from: end, is_ended: true, is_again: true, ..Flow::new(begin, None) }
+        Flow {
+            name,
+            marked,
+            resumed,
+            from: end,
+            is_ended: true,
+            is_again: true,
+            again_bytes: end.0,
+            ..Flow::new(begin, None)
+        }
     }
 
     /// What is said of one that could not be read.
@@ -198,7 +213,8 @@ pub struct Sender {
     /// Complete at another receiver than that, which is to be asked about them in their turn; how many it is being
     /// asked about.
     again: VecDeque<Done>,
-    asked_again: usize,
+    /// And of how many bytes.
+    asked_again: (usize, u64),
     /// Complete ones that no other receiver will be asked about: there were more than are remembered.
     forgotten: u64,
     ready: VecDeque<(EntryId, u64)>,
@@ -221,7 +237,7 @@ impl Sender {
             next_flow: 0,
             done: VecDeque::new(),
             again: VecDeque::new(),
-            asked_again: 0,
+            asked_again: (0, 0),
             forgotten: 0,
             ready: VecDeque::new(),
             kept_bytes: 0,
@@ -278,7 +294,7 @@ impl Sender {
         (origin, is_certain): (Origin, bool),
         mode: u32,
     ) -> Result<EntryId> {
-        if self.flows.len() - self.asked_again >= limits::FLOWS_READ_MAX {
+        if self.flows.len() - self.asked_again.0 >= limits::FLOWS_READ_MAX {
             let cause = format!("more than {} files grow at the same time", limits::FLOWS_READ_MAX);
             return Err(Failure::new(FailureKind::Unsupported, "stream", cause).at(&path));
         }
@@ -388,12 +404,37 @@ impl Sender {
     pub fn rebind(&mut self) {
         self.progress.settled -= self.done.len() as u64;
         self.again.append(&mut self.done);
+        self.forget_older();
         let beyond = self.again.len().saturating_sub(limits::FLOWS_DONE_KEPT_MAX);
         self.again.drain(..beyond);
         self.progress.settled += beyond as u64;
         self.forgotten += beyond as u64;
         self.is_finished = false;
         self.link_up();
+    }
+
+    /// Of a file that was complete more than once, because it grew again, only what it has last is asked about: the
+    /// destination has one file.
+    fn forget_older(&mut self) {
+        let of = |begin: &FlowBegin| (begin.path.clone(), begin.origin);
+        let mut newest = BTreeMap::new();
+        for begin in
+            self.flows.values().map(|flow| &flow.begin).chain(self.again.iter().map(|done| &done.begin))
+        {
+            let last = newest.entry(of(begin)).or_insert(begin.flow);
+            *last = begin.flow.max(*last);
+        }
+        let is_newest = |begin: &FlowBegin| newest.get(&of(begin)) == Some(&begin.flow);
+        let before = self.again.len() + self.flows.len();
+        self.again.retain(|done| is_newest(&done.begin));
+        self.flows.retain(|_, flow| !flow.is_again || is_newest(&flow.begin));
+        self.count_asked_again();
+        self.progress.settled += (before - self.again.len() - self.flows.len()) as u64;
+    }
+
+    fn count_asked_again(&mut self) {
+        let asked = self.flows.values().filter(|flow| flow.is_again);
+        self.asked_again = asked.fold((0, 0), |(flows, bytes), flow| (flows + 1, bytes + flow.again_bytes));
     }
 
     /// Nobody listens for now.
@@ -426,9 +467,12 @@ impl Sender {
     /// Asks about more of what was complete at another receiver, as far as there is room.
     fn ask_again(&mut self) {
         let mut begins = Vec::new();
-        while self.is_linked && self.asked_again < limits::FLOWS_AGAIN_MAX {
+        while self.is_linked
+            && self.asked_again.0 < limits::FLOWS_AGAIN_MAX
+            && self.asked_again.1 < ASKED_AGAIN_BYTES
+        {
             let Some(done) = self.again.pop_front() else { break };
-            self.asked_again += 1;
+            self.asked_again = (self.asked_again.0 + 1, self.asked_again.1 + done.end.0);
             begins.push(done.begin.clone());
             self.flows.insert(done.begin.flow, Flow::again(done));
         }
@@ -638,7 +682,7 @@ impl Sender {
         self.kept_pieces -= known.kept.len();
         self.kept_bytes -= known.kept.iter().map(|kept| kept.piece.bytes.len()).sum::<usize>();
         self.progress.settled += 1;
-        let Flow { begin, name, is_again, .. } = known;
+        let Flow { begin, name, is_again, again_bytes, .. } = known;
         if matches!(outcome, Outcome::Done { .. }) {
             if self.done.len() >= limits::FLOWS_DONE_KEPT_MAX {
                 self.done.pop_front();
@@ -648,7 +692,7 @@ impl Sender {
         }
         self.actions.push_back(Action::Settled(Box::new(Over { begin, name, bytes: end.0, outcome })));
         if is_again {
-            self.asked_again -= 1;
+            self.asked_again = (self.asked_again.0 - 1, self.asked_again.1 - again_bytes);
             self.ask_again();
             self.tell_last();
         }

@@ -23,15 +23,12 @@ fn flows(root: &Path) -> LocalFlows {
     LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).unwrap()
 }
 
+fn begin(mode: u32) -> FlowBegin {
+    FlowBegin { flow: EntryId(0), path: path(b"run"), origin: Origin([3; 16]), mode, is_certain: false }
+}
+
 fn stands(flows: &LocalFlows) -> Standing {
-    let begin = FlowBegin {
-        flow: EntryId(0),
-        path: path(b"run"),
-        origin: Origin([3; 16]),
-        mode: 0o644,
-        is_certain: false,
-    };
-    flows.open(&begin, &|_, _| true).unwrap()
+    flows.open(&begin(0o644), &|_, _| true).unwrap()
 }
 
 /// Writes all of `content` behind `at`, piece by piece; `look` sees how far it came after each.
@@ -209,5 +206,80 @@ fn large_pieces_go_past_the_page_cache_unless_somebody_reads_them() {
         standing.file.complete(content.len() as u64).unwrap();
         assert!(fs::read(root.join("run")).unwrap() == content);
         flows.close(true);
+    }
+}
+
+#[test]
+fn what_was_complete_and_is_taken_away_stands_as_complete_and_is_not_made_again() {
+    let scratch = scratch();
+    let content = content(100_000, 5);
+    for end in [0, content.len()] {
+        let first = flows(scratch.path());
+        let standing = stands(&first);
+        write(&*standing.file, &content[..end], 0, |_| {});
+        marked(&first, &standing, &content[..end]);
+        standing.file.complete(end as u64).unwrap();
+        drop((standing, first));
+        fs::remove_file(scratch.path().join("run")).unwrap();
+        // As a daemon does that was started again.
+        let again = flows(scratch.path());
+        let standing = stands(&again);
+        let digest = Digest(*blake3::hash(&content[..end]).as_bytes());
+        assert_eq!((standing.bytes, standing.is_over, standing.digest), (end as u64, true, digest));
+        standing.file.complete(end as u64).unwrap();
+        let failure = standing.file.write(b"more", end as u64).unwrap_err();
+        assert!(failure.kind == FailureKind::NotFound && failure.cause.contains("taken away"), "{failure}");
+        assert!(!scratch.path().join("run").exists());
+        again.close(true);
+    }
+}
+
+#[test]
+fn what_was_not_complete_and_is_gone_is_damage_and_leaves_nothing() {
+    let scratch = scratch();
+    let content = content(100_000, 6);
+    let first = flows(scratch.path());
+    let standing = stands(&first);
+    write(&*standing.file, &content, 0, |_| {});
+    marked(&first, &standing, &content);
+    drop((standing, first));
+    fs::remove_file(scratch.path().join("run")).unwrap();
+    let failure = flows(scratch.path()).open(&begin(0o644), &|_, _| true).err().unwrap();
+    assert!(
+        failure.kind == FailureKind::Damage && failure.cause.contains("somebody took it away"),
+        "{failure}"
+    );
+    assert!(!scratch.path().join("run").exists());
+}
+
+#[test]
+fn a_file_that_somebody_cuts_while_it_is_written_is_never_complete() {
+    let scratch = scratch();
+    let flows = flows(scratch.path());
+    let standing = stands(&flows);
+    standing.file.write(&[1; 1000], 0).unwrap();
+    fs::File::options().write(true).open(scratch.path().join("run")).unwrap().set_len(10).unwrap();
+    let failure = standing.file.complete(1000).unwrap_err();
+    assert!(failure.kind == FailureKind::Damage && failure.cause.contains("somebody cut it"), "{failure}");
+    assert_eq!(fs::metadata(scratch.path().join("run")).unwrap().len(), 10);
+}
+
+#[test]
+fn a_file_that_its_owner_may_not_write_is_written_all_the_same_and_has_its_mode_in_the_end() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = scratch();
+    let mode = || fs::metadata(scratch.path().join("run")).unwrap().permissions().mode() & 0o777;
+    for grown in [1u64, 2, 3] {
+        // After a kill, and after it was complete: whoever is no root has to be able to open it.
+        let flows = flows(scratch.path());
+        let standing = flows.open(&begin(0o440), &|_, _| true).unwrap();
+        assert_eq!(standing.bytes, grown - 1);
+        standing.file.write(b"a", grown - 1).unwrap();
+        marked(&flows, &standing, &vec![b'a'; grown as usize]);
+        if grown > 1 {
+            standing.file.complete(grown).unwrap();
+        }
+        let expected = if grown > 1 { 0o440 } else { 0o640 };
+        assert_eq!(mode(), expected, "{grown}");
     }
 }

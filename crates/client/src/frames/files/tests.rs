@@ -299,3 +299,17 @@ fn what_somebody_put_where_a_writer_leaves_its_files_is_neither_followed_nor_wai
     assert_eq!(recover(&torn).unwrap()[0].torn_bytes, 4);
     assert_eq!(names(&torn), ["frames-000000.torn"]);
 }
+
+#[test]
+fn where_there_are_no_second_names_a_file_is_renamed_and_replaces_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (part, name) = (scratch.path().join("part"), scratch.path().join("name"));
+    std::fs::write(&part, "new").unwrap();
+    std::fs::write(&name, "old").unwrap();
+    let refused = rename_to_free(&part, &name).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read(&name).unwrap(), b"old");
+    std::fs::remove_file(&name).unwrap();
+    rename_to_free(&part, &name).unwrap();
+    assert!(!part.exists() && std::fs::read(&name).unwrap() == b"new");
+}

@@ -60,6 +60,8 @@ pub(super) struct Growing {
     pub(super) ended_at: Option<(u64, Digest)>,
     /// A stream that is not complete writes it: it is to be believed up to that one's mark.
     pub(super) is_marked: bool,
+    /// In a directory: how long it is to rest before it is complete because nobody has it open.
+    pub(super) rests: Duration,
     /// Marks that are of another file, which had this one's name before.
     refuted: BTreeSet<(u64, Option<Digest>)>,
     tail: Vec<u8>,
@@ -135,6 +137,7 @@ impl Growing {
             is_ended: false,
             ended_at: None,
             is_marked: false,
+            rests: Duration::ZERO,
             refuted: BTreeSet::new(),
             tail: Vec::new(),
             tail_end: 0,

@@ -81,9 +81,18 @@ struct Done {
     digest: Option<Digest>,
     /// As a flow after so many cuts.
     cuts: u32,
+    /// Under this name, or one of the same hash.
+    name: u64,
     /// When it had been changed last, if all of it is at the destination: one that is written anew may have the same length, and
     /// one that is another may have its number.
     changed: Option<Time>,
+}
+
+/// Enough of a name to know it again.
+fn short(path: &RelativePath) -> u64 {
+    let mut short = [0; 8];
+    short.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..8]);
+    u64::from_le_bytes(short)
 }
 
 impl Done {
@@ -98,6 +107,8 @@ impl Done {
 struct Looks {
     last: Option<Instant>,
     took: Duration,
+    /// When that look ended, whatever it counts for now.
+    ended: Option<Instant>,
 }
 
 /// See the module.
@@ -149,8 +160,9 @@ pub struct FilesFeed {
     told: BTreeSet<Vec<u8>>,
     /// Not all events are to be had, which was told.
     is_polling: bool,
-    /// That nobody can tell here who writes was told.
+    /// That nobody can tell here who writes was told; and that others wait for that.
     is_blind_told: bool,
+    is_crowded_told: bool,
 }
 
 impl FilesFeed {
@@ -187,6 +199,7 @@ impl FilesFeed {
             told: BTreeSet::new(),
             is_polling: false,
             is_blind_told: false,
+            is_crowded_told: false,
         }
     }
 
@@ -240,8 +253,10 @@ impl FilesFeed {
         let every = match self.spec.until.poll_ms {
             Some(ms) => Duration::from_millis(ms.max(1).into()),
             None if self.is_polling => POLL.max(looks.took * LOOKS_REST),
-            None => LOOK_AGAIN,
+            None => LOOK_AGAIN.max(looks.took),
         };
+        // Whatever events say, looking takes at most half of a core.
+        let rest = looks.ended.map_or(Duration::ZERO, |ended| looks.took.saturating_sub(self.since(ended)));
         let is_ending = self.marker_is_there();
         if is_ending != std::mem::replace(&mut self.has_marker, is_ending) {
             self.changes.0 += 1;
@@ -250,13 +265,14 @@ impl FilesFeed {
         let is_idle_due = self.idle_since().is_some() && !self.is_idle();
         let is_end_due = is_ending && self.busy.is_empty() && self.asked.is_empty() && self.all_ended();
         let must_look = is_idle_due || self.is_turn() || (is_end_due && !self.is_looked());
-        if must_look || looks.last.is_none_or(|at| self.since(at) >= every) {
+        if must_look || looks.last.map_or(rest.is_zero(), |at| self.since(at) >= every) {
             let (began, changes) = (self.now(), self.changes.0);
             self.look(taker)?;
             // What began by this look was seen by it.
             self.changes.1 = (self.changes.0 == changes).then_some(changes);
             self.looked_from = Some(began);
             looks.last = Some(self.now());
+            looks.ended = looks.last;
             looks.took = self.since(began);
             self.busy.extend(self.files.keys().copied());
         }
@@ -269,7 +285,7 @@ impl FilesFeed {
         if self.is_last && self.files.is_empty() {
             return Ok(None);
         }
-        let until_look = looks.last.map_or(Duration::ZERO, |at| every.saturating_sub(self.since(at)));
+        let until_look = looks.last.map_or(rest, |at| every.saturating_sub(self.since(at)));
         let is_waited_for = is_ending || self.files.values().any(|file| file.is_ended);
         Ok(Some(match (self.busy.is_empty() && self.asked.is_empty(), is_waited_for) {
             (false, _) => Duration::ZERO,

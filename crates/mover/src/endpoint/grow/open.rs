@@ -1,12 +1,13 @@
 //! From the words for a source to what reads it.
 
-use super::Feed;
 use super::files::{FilesFeed, FilesSpec};
 use super::pipe::PipeFeed;
+use super::{Feed, Taker};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{SourceForm, Until};
@@ -35,20 +36,32 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
     let is_contents = place.path.as_os_str().as_bytes().ends_with(b"/");
     let name = place.path.file_name().map(|name| name.as_bytes().to_vec());
     let mut until = until.clone();
-    match place.dir(&place.path) {
-        Ok(dir) => {
-            if until.bytes.is_some() {
-                let cause = "a size is of a single file; a directory ends by --until-idle or --until-marker";
-                return Err(Failure::new(FailureKind::Usage, "open", cause));
-            }
-            let prefix = match name.filter(|_| !is_contents) {
-                Some(name) => RelativePath::new(name).map_err(|error| usage(&error.to_string()))?,
-                None => RelativePath::default(),
-            };
-            until.closed = true;
-            let spec = FilesSpec { dir, name: None, below: None, prefix, until, piece_bytes };
-            return Ok((Box::new(FilesFeed::new(spec)), SourceForm::Many));
+    let opened = place.dir(&place.path);
+    let is_waited_for = until.wait
+        && is_contents
+        && opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if opened.is_ok() || is_waited_for {
+        if until.bytes.is_some() {
+            let cause = "a size is of a single file; a directory ends by --until-idle or --until-marker";
+            return Err(Failure::new(FailureKind::Usage, "open", cause));
         }
+        let prefix = match name.as_ref().filter(|_| !is_contents) {
+            Some(name) => RelativePath::new(name.clone()).map_err(|error| usage(&error.to_string()))?,
+            None => RelativePath::default(),
+        };
+        until.closed = true;
+        let spec = move |dir| FilesSpec { dir, name: None, below: None, prefix, until, piece_bytes };
+        let feed: Box<dyn Feed> = match opened {
+            Ok(dir) => Box::new(FilesFeed::new(spec(dir))),
+            Err(_) => Box::new(ComingDirectory {
+                place: place.try_clone().map_err(|error| of_io(&error))?,
+                spec: Box::new(spec),
+            }),
+        };
+        return Ok((feed, SourceForm::Many));
+    }
+    match opened {
+        Ok(_) => {}
         Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {}
         Err(error) => return Err(of_io(&error)),
     }
@@ -79,7 +92,34 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
     Ok((Box::new(FilesFeed::new(spec)), SourceForm::Single { name }))
 }
 
+/// A directory that is not there yet.
+struct ComingDirectory<S> {
+    place: GrowingPlace,
+    /// What is streamed of it.
+    spec: Box<S>,
+}
+
+/// Between two looks whether it has come.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
+    fn run(self: Box<Self>, taker: &dyn Taker) {
+        while !taker.is_over() {
+            match self.place.dir(&self.place.path) {
+                Ok(dir) => return Box::new(FilesFeed::new((self.spec)(dir))).run(taker),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => std::thread::sleep(LOOK_AGAIN),
+                Err(error) => return taker.failed(failure::of_io("open", &error)),
+            }
+        }
+    }
+}
+
 impl GrowingPlace {
+    fn try_clone(&self) -> io::Result<GrowingPlace> {
+        let below = self.below.as_ref().map(Dir::try_clone).transpose()?;
+        Ok(GrowingPlace { path: self.path.clone(), below })
+    }
+
     fn dir(&self, path: &Path) -> io::Result<Dir> {
         let bytes = path.as_os_str().as_bytes();
         match &self.below {

@@ -29,6 +29,8 @@ use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Read at once of what is there.
 const READ_BYTES: usize = 1 << 20;
+/// What we need of a file that we write, whatever its source has: it is taken away when the file is complete.
+const OWNERS: u32 = 0o600;
 /// Names that are tried for a file that was replaced.
 const GENERATIONS_MAX: u32 = 10_000;
 
@@ -65,6 +67,13 @@ struct Grown {
     direct: Option<DirectAlignment>,
     /// The file system took no such write after all.
     no_direct: AtomicBool,
+    /// What it is to have when it is complete, if its owner may not write it then.
+    mode: Option<u32>,
+}
+
+/// What is left of a flow that was complete, and whose file somebody has taken away since.
+struct TakenAway {
+    path: RelativePath,
 }
 
 impl LocalFlows {
@@ -108,6 +117,31 @@ impl LocalFlows {
             opened: Mutex::default(),
             unasked: Mutex::new(unasked),
             given_up: Mutex::default(),
+        })
+    }
+
+    /// Of a flow whose file is not there any more. If it was complete, who took it away had all of it.
+    fn taken_away(&self, number: u64, path: &RelativePath, known: &Known) -> Result<Standing> {
+        let nothing = (known.bytes == 0).then(|| Digest(*blake3::hash(b"").as_bytes()));
+        let Some(digest) = known.digest.or(nothing).filter(|_| known.is_complete) else {
+            let cause = format!(
+                "its {} bytes that were durable are not there any more, and it was not complete: somebody took it away",
+                known.bytes
+            );
+            let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
+            return Err(failure.at(&known.name).in_range(0, known.bytes));
+        };
+        lock(&self.unasked).remove(&number);
+        Ok(Standing {
+            number,
+            bytes: known.bytes,
+            digest,
+            hasher: blake3::Hasher::new(),
+            is_ours: true,
+            is_over: true,
+            file: Arc::new(TakenAway { path: known.name.clone() }),
+            name: (known.name != *path).then(|| known.name.clone()),
+            renamed: None,
         })
     }
 
@@ -189,10 +223,20 @@ impl LocalFlows {
         Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(path))
     }
 
-    fn open_file(&self, name: &RelativePath, mode: u32) -> Result<(File, Option<Arc<Dir>>)> {
+    /// Whether nothing stands at this name, or the directories above it are not there.
+    fn is_gone(&self, name: &RelativePath) -> bool {
+        let (above, last) = name.split().unwrap_or((b"", name.as_bytes()));
+        let found = match above.is_empty() {
+            true => self.root.stat(last),
+            false => self.root.open_beneath(above, Links::Refuse).and_then(|dir| dir.stat(last)),
+        };
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn open_file(&self, name: &RelativePath, mode: u32, is_ours: bool) -> Result<(File, Option<Arc<Dir>>)> {
         let (dir, last) = self.directory(name)?;
         let of_io = |error: &io::Error| failed("open the destination", name, error);
-        match dir.create_new(&last, mode & 0o777) {
+        match dir.create_new(&last, mode & 0o777 | OWNERS) {
             Ok(file) => Ok((file, Some(dir))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let kind = dir.stat(&last).map_err(|error| of_io(&error))?.kind;
@@ -200,7 +244,16 @@ impl LocalFlows {
                     let cause = "what stands there is no regular file";
                     return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(name));
                 }
-                Ok((dir.open_read_write(&last).map_err(|error| of_io(&error))?, None))
+                let opened = match dir.open_read_write(&last) {
+                    // It was complete, and has the mode of its source.
+                    Err(error) if is_ours && error.kind() == io::ErrorKind::PermissionDenied => {
+                        let file = dir.open_read(&last).map_err(|error| of_io(&error))?;
+                        file.set_mode(mode & 0o777 | OWNERS).map_err(|error| of_io(&error))?;
+                        dir.open_read_write(&last)
+                    }
+                    opened => opened,
+                };
+                Ok((opened.map_err(|error| of_io(&error))?, None))
             }
             Err(error) => Err(of_io(&error)),
         }
@@ -233,7 +286,13 @@ impl FlowDestination for LocalFlows {
                 let name = known.name.clone();
                 let marked = Some(known).filter(|_| marks.is_ours(number));
                 drop(marks);
-                let opened = self.open_file(&name, begin.mode)?;
+                if let Some(marked) = &marked
+                    && (marked.bytes > 0 || marked.is_complete)
+                    && self.is_gone(&name)
+                {
+                    return self.taken_away(number, &path, marked);
+                }
+                let opened = self.open_file(&name, begin.mode, marked.is_some())?;
                 (number, name, marked, opened)
             }
             None => {
@@ -241,7 +300,7 @@ impl FlowDestination for LocalFlows {
                 let (dir, last) = self.directory(&name)?;
                 // An empty one may be what a kill left, just below.
                 let is_free = dir.stat(&last).map_or(true, |stat| stat.kind == Kind::File && stat.size == 0);
-                let (file, mut made_in) = self.open_file(&name, begin.mode)?;
+                let (file, mut made_in) = self.open_file(&name, begin.mode, false)?;
                 // Behind that, so that no file which somebody else puts there is ever taken for ours; and before a byte is
                 // in it, so that whatever a kill leaves of it is known to be ours.
                 let number = marks.begin(path.clone(), begin.origin, name.clone(), !is_free);
@@ -261,8 +320,9 @@ impl FlowDestination for LocalFlows {
         // What is behind the mark may be torn, and is written again.
         let bytes = marked.as_ref().map_or(size, |known| known.bytes);
         let hasher = read_again(&file, bytes, &name, reading)?;
+        let found = Digest(*hasher.finalize().as_bytes());
         let digest = marked.as_ref().and_then(|known| known.digest);
-        if digest.is_some_and(|digest| hasher.finalize().as_bytes() != &digest.0) {
+        if digest.is_some_and(|digest| digest != found) {
             let cause = "what is there is not what was durable: it was changed, or the disk lost it";
             let failure = Failure::new(FailureKind::Damage, "read what is there", cause);
             return Err(failure.at(&name).in_range(0, bytes));
@@ -282,6 +342,7 @@ impl FlowDestination for LocalFlows {
             is_named,
             direct,
             no_direct: AtomicBool::new(false),
+            mode: Some(begin.mode & 0o777).filter(|mode| mode & OWNERS != OWNERS),
         };
         let file = Arc::new(grown);
         lock(&self.unasked).remove(&number);
@@ -291,7 +352,7 @@ impl FlowDestination for LocalFlows {
             opened.retain(|_, grown| grown.strong_count() > 0);
         }
         drop(opened);
-        Ok(Standing { number, bytes, hasher, is_ours, is_over, file, name: told, renamed })
+        Ok(Standing { number, bytes, digest: found, hasher, is_ours, is_over, file, name: told, renamed })
     }
 
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()> {
@@ -412,6 +473,23 @@ impl Grown {
     }
 }
 
+impl FlowFile for TakenAway {
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let cause =
+            "it was complete and was taken away since, and goes on now: what comes has no file to go to";
+        let failure = Failure::new(FailureKind::NotFound, "write", cause).at(&self.path);
+        Err(failure.in_range(offset, offset + bytes.len() as u64))
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn complete(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl FlowFile for Grown {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.put(bytes, offset).map_err(|error| {
@@ -431,9 +509,19 @@ impl FlowFile for Grown {
 
     fn complete(&self, bytes: u64) -> Result<()> {
         let of_io = |error: &io::Error| failed("complete", &self.path, error);
+        let stat = self.file.stat().map_err(|error| of_io(&error))?;
+        if stat.size < bytes {
+            let cause = format!("it has {} bytes of {bytes} that were written: somebody cut it", stat.size);
+            let failure = Failure::new(FailureKind::Damage, "complete", cause).at(&self.path);
+            return Err(failure.in_range(stat.size, bytes));
+        }
         // What an attempt that was killed wrote behind its last mark.
-        if self.file.stat().map_err(|error| of_io(&error))?.size != bytes {
+        if stat.size > bytes {
             self.file.truncate(bytes).map_err(|error| of_io(&error))?;
+        }
+        // Somebody may have given it another since.
+        if let Some(mode) = self.mode.filter(|mode| stat.mode & 0o777 == mode | OWNERS) {
+            self.file.set_mode(mode).map_err(|error| of_io(&error))?;
         }
         self.sync()?;
         self.file.sync_all().map_err(|error| of_io(&error))?;

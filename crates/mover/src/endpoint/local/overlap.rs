@@ -1,4 +1,4 @@
-//! Refuses copies on this machine that would copy into themselves, or delete what they read.
+//! Refuses copies and streams on this machine that would copy into themselves, or delete what they read.
 //!
 //! Directories and files are compared by device and inode, so links, other names and bind mounts hide nothing. Looked
 //! at before anything is made:
@@ -71,6 +71,32 @@ pub fn refuse(source: &LocalSource, to: &Path, trailing_slash: bool, deletes: bo
             );
             return Err(refused(cause));
         }
+    }
+    Ok(())
+}
+
+/// The same for a stream: a directory into one that is inside of it, or into itself; a file into itself.
+///
+/// # Errors
+/// `Usage`, with the places. What cannot be looked at is left to those who open it.
+pub fn refuse_stream(from: &Path, to: &Path) -> Result<()> {
+    let is_contents = from.as_os_str().as_bytes().ends_with(b"/");
+    let becomes = match (Dir::open(to), from.file_name()) {
+        (Ok(_), Some(name)) if !is_contents => to.join(name),
+        _ => to.to_owned(),
+    };
+    let Some(stat) = stat_at(from) else { return Ok(()) };
+    if stat_at(&becomes).is_some_and(|becomes| becomes.is_same_entry(&stat)) {
+        let cause = format!("{} and the destination {} are the same", shown(from), shown(to));
+        return Err(Failure::new(FailureKind::Usage, "stream", cause));
+    }
+    if stat.kind == Kind::Dir && is_at_or_below(to, &stat) {
+        let cause = format!(
+            "the destination {} is inside the source {}, and would be streamed into itself",
+            shown(to),
+            shown(from)
+        );
+        return Err(Failure::new(FailureKind::Usage, "stream", cause));
     }
     Ok(())
 }

@@ -257,3 +257,58 @@ fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
     sender.link_up();
     assert_eq!(said(&mut sender), 0);
 }
+
+#[test]
+fn of_a_file_that_was_complete_twice_another_receiver_is_asked_about_the_last() {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    let path = RelativePath::new(b"log".to_vec()).unwrap();
+    let complete = |sender: &mut Sender, bytes: u64| {
+        let flow = sender.begin(path.clone(), (Origin([1; 16]), true), 0o644).unwrap();
+        let at = FlowMark { flow, bytes, digest: Digest([bytes as u8; 32]) };
+        stands(sender, at);
+        sender.rewound(&at, Ok(()));
+        sender.end(flow);
+        let outcome = Outcome::Done { digest: Some(at.digest), losses: Vec::new() };
+        sender.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
+        at
+    };
+    complete(&mut sender, 5);
+    let last = complete(&mut sender, 9);
+    sender.last();
+    while sender.take_action().is_some() {}
+    sender.rebind();
+    let begun: Vec<EntryId> = std::iter::from_fn(|| sender.take_action())
+        .filter_map(|action| match action {
+            Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) => Some(begins),
+            _ => None,
+        })
+        .flatten()
+        .map(|begin| begin.flow)
+        .collect();
+    assert_eq!(begun, [last.flow]);
+    stands(&mut sender, last);
+    let outcome = Outcome::Done { digest: Some(last.digest), losses: Vec::new() };
+    sender.hear(TransferMessage::Settled(vec![(last.flow, outcome)])).unwrap();
+    assert_eq!(sender.progress().settled, 2);
+    assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
+}
+
+#[test]
+fn what_is_asked_about_again_is_not_much_to_read_at_a_time() {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    const BYTES: u64 = ASKED_AGAIN_BYTES / 2;
+    for number in 0..4u8 {
+        let path = RelativePath::new(vec![b'a' + number]).unwrap();
+        let flow = sender.begin(path, (Origin([number; 16]), true), 0o644).unwrap();
+        let at = FlowMark { flow, bytes: BYTES, digest: Digest([number; 32]) };
+        stands(&mut sender, at);
+        sender.rewound(&at, Ok(()));
+        sender.end(flow);
+        let outcome = Outcome::Done { digest: Some(at.digest), losses: Vec::new() };
+        sender.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
+    }
+    sender.rebind();
+    assert_eq!((sender.flows.len(), sender.asked_again), (2, (2, 2 * BYTES)));
+}

@@ -16,6 +16,7 @@ use crate::endpoint::grow::open::{self, GrowingPlace};
 use crate::endpoint::grow::pipe::PipeFeed;
 use crate::endpoint::local::destination::DestinationPlace;
 use crate::endpoint::local::flows::LocalFlows;
+use crate::endpoint::local::overlap;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Fingerprint, Identity, own_system};
@@ -49,8 +50,10 @@ pub const PIPE_NAME: &[u8] = b"stdin";
 /// Streams that are opened without being asked for: over a distance each brings a first window of its own, so that what
 /// comes early does not wait for one to grow; beyond some they only let pieces overtake each other.
 const STREAMS_MAX: u16 = 8;
-/// Time for what was read before a stop to become durable.
+/// What was read before a stop is to become durable: that is waited for as long as some of it does within this time.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// And at most so long.
+const STOP_PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -201,6 +204,9 @@ const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
 impl Job<'_> {
     fn local(&mut self, from: FlowFrom, to: FlowTo) -> Result<FlowReport> {
+        if let (FlowFrom::Local(from), FlowTo::Local(to)) = (&from, &to) {
+            overlap::refuse_stream(from, to)?;
+        }
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         let terms = self.terms(&plan, job_key_of(None, &to));
@@ -443,9 +449,23 @@ impl Job<'_> {
     /// Lets what was read become durable; the flows are not complete.
     fn stop_sender(&self, run: &FlowSend) -> Failure {
         run.stop_reading();
-        let until = Instant::now() + STOP_PATIENCE;
-        while run.progress().kept_bytes > 0 && Instant::now() < until {
+        let (began, mut least, mut fell) = (Instant::now(), u64::MAX, Instant::now());
+        loop {
+            let kept = run.progress().kept_bytes;
+            if kept < least {
+                (least, fell) = (kept, Instant::now());
+            }
+            if kept == 0 || fell.elapsed() >= STOP_PATIENCE || began.elapsed() >= STOP_PATIENCE_MAX {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(10));
+        }
+        if least > 0 {
+            let text = format!(
+                "{least} bytes that were read are not known to be durable at the destination: the same command reads them \
+                 again, where the source still has them"
+            );
+            (self.watch.events)(Event::Note(text));
         }
         stopped()
     }

@@ -299,14 +299,13 @@ impl FlowReceive {
                 continue;
             }
             let standing = match opened {
-                Ok(Standing { number, bytes, hasher, is_ours, is_over, file, name, renamed }) => {
+                Ok(Standing { number, bytes, digest, hasher, is_ours, is_over, file, name, renamed }) => {
                     if let Some(place) = renamed {
                         let text =
                             format!("{} goes to {place}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
                         (self.events)(Event::Note(text));
                     }
                     self.files.lock().unwrap_or_else(|p| p.into_inner()).insert(slot, (number, file));
-                    let digest = Digest(*hasher.finalize().as_bytes());
                     let _ = self.writes.send(Job::Begin(slot, Box::new(hasher)));
                     Ok(Stood { bytes, digest, is_ours, is_over, name })
                 }
@@ -420,6 +419,8 @@ impl FlowReceive {
                     state.machine.synced(&marks, now);
                     self.pump(&mut state);
                 }
+                // Another sender may stand since, whose source has more.
+                Ok(Job::Complete(slot, bytes)) if !self.lock().machine.is_completing(slot, bytes) => {}
                 Ok(Job::Complete(slot, bytes)) => {
                     let result = match self.file(slot) {
                         Some((_, file)) => file.complete(bytes),
@@ -450,7 +451,8 @@ impl FlowReceive {
         }
         watch.lap(Stage::Sync, 0);
         if let Err(failure) = self.destination.record(&noted) {
-            failed.extend(marks.iter().map(|(slot, ..)| (*slot, failure.clone())));
+            // Nothing can be noted any more, of any flow: who comes again may find room.
+            self.abort(failure);
         }
         watch.lap(Stage::Record, 0);
         failed

@@ -2,7 +2,7 @@
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};
-use super::{DONE_MAX, FAILURES_MAX, FilesFeed, TOLD_MAX, limit_of, missed};
+use super::{DONE_MAX, FAILURES_MAX, FilesFeed, TOLD_MAX, limit_of, missed, short};
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,18 @@ use thalweg_wire::path::Escaped;
 const LOOKED_FOR_MAX: usize = 100_000;
 /// Cuts since its flow began that such a file may have had.
 const CUTS_LOOKED_FOR: u32 = 8;
+/// Of a file that is complete.
+const OTHER_NAME: &str = "is a file that was streamed under another name, which it has at the destination";
 /// Deepest directory that is looked into.
 const DEPTH_MAX: usize = 512;
 /// So many files that are over and gone are not worth a look at all of them.
 pub(super) const GONE_MIN: usize = 1024;
 
 impl FilesFeed {
+    /// Whatever it is: a file, a link, a directory.
     pub(super) fn marker_is_there(&self) -> bool {
         let marker = self.spec.until.marker.as_ref();
-        marker.is_some_and(|name| self.spec.dir.stat(name).is_ok_and(|stat| stat.kind == Kind::File))
+        marker.is_some_and(|name| self.spec.dir.stat(name).is_ok())
     }
 
     /// Looks at everything, and opens what is new.
@@ -46,6 +49,10 @@ impl FilesFeed {
                     self.look_for_renamed(&dir, &name, taker)?;
                 }
                 if let Some(path) = is_no_file {
+                    if !self.has_begun && dir.stat(&name).is_ok_and(|stat| stat.kind == Kind::Dir) {
+                        let cause = "it was waited for, and is a directory: with a slash at its end what is in it is streamed";
+                        return Err(Failure::new(FailureKind::Usage, "open", cause).at(&path));
+                    }
                     self.note_once(&path, "is no regular file: it is not streamed", taker);
                 } else if names.is_empty() && !self.has_begun && !self.spec.until.wait {
                     let cause = format!("{}: No such file", Escaped(&name));
@@ -78,6 +85,14 @@ impl FilesFeed {
             }
         }
         self.names = names;
+        if self.waiting > 0 && self.is_blind_told && !std::mem::replace(&mut self.is_crowded_told, true) {
+            taker.note(format!(
+                "{} more files wait until some of the {} that are open are complete, and nobody can see here who writes them: \
+                 they come when the directory is (--until-idle, --until-marker)",
+                self.waiting,
+                self.files.len()
+            ));
+        }
         self.tell_left(taker);
         if self.unread.is_empty() {
             self.forget_gone();
@@ -231,12 +246,26 @@ impl FilesFeed {
                 Escaped(left.path.as_bytes())
             ));
         }
-        if self.files.contains_key(&identity) || self.is_last {
+        if let Some(file) = self.files.get(&identity) {
+            if file.path != path && !file.is_replaced {
+                let text =
+                    format!("is streamed as {}: that name it began with", Escaped(file.path.as_bytes()));
+                self.note_once(&path, &text, taker);
+            }
+            return Ok(None);
+        }
+        if self.is_last {
             return Ok(None);
         }
         let size = stat.size.min(limit_of(&self.spec.until, None));
         let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
-        if is_given_up || self.done.get(&identity).is_some_and(|done| done.is_still(size, stat.mtime)) {
+        if is_given_up {
+            return Ok(None);
+        }
+        if let Some(done) = self.done.get(&identity).filter(|done| done.is_still(size, stat.mtime)) {
+            if done.name != short(&path) && self.spec.name.is_none() {
+                self.note_once(&path, OTHER_NAME, taker);
+            }
             return Ok(None);
         }
         if self.files.len() >= self.at_once {

@@ -2,7 +2,7 @@
 
 use super::super::file::{Growing, Identity, Seen};
 use super::super::{Taker, Wanted};
-use super::{DONE_MAX, Done, FilesFeed, limit_of, missed};
+use super::{DONE_MAX, Done, FilesFeed, limit_of, missed, short};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::Known;
 use std::time::Duration;
@@ -12,6 +12,9 @@ use thalweg_wire::{EntryId, RelativePath};
 
 /// A file whose name was taken away and that did not grow for so long is complete, if who writes it cannot be seen.
 const REPLACED_IDLE: Duration = Duration::from_secs(5);
+/// So many times as long as a file was read again, to go on with it, it is to rest before it is complete: one that is opened,
+/// added to and closed every second is read again at most a fifth of the time.
+const REREAD_RESTS: u32 = 4;
 /// Of a file whose name is in a mark that is not of it.
 const REFUTED: &str = "is not the file that a stream wrote there and did not complete: it is streamed as it is, whatever that \
                        one's mark says";
@@ -37,7 +40,9 @@ impl FilesFeed {
                         continue;
                     };
                     (file.is_ended, file.ended_at) = (false, None);
+                    let began = (self.clock)();
                     let result = file.rewind(&at, is_ours, buffer, taker);
+                    file.rests = (self.clock)().saturating_duration_since(began) * REREAD_RESTS;
                     if result.is_err() && taker.is_over() {
                         // It was not read to its end: that says nothing of what it is.
                         return Ok(());
@@ -83,7 +88,8 @@ impl FilesFeed {
         if self.done.len() < DONE_MAX {
             let digest = ended.map(|(_, digest)| digest);
             let changed = file.changed().filter(|_| is_done);
-            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts, changed });
+            let name = short(&file.path);
+            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts, name, changed });
             if !is_done {
                 *self.failures.entry(identity).or_default() += 1;
             }
@@ -104,6 +110,7 @@ impl FilesFeed {
     }
 
     pub(super) fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
+        let mut held_back = None;
         for identity in std::mem::take(&mut self.busy) {
             self.asked.remove(&identity);
             let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
@@ -157,9 +164,18 @@ impl FilesFeed {
                         self.busy.insert(identity);
                         continue;
                     }
+                    if marks.is_some()
+                        && !is_whole
+                        && idle >= REPLACED_IDLE
+                        && file.file.stat().is_ok_and(|stat| stat.size > position)
+                    {
+                        held_back = Some((file.path.clone(), position));
+                    }
                     let is_single = self.spec.name.is_some();
                     // A directory has another end as well.
+                    let rests = file.rests;
                     let closed = || match file.is_closed() {
+                        Ok(true) if !is_single && idle < rests => Ok(false),
                         Err(failure) if !is_single && !file.is_replaced => {
                             if !std::mem::replace(&mut self.is_blind_told, true) {
                                 taker.note(format!(
@@ -188,6 +204,9 @@ impl FilesFeed {
                 }
             }
         }
+        if let Some((path, position)) = held_back {
+            self.note_once(&path, &behind_the_mark(position), taker);
+        }
         Ok(())
     }
 
@@ -197,7 +216,8 @@ impl FilesFeed {
             return;
         }
         let until = &self.spec.until;
-        let idle = self.is_idle() && self.busy.is_empty();
+        // What was asked about may have grown while nobody could say where it goes on.
+        let idle = self.is_idle() && self.busy.is_empty() && self.asked.is_empty();
         let ends = is_ending || (self.spec.name.is_some() && self.is_single_over);
         if !(idle || ends && self.all_ended()) {
             return;
@@ -213,6 +233,17 @@ impl FilesFeed {
             // Nobody knows yet where these go on.
             let waits = |file: &Growing| !file.is_ended && taker.position(file.flow).is_none();
             if self.files.values().any(waits) {
+                return;
+            }
+            let has_more = |file: &Growing| {
+                let read = taker.position(file.flow).unwrap_or(0);
+                let is_all_its_own = !file.is_ended && !file.is_marked;
+                is_all_its_own && file.file.stat().is_ok_and(|stat| stat.size.min(limit) > read)
+            };
+            let more = self.files.iter().filter(|(_, file)| has_more(file)).map(|(identity, _)| *identity);
+            let more: Vec<_> = more.collect();
+            if !more.is_empty() {
+                self.busy.extend(more);
                 return;
             }
             self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end_as_it_is(taker));
@@ -233,6 +264,13 @@ impl FilesFeed {
             taker.last();
         }
     }
+}
+
+fn behind_the_mark(position: u64) -> String {
+    format!(
+        "has more than the {position} bytes that the stream which writes it has marked: those behind may not be whole, and are \
+         waited for; if no stream writes it any more, begin that one again, or remove what it noted: thalweg gc"
+    )
 }
 
 fn cut_note(path: &RelativePath, read: u64) -> String {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use thalweg_wire::Digest;
 use thalweg_wire::message::FlowMark;
@@ -24,6 +24,10 @@ struct Fake {
     /// Complete flows are not let go by themselves.
     is_late: AtomicBool,
     is_over: AtomicBool,
+    /// Nobody knows where flows go on.
+    is_cut: AtomicBool,
+    /// What time it is, in seconds; it passes while a source is read again.
+    seconds: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -102,6 +106,9 @@ impl Taker for Fake {
     }
 
     fn position(&self, flow: EntryId) -> Option<u64> {
+        if self.is_cut.load(Ordering::Acquire) {
+            return None;
+        }
         let state = self.lock();
         let flow = state.flows.get(flow.0 as usize).filter(|flow| flow.phase == Phase::Open);
         flow.map(|flow| flow.content.len() as u64)
@@ -161,6 +168,9 @@ impl Taker for Fake {
     }
 
     fn is_over(&self) -> bool {
+        if self.lock().flows.iter().any(|flow| flow.phase == Phase::Rewinding) {
+            self.seconds.fetch_add(1, Ordering::AcqRel);
+        }
         self.is_over.load(Ordering::Acquire)
     }
 }
@@ -555,4 +565,93 @@ fn what_was_left_and_is_nowhere_is_missed_by_name_and_what_is_another_directorys
     let [(path, failure)] = &state.missed[..] else { panic!("{:?}", state.missed) };
     assert!(path.as_bytes() == b"run/log" && failure.kind == FailureKind::NotFound);
     assert!(failure.cause.contains("3 bytes of it, as run/log"), "{failure}");
+}
+
+#[test]
+fn what_was_written_during_an_outage_is_there_before_rest_is_the_end() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    for name in ["a", "b"] {
+        append(&scratch.path().join(name), &[1; 100]);
+    }
+    let until = Until { closed: false, idle_ms: Some(300), ..Until::default() };
+    let whole = [[1; 100], [2; 100]].concat();
+    streamed(scratch.path(), None, until, &taker, || {
+        taker.wait("both", |state| (0..2).all(|flow| state.is(flow, &Phase::Open, &[1; 100])));
+        taker.is_cut.store(true, Ordering::Release);
+        append(&scratch.path().join("b"), &[2; 100]);
+        // Nothing was handed on for longer than the idle time.
+        std::thread::sleep(Duration::from_millis(1500));
+        taker.is_cut.store(false, Ordering::Release);
+        taker.lock().wanted.push_back(Wanted::GoesOn { flow: EntryId(0) });
+        std::thread::sleep(Duration::from_millis(100));
+        taker.lock().wanted.push_back(Wanted::GoesOn { flow: EntryId(1) });
+    });
+    let state = taker.lock();
+    assert!(state.is(0, &Phase::Ended, &[1; 100]) && state.is(1, &Phase::Ended, &whole));
+}
+
+#[test]
+fn a_file_that_is_added_to_again_and_again_rests_before_it_is_complete_and_read_again() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let log = scratch.path().join("log");
+    append(&log, &[1; 100]);
+    let mut feed = feed_of(scratch.path(), None, until_done());
+    let (seconds, began) = (taker.seconds.clone(), Instant::now());
+    feed.clock = Box::new(move || began + Duration::from_secs(seconds.load(Ordering::Acquire)));
+    std::thread::scope(|scope| {
+        scope.spawn(|| Box::new(feed).run(&taker));
+        let over = Over(&taker);
+        taker.wait("the first", |state| state.is(0, &Phase::Ended, &[1; 100]));
+        append(&log, &[2; 50]);
+        let pass = |seconds| {
+            taker.seconds.fetch_add(seconds, Ordering::AcqRel);
+            // It looks at what there is, and at all of it, in this time.
+            std::thread::sleep(Duration::from_millis(300));
+        };
+        let whole = [&[1; 100][..], &[2; 50]].concat();
+        pass(2);
+        taker.wait("what was added", |state| state.is(1, &Phase::Open, &whole));
+        pass(1);
+        assert!(taker.lock().is(1, &Phase::Open, &whole), "it is to rest four times as long as it was read");
+        pass(40);
+        taker.wait("complete", |state| state.is(1, &Phase::Ended, &whole));
+        append(&scratch.path().join("DONE"), b"");
+        pass(2);
+        taker.wait("the end", |state| state.is_last);
+        drop(over);
+    });
+}
+
+#[test]
+fn other_names_of_a_file_are_told_once() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let at = |name: &str| scratch.path().join(name);
+    append(&at("first"), &[1; 100]);
+    streamed(scratch.path(), None, until_done(), &taker, || {
+        taker.wait("complete", |state| state.is(0, &Phase::Ended, &[1; 100]));
+        std::fs::hard_link(at("first"), at("second")).unwrap();
+        let told = |state: &Known, name: &str| state.notes.iter().any(|note| note.starts_with(name));
+        taker.wait("a second name", |state| told(state, "second is a file that was streamed"));
+        std::fs::rename(at("first"), at("third")).unwrap();
+        taker.wait("a new name", |state| told(state, "third is a file that was streamed"));
+        append(&at("DONE"), b"");
+    });
+    let state = taker.lock();
+    assert_eq!((state.flows.len(), state.notes.len()), (1, 2), "{:?}", state.notes);
+}
+
+#[test]
+fn a_marker_may_be_anything() {
+    for is_link in [true, false] {
+        let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+        append(&scratch.path().join("file"), &[1; 100]);
+        let marker = scratch.path().join("DONE");
+        match is_link {
+            true => std::os::unix::fs::symlink("nowhere", marker).unwrap(),
+            false => std::fs::create_dir(marker).unwrap(),
+        }
+        streamed(scratch.path(), None, until_done(), &taker, || {});
+        let state = taker.lock();
+        assert!(state.is(0, &Phase::Ended, &[1; 100]) && state.notes.is_empty(), "{:?}", state.notes);
+    }
 }
