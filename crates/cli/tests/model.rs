@@ -297,6 +297,27 @@ fn a_fit_of_one_size_promises_nothing_of_another() {
     assert!(advice["files"]["bound"].is_null() && advice["advice"]["ways"][1]["holds"] == true, "{advice}");
 }
 
+/// Of tiny files all time goes into starts; more bytes took a little less.
+#[test]
+fn of_what_a_byte_costs_nothing_is_said_where_it_was_not_measured() {
+    let scratch = Scratch::new();
+    let mut text = String::new();
+    for (bytes, by) in [(1e6, 1.0), (1.5e6, 0.99)] {
+        for (files, by_files) in [(64, 0.97), (512, 0.98), (4096, 1.0)] {
+            let seconds = f64::from(files) * 0.0005 * by * by_files;
+            let _ = writeln!(
+                text,
+                "{{\"files\": {files}, \"bytes\": {bytes}, \"concurrency\": 8, \"seconds\": {seconds}}}"
+            );
+        }
+    }
+    std::fs::write(scratch.path("tiny"), text).unwrap();
+    let tiny = scratch.path("tiny").into_os_string().into_string().unwrap();
+    assert_eq!(asked(&scratch, &format!("model fit {tiny}")).1["condition"], "unknown");
+    let words = scratch.ok(["model", "fit", &tiny]);
+    assert!(words.contains("cannot be told: of neither anything was measured"), "{words}");
+}
+
 /// Who learns that other files were better asks how to have them.
 #[test]
 fn that_files_are_neither_split_nor_joined_is_said_where_their_best_number_is() {

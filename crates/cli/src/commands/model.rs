@@ -478,7 +478,7 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
     out::line(&format!("  b_trs          {start}"))?;
     out::line(&format!("  a_ck           {}", rate_of(costs.check_s_per_byte)))?;
     out::line(&format!("  b_ck + b_srvs  {once}"))?;
-    out::line(&format!("  a_ck < a_trs   {}", condition_words(fit.condition())))?;
+    out::line(&format!("  a_ck < a_trs   {}", condition_words(fit)))?;
     out::line(&format!("  off by         {} in the mean", units::share(fit.mean_absolute_error)))?;
     if let Some(error) = held_out_error {
         out::line(&format!(
@@ -506,11 +506,14 @@ pub fn best_files(fit: &Fit, bytes: f64, files_max: Option<u64>) -> std::result:
     fit.optimum(bytes, most.max(fit.concurrency))
 }
 
-fn condition_words(condition: Condition) -> &'static str {
-    match condition {
+fn condition_words(fit: &Fit) -> &'static str {
+    match fit.condition() {
         Condition::Holds => "holds",
         Condition::Broken => {
             "does NOT hold: verification is the narrower stage, real times are longer than these"
+        }
+        Condition::Unknown if fit.is_split_known => {
+            "cannot be told: of neither anything was measured, larger files show them"
         }
         Condition::Unknown => {
             "cannot be told from one size of data: measure another, at least a fifth larger"

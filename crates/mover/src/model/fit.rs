@@ -67,7 +67,8 @@ pub enum Condition {
     Holds,
     /// `a_ck >= a_trs`: verification is the narrower stage. Predictions are too short.
     Broken,
-    /// `a_ck` is below the upper bound of `a_trs`, which is all that is known.
+    /// `a_ck` is below the upper bound of `a_trs`, which is all that is known; or of neither anything was measured, as of many
+    /// tiny files.
     Unknown,
 }
 
@@ -145,7 +146,9 @@ pub fn fit(measurements: &[Measurement]) -> Result<Fit> {
 impl Fit {
     /// Whether Eq 6 holds.
     pub fn condition(&self) -> Condition {
+        let is_neither_seen = self.costs.transfer_s_per_byte <= 0.0 && self.costs.check_s_per_byte <= 0.0;
         match (self.costs.is_transfer_longer(), self.is_split_known) {
+            _ if is_neither_seen => Condition::Unknown,
             (false, _) => Condition::Broken,
             (true, true) => Condition::Holds,
             (true, false) => Condition::Unknown,
@@ -401,6 +404,30 @@ mod tests {
         let slow_check = Costs { check_s_per_byte: fast.transfer_s_per_byte * 3.0, ..fast };
         let fitted = fit(&measured(slow_check, SNAPSHOT, &[128.0, 512.0, 2048.0, 8192.0])).unwrap();
         assert_eq!(fitted.condition(), Condition::Broken);
+    }
+
+    /// Of tiny files all time goes into starts: whatever a byte costs, transferred or verified, nobody saw it.
+    #[test]
+    fn where_no_byte_cost_anything_neither_stage_is_called_the_narrower() {
+        let starts =
+            Costs { transfer_s_per_byte: 0.0, transfer_start_s: 0.004, check_s_per_byte: 0.0, once_s: 0.0 };
+        let mut points = Vec::new();
+        // More bytes, and fewer files of more bytes each, took a little less.
+        for (bytes, by) in [(1e6, 1.0), (1.5e6, 0.99)] {
+            let work = Work { bytes, concurrency: 8.0 };
+            for (files, by_files) in [(64.0, 0.97), (512.0, 0.98), (4096.0, 1.0)] {
+                let time_s = starts.time_s(work, files).unwrap() * by * by_files;
+                points.push(Measurement { files, work, time_s });
+            }
+        }
+        let fitted = fit(&points).unwrap();
+        assert_eq!(
+            (fitted.costs.transfer_s_per_byte, fitted.costs.check_s_per_byte),
+            (0.0, 0.0),
+            "{fitted:?}"
+        );
+        assert!(fitted.is_split_known);
+        assert_eq!(fitted.condition(), Condition::Unknown);
     }
 
     #[test]
