@@ -801,7 +801,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --io-overhead 'With files a unit takes so many times as long as its transfer alone (theta, 1 or more)'
             cand --fit 'Measured transfers of files, as `thalweg model fit` reads them: how many files, and what they cost'
             cand --files-max 'Most files that a unit may be cut into [default: the most that were measured]'
-            cand --times 'Measured times of transfers of a unit, as `thalweg model tail` reads them; of one case: of a file with several --series and --load choose it'
+            cand --times 'Measured times of transfers of a unit, as `thalweg model tail` reads them, at least a hundred for P99; of one case: of a file with several --series and --load choose it'
             cand --series 'Of measured times only those of this series, for instance "simultaneous, 2 streams"'
             cand --load 'Of measured times only those at this load of the line, for instance 0.64 or 64%'
             cand --score 'Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)'

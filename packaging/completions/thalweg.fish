@@ -665,7 +665,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l mtu -d 'Bytes
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l io-overhead -d 'With files a unit takes so many times as long as its transfer alone (theta, 1 or more)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l fit -d 'Measured transfers of files, as `thalweg model fit` reads them: how many files, and what they cost' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l files-max -d 'Most files that a unit may be cut into [default: the most that were measured]' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l times -d 'Measured times of transfers of a unit, as `thalweg model tail` reads them; of one case: of a file with several --series and --load choose it' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l times -d 'Measured times of transfers of a unit, as `thalweg model tail` reads them, at least a hundred for P99; of one case: of a file with several --series and --load choose it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l series -d 'Of measured times only those of this series, for instance "simultaneous, 2 streams"' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l load -d 'Of measured times only those at this load of the line, for instance 0.64 or 64%' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l score -d 'Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)' -r

@@ -10,7 +10,7 @@ use thalweg_mover::model::completion::{self, Remote};
 use thalweg_mover::model::congestion::{self, Starts};
 use thalweg_mover::model::delay::Delay;
 use thalweg_mover::model::files::{Costs, Work};
-use thalweg_mover::model::fit::{self, Fit, Measurement, Prediction};
+use thalweg_mover::model::fit::{self, Condition, Fit, Measurement, Prediction};
 use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::{self, CongestionControl};
 use thalweg_mover::model::path::Path;
@@ -80,6 +80,15 @@ impl<'a> Given<'a> {
             "simultaneous" => Ok(Starts::Simultaneous),
             "scheduled" => Ok(Starts::Scheduled),
             other => Err(format!("starts is {other:?}, but must be simultaneous or scheduled")),
+        }
+    }
+
+    fn condition(&self, name: &str) -> Result<Condition, String> {
+        match self.word(name) {
+            "holds" => Ok(Condition::Holds),
+            "broken" => Ok(Condition::Broken),
+            "unknown" => Ok(Condition::Unknown),
+            other => Err(format!("{name} is {other:?}, but must be holds, broken or unknown")),
         }
     }
 
@@ -164,11 +173,14 @@ impl<'a> Given<'a> {
         let overhead = self.optional("files_io_overhead")?.map(Files::Overhead);
         let timed = self.of("files_prediction");
         let files = match timed.is_given() {
-            true => Some(Files::Timed(Prediction {
-                time_s: timed.number("time_s")?,
-                low_s: timed.optional("low_s")?,
-                high_s: timed.optional("high_s")?,
-            })),
+            true => {
+                let prediction = Prediction {
+                    time_s: timed.number("time_s")?,
+                    low_s: timed.optional("low_s")?,
+                    high_s: timed.optional("high_s")?,
+                };
+                Some(Files::Timed(prediction, self.condition("files_condition")?))
+            }
             false => overhead,
         };
         let starts = self.of("starts").is_given().then(|| self.starts()).transpose()?;
@@ -181,7 +193,7 @@ impl<'a> Given<'a> {
             efficiency: self.number("efficiency")?,
             local_s: self.optional("local_s")?,
             remote_s: self.number("remote_s")?,
-            files,
+            files: files.into_iter().collect(),
             tail: measured.or(score).or(starts.map(Tail::Like003)),
             deadline_s: self.optional("deadline_s")?,
         })

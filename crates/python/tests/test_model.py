@@ -45,8 +45,22 @@ def test_basin_and_advice() -> None:
     advice = model.advise(
         bytes=2e9, bandwidth_bits_per_s=25e9, efficiency=0.8, local_s=10.0, remote_s=1.0, files_io_overhead=2.0
     )
-    assert (advice.best, advice.ground) == ("stream", "quickest")
+    assert (advice.best, advice.ground) == ("stream", "quickest-as-expected")
     assert [way.way for way in advice.ways] == ["local", "stream", "file"]
+
+
+def test_advice_promises_nothing_by_a_law_that_does_not_hold() -> None:
+    def ground(condition: model.Condition) -> str | None:
+        return model.advise(
+            bytes=2e9,
+            bandwidth_bits_per_s=25e9,
+            deadline_s=10.0,
+            files_prediction=model.Prediction(1.0, 0.9, 1.1),
+            files_condition=condition,
+        ).ground
+
+    assert ground("holds") == "in-time"
+    assert ground("broken") == "in-time-as-expected"
 
 
 def test_what_a_law_cannot_be_asked_says_the_range() -> None:

@@ -114,8 +114,8 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "N", requires = "fit", value_parser = whole::<u64>(1..))]
     pub files_max: Option<u64>,
 
-    /// Measured times of transfers of a unit, as `thalweg model tail` reads them; of one case: of a file with several
-    /// --series and --load choose it
+    /// Measured times of transfers of a unit, as `thalweg model tail` reads them, at least a hundred for P99; of one
+    /// case: of a file with several --series and --load choose it
     #[arg(long, value_name = "FILE", group = "tail")]
     pub times: Option<PathBuf>,
     /// Which case of --times.

@@ -10,9 +10,9 @@ use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
 use thalweg_mover::model::congestion::Starts;
 use thalweg_mover::model::files::Optimum;
-use thalweg_mover::model::fit::{OneSided, Prediction, fit};
+use thalweg_mover::model::fit::{Condition, Fit, OneSided, Prediction, fit};
 use thalweg_mover::model::path::{BoundBy, Carried, Path};
-use thalweg_mover::model::score::Tier;
+use thalweg_mover::model::score::{TIMES_FOR_P99, Tier};
 
 const OPERATION: &str = "advise";
 
@@ -23,7 +23,7 @@ const OPERATION: &str = "advise";
 pub fn advise(args: &AdviseArgs) -> Result<Exit> {
     let of = |error: ModelError| model::of_model(OPERATION, &error);
     let carried = carried(args)?;
-    let files = best_files(args)?;
+    let fitted = fitted(args)?;
     let tail = tail(args)?;
     let (local_s, remote_s) = analysis(args);
     let question = Question {
@@ -33,30 +33,31 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
         efficiency: args.efficiency.unwrap_or(carried.rate_bits_per_s / args.bandwidth as f64),
         local_s,
         remote_s,
-        files: match &files {
-            Some(files) => Some(Files::Timed(files.prediction)),
-            None => args.io_overhead.map(Files::Overhead),
+        files: match args.io_overhead {
+            Some(overhead) => vec![Files::Overhead(overhead)],
+            None => fitted.iter().map(|one| Files::Timed(one.prediction, one.fit.condition())).collect(),
         },
         tail,
         deadline_s: args.deadline.map(|deadline| deadline.as_secs_f64()),
     };
     let advice = advice::advise(&question).map_err(of)?;
+    let files = advice.files.and_then(|at| fitted.get(at));
     if args.json {
         json::line(&json!({
             "event": "advice", "efficiency": question.efficiency,
             "path": args.efficiency.is_none().then_some(carried),
-            "files": files.as_ref().map(|files| json!({
-                "concurrency": files.concurrency, "optimum": files.optimum, "time": files.prediction,
-                "bound": files.bound,
+            "files": files.map(|files| json!({
+                "concurrency": files.fit.concurrency as u64, "optimum": files.optimum, "time": files.prediction,
+                "bound": files.bound, "condition": files.fit.condition(),
             })),
             "advice": advice,
         }))?;
     } else {
-        tell(args, &question, &advice, carried, files.as_ref())?;
+        tell(args, &question, &advice, carried, files)?;
     }
     out::flush()?;
     Ok(match advice.best {
-        Some((_, Ground::Quickest | Ground::InTime)) => Exit::Done,
+        Some((_, Ground::Quickest | Ground::QuickestAsExpected | Ground::InTime)) => Exit::Done,
         Some((_, Ground::InTimeAsExpected | Ground::TooLate)) | None => Exit::Partial,
     })
 }
@@ -89,7 +90,7 @@ fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
         return Err(Failure::new(FailureKind::Usage, OPERATION, why));
     }
     Ok(match (&args.times, args.score, args.starts) {
-        (Some(file), ..) => Some(Tail::Measured(model::tail::read_one(file, &args.case)?.p99_s)),
+        (Some(file), ..) => Some(Tail::from(model::tail::read_one(file, &args.case)?)),
         (_, Some(score), _) => Some(Tail::Score(score)),
         (_, _, Some(StartsArg::Scheduled)) => Some(Tail::Like003(Starts::Scheduled)),
         (_, _, Some(StartsArg::Simultaneous)) => Some(Tail::Like003(Starts::Simultaneous)),
@@ -98,39 +99,37 @@ fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
     })
 }
 
-/// The number of files with the least time, of all concurrencies that were measured.
-struct BestFiles {
-    concurrency: u64,
+/// What files take by the measurements of one concurrency, in the number of them with the least time.
+struct Fitted {
+    fit: Fit,
     optimum: Optimum,
     prediction: Prediction,
     /// What the prediction is, if the data are not as many as were measured.
     bound: Option<OneSided>,
 }
 
-fn best_files(args: &AdviseArgs) -> Result<Option<BestFiles>> {
-    let Some(file) = &args.fit else { return Ok(None) };
+/// Of each concurrency that was measured; none without --fit.
+fn fitted(args: &AdviseArgs) -> Result<Vec<Fitted>> {
+    let Some(file) = &args.fit else { return Ok(Vec::new()) };
     let of = |error: ModelError| model::of_model("fit measurements", &error);
-    let mut best: Option<BestFiles> = None;
-    let mut failed = None;
-    for (&concurrency, measurements) in &model::read_measurements(file)?.groups {
-        let fitted = match fit(measurements) {
-            Ok(fitted) => fitted,
+    let bytes = args.data as f64;
+    let (mut all, mut failed) = (Vec::new(), None);
+    for measurements in model::read_measurements(file)?.groups.values() {
+        let fit = match fit(measurements) {
+            Ok(fit) => fit,
             Err(error) => {
                 failed = Some(of(error));
                 continue;
             }
         };
-        let bytes = args.data as f64;
-        let optimum = model::best_files(&fitted, bytes, args.files_max).map_err(of)?;
-        let prediction = fitted.predict(bytes, optimum.files).map_err(of)?;
-        if best.as_ref().is_none_or(|best| prediction.time_s < best.prediction.time_s) {
-            best = Some(BestFiles { concurrency, optimum, prediction, bound: fitted.bound(bytes) });
-        }
+        let optimum = model::best_files(&fit, bytes, args.files_max).map_err(of)?;
+        let prediction = fit.predict(bytes, optimum.files).map_err(of)?;
+        let bound = fit.bound(bytes);
+        all.push(Fitted { fit, optimum, prediction, bound });
     }
-    let none = || Failure::new(FailureKind::Usage, "fit measurements", "there are none");
-    match best {
-        Some(best) => Ok(Some(best)),
-        None => Err(failed.unwrap_or_else(none)),
+    match failed {
+        Some(failed) if all.is_empty() => Err(failed),
+        _ => Ok(all),
     }
 }
 
@@ -139,7 +138,7 @@ fn tell(
     question: &Question,
     advice: &Advice,
     carried: Carried,
-    files: Option<&BestFiles>,
+    files: Option<&Fitted>,
 ) -> Result<()> {
     let bound = files.and_then(|files| files.bound).map(|bound| {
         let article = if bound == OneSided::Upper { "an" } else { "a" };
@@ -184,7 +183,13 @@ fn tell(
     match files {
         Some(files) => {
             let words = model::optimum_words(&files.optimum);
-            out::line(&format!("Best with files, {} at once: {words}.", files.concurrency))?;
+            out::line(&format!("Best with files, {} at once: {words}.", files.fit.concurrency))?;
+            let condition = files.fit.condition();
+            if condition != Condition::Holds {
+                let less = if condition == Condition::Broken { "; so there is no P99" } else { "" };
+                let words = model::condition_words(&files.fit);
+                out::line(&format!("Their law, 001 Eq 6, wants a_ck < a_trs, which {words}{less}."))?;
+            }
         }
         None if args.io_overhead.is_none() => out::line(
             "Of files nothing is known: measure some transfers and give --fit FILE, or give --io-overhead.",
@@ -202,26 +207,46 @@ fn verdict(question: &Question, advice: &Advice) -> String {
         return format!("IMPOSSIBLE: the data need {load} of the path, and a transfer gets {alpha} of it.");
     };
     let times = advice.ways.iter().find(|times| times.way == way);
-    let (time_s, p99_s) = times.map_or((0.0, None), |times| (times.time_s, times.p99_s));
-    let surely = units::time(p99_s.unwrap_or(time_s));
+    let (time_s, slowest_s) = times.map_or((0.0, 0.0), |times| (times.time_s, times.slowest_s));
+    let (expected, slowest) = (units::time(time_s), units::time(slowest_s));
     let word = name(way).to_uppercase();
+    // The next best, by what the best was chosen by.
+    let next = |by: &dyn Fn(&WayTimes) -> f64| {
+        let others = advice.ways.iter().filter(|other| other.way != way && other.keeps_up);
+        let next = others.min_by(|a, b| by(a).total_cmp(&by(b)));
+        let words = next.map(|next| format!(", before {} with {}", name(next.way), units::time(by(next))));
+        words.unwrap_or_default()
+    };
     match ground {
         Ground::Quickest => {
-            let others = advice.ways.iter().filter(|other| other.way != way && other.keeps_up);
-            let next = others.map(|other| (other.p99_s.unwrap_or(other.time_s), other.way));
-            let next = next.min_by(|a, b| a.0.total_cmp(&b.0));
-            let beside =
-                next.map(|(next_s, next)| format!(", before {} with {}", name(next), units::time(next_s)));
-            format!("{word}: it is the quickest, {surely}{}.", beside.unwrap_or_default())
+            format!("{word}: it is the quickest at P99, {slowest}{}.", next(&|way| way.slowest_s))
         }
-        Ground::InTime => format!("{word}: it holds the deadline of {deadline} at P99, {surely}."),
-        Ground::InTimeAsExpected => format!(
-            "{word}, perhaps: {surely} is expected, within {deadline}; of the slowest transfers nothing is known."
-        ),
+        Ground::QuickestAsExpected => {
+            format!("{word}: it is the quickest as expected, {expected}{}.", next(&|way| way.time_s))
+        }
+        Ground::InTime => format!("{word}: it holds the deadline of {deadline} at P99, {slowest}."),
+        Ground::InTimeAsExpected => {
+            let why = why_unsure(question);
+            format!("{word}, perhaps: {expected} is expected, within {deadline}; {why}.")
+        }
         Ground::TooLate => {
-            format!("TOO LATE: the nearest is {} with {surely}, and {deadline} are allowed.", name(way))
+            format!("TOO LATE: the nearest is {} with {slowest}, and {deadline} are allowed.", name(way))
         }
     }
+}
+
+/// Why it is not known whether the deadline holds.
+fn why_unsure(question: &Question) -> String {
+    match question.tail {
+        Some(Tail::WorstOf { count, worst_s }) => worst_words(count, worst_s),
+        _ => "of the slowest transfers nothing is known".to_owned(),
+    }
+}
+
+fn worst_words(count: usize, worst_s: f64) -> String {
+    let times = if count == 1 { "time" } else { "times" };
+    let worst = units::time(worst_s);
+    format!("the worst of {count} {times} is {worst}, and P99 takes {TIMES_FOR_P99}")
 }
 
 fn path_words(args: &AdviseArgs, question: &Question, carried: Carried) -> String {
@@ -240,6 +265,9 @@ fn tail_words(question: &Question) -> String {
     let words = match question.tail {
         None => "nothing is known; give --times, --score, or --every",
         Some(Tail::Measured(_)) => "as measured",
+        Some(Tail::WorstOf { count, worst_s }) => {
+            return format!("P99 of transfers: not known; {}.", worst_words(count, worst_s));
+        }
         Some(Tail::Score(_)) => "not above the worst, from the score",
         Some(Tail::Like003(Starts::Scheduled)) => "as 003 measured in slots on its testbed",
         Some(Tail::Like003(Starts::Simultaneous)) => {

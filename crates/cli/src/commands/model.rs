@@ -244,7 +244,7 @@ fn tell_tail(args: &TailArgs, case: &tail::Case, ideal_s: Option<f64>) -> Result
     {
         out::line(&format!("{margin}{name:<6} {}", units::time(time_s)))?;
     }
-    if tail.count < 100 {
+    if !tail.is_p99_known() {
         let times = if tail.count == 1 { "time" } else { "times" };
         out::line(&format!("{margin}only {} {times}: P99 is the worst of them", tail.count))?;
     }
@@ -506,7 +506,8 @@ pub fn best_files(fit: &Fit, bytes: f64, files_max: Option<u64>) -> std::result:
     fit.optimum(bytes, most.max(fit.concurrency))
 }
 
-fn condition_words(fit: &Fit) -> &'static str {
+/// Whether the condition of a fit's law holds.
+pub fn condition_words(fit: &Fit) -> &'static str {
     match fit.condition() {
         Condition::Holds => "holds",
         Condition::Broken => {

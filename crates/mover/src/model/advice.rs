@@ -1,13 +1,19 @@
 //! Local, file or stream? All laws on one question (003 section 5): which way is quickest, which holds the deadline
 //! even in the tail, and what would have to change for another answer.
 //!
+//! 1. The stream is as slow as the slowest transfer that is known of. Files are never quicker, neither as expected nor at
+//!    P99: the same bytes cross the same line.
+//! 2. A deadline holds at P99 only. There is none of a few times, or of a law that does not hold.
+//! 3. Ways are ranked by P99 where it is known of all of them, else all by what is expected. So are the files of several
+//!    concurrencies, of which the best is judged.
+//!
 //! Judged besides time is whether the path keeps up with data that come again and again. Whether a machine does is not:
 //! it may work on several units at once.
 
 use super::completion::{BreakEven, Remote};
 use super::congestion::{self, Starts};
-use super::fit::Prediction;
-use super::score::Tier;
+use super::fit::{Condition, Prediction};
+use super::score::{self, Tier};
 use super::{ModelError, Result, positive};
 use serde::Serialize;
 
@@ -26,8 +32,8 @@ pub struct Question {
     pub local_s: Option<f64>,
     /// T_remote: seconds of the analysis there; 0 if data are only moved.
     pub remote_s: f64,
-    /// What files would cost, if known.
-    pub files: Option<Files>,
+    /// What files would cost, for each concurrency of which it is known.
+    pub files: Vec<Files>,
     /// What is known of the slowest transfers.
     pub tail: Option<Tail>,
     /// Seconds within which a unit has to be done.
@@ -39,8 +45,9 @@ pub struct Question {
 pub enum Files {
     /// theta.
     Overhead(f64),
-    /// Seconds from source to destination file, all overheads in it; from [`fit`](super::fit).
-    Timed(Prediction),
+    /// Seconds from source to destination file, all overheads in it; from [`fit`](super::fit), with whether its law holds. Where
+    /// that is broken it takes longer, and there is no P99.
+    Timed(Prediction, Condition),
 }
 
 /// What is known of the slowest transfers of a unit.
@@ -48,10 +55,26 @@ pub enum Files {
 pub enum Tail {
     /// P99 in seconds, as measured.
     Measured(f64),
+    /// The longest of so few times that their P99 is not known ([`score::TIMES_FOR_P99`]).
+    WorstOf {
+        /// So many were measured.
+        count: usize,
+        /// In seconds.
+        worst_s: f64,
+    },
     /// Worst / ideal, as measured elsewhere: an upper bound of P99.
     Score(f64),
     /// Nothing: as in 003's bed at this load of what transfers get, alpha x Bw ([`congestion::stretch`]).
     Like003(Starts),
+}
+
+impl From<score::Tail> for Tail {
+    fn from(times: score::Tail) -> Tail {
+        match times.is_p99_known() {
+            true => Tail::Measured(times.p99_s),
+            false => Tail::WorstOf { count: times.count, worst_s: times.max_s },
+        }
+    }
 }
 
 /// A way to do it. In this order where they are equally good.
@@ -79,15 +102,17 @@ pub struct WayTimes {
     pub io_s: f64,
     /// Of that analysis.
     pub analysis_s: f64,
-    /// All of it, in 99 of 100 cases no longer; `None` if nothing is known of the tail.
+    /// All of it, in 99 of 100 cases no longer; `None` if that is not known.
     pub p99_s: Option<f64>,
-    /// What it is good for, by P99 if that is known.
+    /// All of it, with the slowest transfer that is known of: P99, or without it the longest that was measured, or as expected.
+    pub slowest_s: f64,
+    /// What it is good for, by the slowest.
     pub tier: Option<Tier>,
     /// Whether the path carries the data as they come.
     pub keeps_up: bool,
-    /// Whether the deadline holds at P99; `None` without a deadline, or if it holds as expected and the tail is unknown.
+    /// Whether the deadline holds at P99; `None` without a deadline, or if P99 is not known and nothing that is exceeds it.
     pub holds: Option<bool>,
-    /// Deadline less time (P99 if known), in seconds; `None` also if it does not keep up.
+    /// Deadline less the slowest, in seconds; `None` also if it does not keep up.
     pub left_s: Option<f64>,
     /// The worst / ideal of a transfer at which the deadline still holds.
     pub score_allowed: Option<f64>,
@@ -101,11 +126,13 @@ pub struct WayTimes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ground {
-    /// There is no deadline: it is the quickest.
+    /// There is no deadline: it is the quickest at P99.
     Quickest,
+    /// There is no deadline: it is the quickest as expected; of some way P99 is not known.
+    QuickestAsExpected,
     /// It holds the deadline at P99.
     InTime,
-    /// It holds the deadline as expected; of the tail nothing is known.
+    /// It holds the deadline as expected; P99 is not known.
     InTimeAsExpected,
     /// None holds the deadline: it is the nearest.
     TooLate,
@@ -120,6 +147,9 @@ pub struct Advice {
     pub best: Option<(Way, Ground)>,
     /// All ways that could be judged.
     pub ways: Vec<WayTimes>,
+    /// Which of [`Question::files`] was judged: the best of them.
+    #[serde(skip)]
+    pub files: Option<usize>,
 }
 
 /// Answers.
@@ -137,32 +167,16 @@ pub fn advise(question: &Question) -> Result<Advice> {
         ways.push(local(question, local_s)?);
     }
     let stream = remote(question, 1.0);
-    let transfer_s = stream.transfer_s()?;
-    let worst_s =
-        question.tail.map(|tail| worst_transfer_s(question, tail, utilisation)).transpose()?.flatten();
-    // A worst that was measured elsewhere may be shorter than what this path makes expect.
-    let worst_s = worst_s.map(|worst_s| worst_s.max(transfer_s));
     let keeps_up = utilisation.is_none_or(|load| load <= question.efficiency);
-    let analysis_s = stream.remote_s()?;
-    let streamed =
-        timed(question, Way::Stream, stream, worst_s.map(|worst_s| worst_s + analysis_s), keeps_up)?;
-    ways.push(streamed);
-    if let Some(files) = question.files {
-        let (overhead, p99_s) = match files {
-            Files::Overhead(overhead) => {
-                let io_s = remote(question, overhead).io_s()?;
-                (overhead, worst_s.map(|worst_s| worst_s + io_s + analysis_s))
-            }
-            Files::Timed(prediction) => {
-                // No file is quicker than the path: such measurements were of a wider one, and vary by the same share.
-                let overhead = (prediction.time_s / transfer_s).max(1.0);
-                let spread = prediction.high_s.map(|high_s| high_s / prediction.time_s);
-                (overhead, spread.map(|spread| spread * overhead * transfer_s + analysis_s))
-            }
-        };
-        ways.push(timed(question, Way::File, remote(question, overhead), p99_s, keeps_up)?);
-    }
-    Ok(Advice { utilisation, best: best(&ways, question.deadline_s), ways })
+    let slowest = slowest_transfer(question, utilisation, stream.transfer_s()?)?;
+    ways.push(timed(question, Way::Stream, stream, slowest.followed_by(stream.remote_s()?), keeps_up)?);
+    let in_files = |&files: &Files| with_files(question, files, slowest, keeps_up);
+    let in_files = question.files.iter().map(in_files).collect::<Result<Vec<_>>>()?;
+    let files = best(&in_files, question.deadline_s).map(|(at, _)| at);
+    ways.extend(files.map(|at| in_files[at]));
+    let able: Vec<WayTimes> = ways.iter().filter(|way| way.keeps_up).copied().collect();
+    let best = best(&able, question.deadline_s).map(|(at, ground)| (able[at].way, ground));
+    Ok(Advice { utilisation, best, ways, files })
 }
 
 fn local(question: &Question, local_s: f64) -> Result<WayTimes> {
@@ -174,6 +188,7 @@ fn local(question: &Question, local_s: f64) -> Result<WayTimes> {
         io_s: 0.0,
         analysis_s: time_s,
         p99_s: Some(time_s),
+        slowest_s: time_s,
         tier: Tier::of(time_s),
         keeps_up: true,
         holds: question.deadline_s.map(|deadline_s| time_s <= deadline_s),
@@ -201,22 +216,43 @@ fn remote(question: &Question, io_overhead: f64) -> Remote {
     }
 }
 
+fn with_files(question: &Question, files: Files, slowest: Slowest, keeps_up: bool) -> Result<WayTimes> {
+    let transfer_s = remote(question, 1.0).transfer_s()?;
+    let overhead = match files {
+        Files::Overhead(overhead) => overhead,
+        // No file is quicker than the path: such measurements were of a wider one, and vary by the same share.
+        Files::Timed(prediction, _) => (prediction.time_s / transfer_s).max(1.0),
+    };
+    let way = remote(question, overhead);
+    let analysis_s = way.remote_s()?;
+    let slowest = slowest.followed_by(way.io_s()? + analysis_s);
+    let p99_s = match files {
+        Files::Overhead(_) => slowest.p99_s,
+        Files::Timed(_, Condition::Broken) => None,
+        Files::Timed(prediction, _) => prediction.high_s.map(|high_s| {
+            let spread = high_s / prediction.time_s;
+            (spread * overhead * transfer_s + analysis_s).max(slowest.known_s)
+        }),
+    };
+    timed(question, Way::File, way, Slowest { p99_s, ..slowest }, keeps_up)
+}
+
 fn timed(
     question: &Question,
     way: Way,
     remote: Remote,
-    p99_s: Option<f64>,
+    slowest: Slowest,
     keeps_up: bool,
 ) -> Result<WayTimes> {
     let time_s = remote.total_s()?;
     let (transfer_s, io_s, analysis_s) = (remote.transfer_s()?, remote.io_s()?, remote.remote_s()?);
     let deadline = question.deadline_s;
-    let surely_s = p99_s.unwrap_or(time_s);
+    let p99_s = slowest.p99_s.filter(|_| keeps_up);
+    let slowest_s = p99_s.unwrap_or(slowest.known_s);
     let ideal_s = transfer_s * remote.efficiency;
-    let is_in_time = |deadline_s: f64| match p99_s {
-        Some(p99_s) => Some(p99_s <= deadline_s),
-        None if time_s > deadline_s => Some(false),
-        None => None,
+    let is_in_time = |deadline_s: f64| match slowest_s <= deadline_s {
+        true => p99_s.map(|_| true),
+        false => Some(false),
     };
     Ok(WayTimes {
         way,
@@ -225,10 +261,11 @@ fn timed(
         io_s,
         analysis_s,
         p99_s,
-        tier: Tier::of(surely_s),
+        slowest_s,
+        tier: Tier::of(slowest_s),
         keeps_up,
         holds: if keeps_up { deadline.and_then(is_in_time) } else { deadline.map(|_| false) },
-        left_s: deadline.filter(|_| keeps_up).map(|deadline_s| deadline_s - surely_s),
+        left_s: deadline.filter(|_| keeps_up).map(|deadline_s| deadline_s - slowest_s),
         score_allowed: deadline
             .map(|deadline_s| (deadline_s - io_s - analysis_s) / ideal_s)
             .filter(|&score| score >= 1.0),
@@ -237,36 +274,59 @@ fn timed(
     })
 }
 
+/// The slowest that is known of, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Slowest {
+    p99_s: Option<f64>,
+    /// P99; without it the longest that was measured, or what is expected.
+    known_s: f64,
+}
+
+impl Slowest {
+    /// With what comes behind it and always takes the same.
+    fn followed_by(self, more_s: f64) -> Slowest {
+        Slowest { p99_s: self.p99_s.map(|p99_s| p99_s + more_s), known_s: self.known_s + more_s }
+    }
+}
+
 /// Of a score the ideal is the line's own; of a load it is what transfers get of the line: there is no more for them to wait
 /// for, so that a line of which they get half is as full at half of the data.
-fn worst_transfer_s(question: &Question, tail: Tail, utilisation: Option<f64>) -> Result<Option<f64>> {
+fn slowest_transfer(question: &Question, utilisation: Option<f64>, expected_s: f64) -> Result<Slowest> {
     let ideal_s = super::volume::time_s(question.bytes, question.bandwidth_bits_per_s)?;
-    Ok(match tail {
-        Tail::Measured(p99_s) => Some(positive("P99", p99_s)?),
-        Tail::Score(score) => Some(super::at_least_one("speed score", score)? * ideal_s),
-        Tail::Like003(starts) => {
+    let (slowest_s, is_p99) = match question.tail {
+        None => (None, false),
+        Some(Tail::Measured(p99_s)) => (Some(positive("P99", p99_s)?), true),
+        Some(Tail::WorstOf { worst_s, .. }) => (Some(positive("worst time", worst_s)?), false),
+        Some(Tail::Score(score)) => (Some(super::at_least_one("speed score", score)? * ideal_s), true),
+        Some(Tail::Like003(starts)) => {
             let unknown = ModelError::OutOfRange { what: "period", value: f64::NAN, range: "known" };
             let load = utilisation.ok_or(unknown)? / question.efficiency;
             let gets_s = ideal_s / question.efficiency;
-            congestion::stretch(load, starts)?.map(|stretch| stretch * gets_s)
+            (congestion::stretch(load, starts)?.map(|stretch| stretch * gets_s), true)
         }
-    })
+    };
+    // What was measured elsewhere may be shorter than what this path makes expect.
+    let slowest_s = slowest_s.map(|slowest_s| slowest_s.max(expected_s));
+    Ok(Slowest { p99_s: slowest_s.filter(|_| is_p99), known_s: slowest_s.unwrap_or(expected_s) })
 }
 
-fn best(ways: &[WayTimes], deadline_s: Option<f64>) -> Option<(Way, Ground)> {
-    let surely_s = |way: &WayTimes| way.p99_s.unwrap_or(way.time_s);
-    let quickest = |accepts: &dyn Fn(&WayTimes) -> bool| {
-        ways.iter()
-            .filter(|way| way.keeps_up && accepts(way))
-            .min_by(|a, b| surely_s(a).total_cmp(&surely_s(b)))
-            .map(|way| way.way)
+/// Which is the best, and why; `None` of none.
+fn best(ways: &[WayTimes], deadline_s: Option<f64>) -> Option<(usize, Ground)> {
+    let least = |time_s: &dyn Fn(&WayTimes) -> f64, accepts: &dyn Fn(&WayTimes) -> bool| {
+        let accepted = (0..ways.len()).filter(|&at| accepts(&ways[at]));
+        accepted.min_by(|&a, &b| time_s(&ways[a]).total_cmp(&time_s(&ways[b])))
     };
+    let (slowest, expected) = (|way: &WayTimes| way.slowest_s, |way: &WayTimes| way.time_s);
     if deadline_s.is_none() {
-        return quickest(&|_| true).map(|way| (way, Ground::Quickest));
+        // The P99 of one beside what is expected of another tells nothing.
+        return match ways.iter().all(|way| way.p99_s.is_some()) {
+            true => least(&slowest, &|_| true).map(|at| (at, Ground::Quickest)),
+            false => least(&expected, &|_| true).map(|at| (at, Ground::QuickestAsExpected)),
+        };
     }
-    let sure = quickest(&|way| way.holds == Some(true)).map(|way| (way, Ground::InTime));
-    let likely = || quickest(&|way| way.holds.is_none()).map(|way| (way, Ground::InTimeAsExpected));
-    let nearest = || quickest(&|_| true).map(|way| (way, Ground::TooLate));
+    let sure = least(&slowest, &|way| way.holds == Some(true)).map(|at| (at, Ground::InTime));
+    let likely = || least(&expected, &|way| way.holds.is_none()).map(|at| (at, Ground::InTimeAsExpected));
+    let nearest = || least(&slowest, &|_| true).map(|at| (at, Ground::TooLate));
     sure.or_else(likely).or_else(nearest)
 }
 
@@ -285,10 +345,15 @@ mod tests {
             efficiency: 1.0,
             local_s: None,
             remote_s: 0.0,
-            files: None,
+            files: Vec::new(),
             tail: Some(Tail::Like003(Starts::Simultaneous)),
             deadline_s: Some(10.0),
         }
+    }
+
+    /// Files of one concurrency, measured.
+    fn measured(time_s: f64, high_s: Option<f64>) -> Files {
+        Files::Timed(Prediction { time_s, low_s: high_s.map(|_| 0.0), high_s }, Condition::Holds)
     }
 
     fn way(advice: &Advice, way: Way) -> WayTimes {
@@ -372,20 +437,96 @@ mod tests {
 
     #[test]
     fn files_cost_their_overhead_and_lose_to_a_stream() {
-        let question = Question { files: Some(Files::Overhead(1.5)), ..lcls(2e9) };
+        let question = Question { files: vec![Files::Overhead(1.5)], ..lcls(2e9) };
         let advice = advise(&question).unwrap();
         let (file, stream) = (way(&advice, Way::File), way(&advice, Way::Stream));
         assert!(is_near(file.time_s, 1.5 * stream.time_s, 1e-12));
         assert!(is_near(file.p99_s.unwrap() - stream.p99_s.unwrap(), file.io_s, 1e-9));
-        let prediction = Prediction { time_s: 2.0, low_s: Some(1.0), high_s: Some(3.0) };
-        let timed = advise(&Question { files: Some(Files::Timed(prediction)), ..question }).unwrap();
-        assert!(is_near(way(&timed, Way::File).time_s, 2.0, 1e-12));
-        assert!(is_near(way(&timed, Way::File).p99_s.unwrap(), 3.0, 1e-12));
+        let slow = advise(&Question { files: vec![measured(2.0, Some(3.0))], ..question }).unwrap();
+        assert!(is_near(way(&slow, Way::File).time_s, 2.0, 1e-12));
+        assert!(is_near(way(&slow, Way::File).p99_s.unwrap(), 3.0, 1e-12));
         // Measured where the path was wider: no quicker than this one, with the same spread.
-        let wider = Prediction { time_s: 0.1, low_s: Some(0.05), high_s: Some(0.2) };
-        let timed = advise(&Question { files: Some(Files::Timed(wider)), ..lcls(2e9) }).unwrap();
-        assert!(is_near(way(&timed, Way::File).time_s, 0.64, 1e-12));
-        assert!(is_near(way(&timed, Way::File).p99_s.unwrap(), 1.28, 1e-12));
+        let wider = Question { files: vec![measured(0.1, Some(0.2))], tail: None, ..lcls(2e9) };
+        let wider = way(&advise(&wider).unwrap(), Way::File);
+        assert!(is_near(wider.time_s, 0.64, 1e-12) && is_near(wider.p99_s.unwrap(), 1.28, 1e-12));
+    }
+
+    /// Files that were measured on an idle path, quicker than this one is when it is busy: the stream takes 1.2 s at P99.
+    #[test]
+    fn what_makes_a_stream_late_makes_files_late_too() {
+        let busy = Question { deadline_s: Some(1.0), ..lcls(2e9) };
+        for (files, p99_s) in [(measured(0.3, Some(0.35)), Some(1.2)), (measured(0.3, None), None)] {
+            let advice = advise(&Question { files: vec![files], ..busy.clone() }).unwrap();
+            let file = way(&advice, Way::File);
+            assert_eq!((file.p99_s.is_some(), file.holds), (p99_s.is_some(), Some(false)), "{file:?}");
+            assert!(is_near(file.slowest_s, 1.2, 1e-9), "{file:?}");
+            assert_eq!(advice.best, Some((Way::Stream, Ground::TooLate)));
+        }
+        // The longest of a few is known to take so long.
+        let few = Tail::WorstOf { count: 3, worst_s: 1.1 };
+        let few = Question { tail: Some(few), files: vec![measured(0.3, Some(0.35))], ..busy };
+        assert_eq!(advise(&few).unwrap().best, Some((Way::Stream, Ground::TooLate)));
+    }
+
+    #[test]
+    fn the_worst_of_a_few_times_is_no_p99() {
+        let times: Vec<f64> = (1..=100).map(|at| 2.0 + f64::from(at) / 100.0).collect();
+        let of = |times: &[f64], deadline_s| {
+            let tail = Some(Tail::from(score::tail(times).unwrap()));
+            advise(&Question { tail, deadline_s: Some(deadline_s), ..lcls(2e9) }).unwrap()
+        };
+        let enough = of(&times, 3.0);
+        assert_eq!(enough.best, Some((Way::Stream, Ground::InTime)));
+        assert!(is_near(way(&enough, Way::Stream).p99_s.unwrap(), 2.99, 1e-12));
+        let few = of(&times[1..], 3.0);
+        assert_eq!(few.best, Some((Way::Stream, Ground::InTimeAsExpected)));
+        let stream = way(&few, Way::Stream);
+        assert!(stream.p99_s.is_none() && is_near(stream.slowest_s, 3.0, 1e-12), "{stream:?}");
+        assert_eq!(of(&times[1..], 2.9).best, Some((Way::Stream, Ground::TooLate)), "one took longer");
+    }
+
+    #[test]
+    fn a_broken_law_gives_no_p99() {
+        let of = |condition| {
+            let prediction = Prediction { time_s: 1.0, low_s: Some(0.9), high_s: Some(1.1) };
+            let files = vec![Files::Timed(prediction, condition)];
+            let advice = advise(&Question { files, tail: None, ..lcls(2e9) }).unwrap();
+            (way(&advice, Way::File), advice.best)
+        };
+        let (file, best) = of(Condition::Broken);
+        assert_eq!((file.p99_s, file.holds), (None, None));
+        assert_eq!(best, Some((Way::Stream, Ground::InTimeAsExpected)));
+        for condition in [Condition::Holds, Condition::Unknown] {
+            let (file, best) = of(condition);
+            assert!(is_near(file.p99_s.unwrap(), 1.1, 1e-12), "{file:?}");
+            assert_eq!(best, Some((Way::File, Ground::InTime)));
+        }
+    }
+
+    /// The stream takes 0.64 s, 1.2 s at P99; of files only the 0.64 s are known.
+    #[test]
+    fn a_p99_is_not_ranked_beside_an_expectation() {
+        let question = Question { deadline_s: None, files: vec![measured(0.3, None)], ..lcls(2e9) };
+        assert_eq!(advise(&question).unwrap().best, Some((Way::Stream, Ground::QuickestAsExpected)));
+        let known = Question { files: vec![measured(0.3, Some(0.35))], local_s: Some(1.1), ..question };
+        assert_eq!(advise(&known).unwrap().best, Some((Way::Local, Ground::Quickest)));
+    }
+
+    #[test]
+    fn of_several_concurrencies_the_one_that_holds_the_deadline_is_advised() {
+        let (varying, steady, unknown) =
+            (measured(10.0, Some(30.0)), measured(10.5, Some(12.0)), measured(9.0, None));
+        let of = |files: &[Files], deadline_s| {
+            let advice = advise(&Question { files: files.to_vec(), tail: None, deadline_s, ..lcls(2e9) });
+            let advice = advice.unwrap();
+            assert_eq!(advice.ways.len(), 2, "the best alone is judged: {advice:?}");
+            (advice.files, way(&advice, Way::File).holds)
+        };
+        assert_eq!(of(&[varying, steady], Some(15.0)), (Some(1), Some(true)));
+        assert_eq!(of(&[unknown, varying, steady], Some(15.0)), (Some(2), Some(true)));
+        assert_eq!(of(&[unknown, varying, steady], Some(11.0)), (Some(0), None), "none is sure to");
+        assert_eq!(of(&[varying, steady], None), (Some(1), None));
+        assert_eq!(of(&[unknown, varying, steady], None), (Some(0), None));
     }
 
     proptest! {
@@ -395,7 +536,7 @@ mod tests {
             overhead in 1.0..5.0
         ) {
             let question = Question {
-                local_s: Some(local_s), remote_s, files: Some(Files::Overhead(overhead)), deadline_s: Some(deadline_s),
+                local_s: Some(local_s), remote_s, files: vec![Files::Overhead(overhead)], deadline_s: Some(deadline_s),
                 ..lcls(gb * 1e9)
             };
             let soon = advise(&question).unwrap();
@@ -405,6 +546,26 @@ mod tests {
             for way in &soon.ways {
                 prop_assert!(way.p99_s.is_none_or(|p99_s| p99_s >= way.time_s * (1.0 - 1e-12)));
                 prop_assert!(is_near(way.transfer_s + way.io_s + way.analysis_s, way.time_s, 1e-9));
+            }
+        }
+
+        #[test]
+        fn files_are_never_surer_than_a_stream(
+            gb in 0.1..3.2, time_s in 0.01..20.0, spread in 1.0..3.0, score in 1.0..30.0, remote_s in 0.0..5.0
+        ) {
+            for tail in [Tail::Like003(Starts::Simultaneous), Tail::Score(score), Tail::Measured(score)] {
+                let files = vec![measured(time_s, Some(time_s * spread)), Files::Overhead(spread)];
+                for files in files {
+                    let question = Question { files: vec![files], tail: Some(tail), remote_s, ..lcls(gb * 1e9) };
+                    let advice = advise(&question).unwrap();
+                    let (file, stream) = (way(&advice, Way::File), way(&advice, Way::Stream));
+                    prop_assert_eq!(file.p99_s.is_some(), stream.p99_s.is_some());
+                    for (file_s, stream_s) in file.p99_s.into_iter().zip(stream.p99_s).chain([
+                        (file.time_s, stream.time_s), (file.slowest_s, stream.slowest_s)
+                    ]) {
+                        prop_assert!(file_s >= stream_s * (1.0 - 1e-12));
+                    }
+                }
             }
         }
     }

@@ -43,6 +43,9 @@ impl Tier {
     }
 }
 
+/// Of fewer times P99 is the longest: what one of a hundred takes was not seen.
+pub const TIMES_FOR_P99: usize = 100;
+
 /// The distribution of measured times, in seconds (003 Fig 3).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tail {
@@ -52,10 +55,17 @@ pub struct Tail {
     pub p50_s: f64,
     /// 90 of 100 took no longer.
     pub p90_s: f64,
-    /// 99 of 100 took no longer. With fewer than 100 it is the longest.
+    /// 99 of 100 took no longer. With fewer than [`TIMES_FOR_P99`] it is the longest.
     pub p99_s: f64,
     /// The longest.
     pub max_s: f64,
+}
+
+impl Tail {
+    /// Whether there are enough times for P99 to be more than the longest of a few.
+    pub fn is_p99_known(&self) -> bool {
+        self.count >= TIMES_FOR_P99
+    }
 }
 
 /// The tail of measured times, by nearest rank: each figure was measured, none is interpolated.
@@ -118,6 +128,7 @@ mod tests {
             (tail_of_hundred.p50_s, tail_of_hundred.p90_s, tail_of_hundred.p99_s, tail_of_hundred.max_s),
             (50.0, 90.0, 99.0, 100.0)
         );
+        assert!(tail_of_hundred.is_p99_known() && !tail(&hundred[1..]).unwrap().is_p99_known());
         let one = tail(&[3.0]).unwrap();
         assert_eq!((one.p50_s, one.p99_s, one.max_s), (3.0, 3.0, 3.0));
         assert_eq!(tail(&[]), Err(ModelError::TooFew { have: 0, need: 1 }));

@@ -28,6 +28,7 @@ __all__ = [
     "Basin",
     "BreakEven",
     "Carried",
+    "Condition",
     "CongestionControl",
     "Costs",
     "Damage",
@@ -74,6 +75,8 @@ __all__ = [
 CongestionControl: TypeAlias = Literal["reno", "cubic", "bbr"]
 #: How transfers that share a link begin: together (003 Fig 2a), or each in a slot of its own (Fig 2b).
 Starts: TypeAlias = Literal["simultaneous", "scheduled"]
+#: Whether 001 Eq 6 may be used: where its condition is broken, predictions are too short.
+Condition: TypeAlias = Literal["holds", "broken", "unknown"]
 #: What a completion time is good for (003 section 5): below 1 s, 10 s, 60 s.
 Tier: TypeAlias = Literal["real-time", "near-real-time", "quasi-real-time"]
 
@@ -350,11 +353,9 @@ class Fit:
     #: What it was made of.
     measurements: tuple[Measurement, ...]
 
-    def condition(self) -> Literal["holds", "broken", "unknown"]:
+    def condition(self) -> Condition:
         """Whether 001 Eq 6 holds: a_ck < a_trs."""
-        return cast(
-            Literal["holds", "broken", "unknown"], _ask("fit.condition", measurements=_measured(self.measurements))
-        )
+        return cast(Condition, _ask("fit.condition", measurements=_measured(self.measurements)))
 
     def predict(self, bytes: float, files: float) -> Prediction:
         """Seconds of so many bytes in so many files, with the range of a single transfer (Student's t)."""
@@ -648,13 +649,15 @@ class WayTimes:
     analysis_s: float
     #: All of it, in 99 of 100 cases no longer.
     p99_s: float | None
-    #: What it is good for, by P99 if that is known.
+    #: All of it, with the slowest transfer that is known of: P99, or without it the longest that was measured, or as expected.
+    slowest_s: float
+    #: What it is good for, by the slowest.
     tier: Tier | None
     #: Whether the path carries the data as they come.
     keeps_up: bool
     #: Whether the deadline holds at P99.
     holds: bool | None
-    #: Deadline less time.
+    #: Deadline less the slowest.
     left_s: float | None
     #: The worst / ideal of a transfer at which the deadline still holds.
     score_allowed: float | None
@@ -673,7 +676,7 @@ class Advice:
     #: The best way; ``None`` if none keeps up with the data.
     best: Literal["local", "stream", "file"] | None
     #: Why it is the best.
-    ground: Literal["quickest", "in-time", "in-time-as-expected", "too-late"] | None
+    ground: Literal["quickest", "quickest-as-expected", "in-time", "in-time-as-expected", "too-late"] | None
     #: All ways that could be judged.
     ways: tuple[WayTimes, ...]
 
@@ -689,6 +692,7 @@ def advise(
     deadline_s: float | None = None,
     files_io_overhead: float | None = None,
     files_prediction: Prediction | None = None,
+    files_condition: Condition = "unknown",
     p99_s: float | None = None,
     score: float | None = None,
     starts: Starts | None = None,
@@ -696,9 +700,10 @@ def advise(
     """Analyse here, stream, or send files? Will the deadline hold at P99?
 
     ``bytes`` of a unit, one every ``period_s`` seconds; the path's bandwidth (bits a second) and transfer efficiency (alpha);
-    seconds of the analysis here and there. What files cost: theta (``files_io_overhead``) or a :class:`Prediction`. What is
-    known of the slowest transfers: P99 in seconds, or worst / ideal (``score``), or nothing but how transfers begin
-    (``starts``: as in 003's bed at this load, which needs ``period_s``).
+    seconds of the analysis here and there. What files cost: theta (``files_io_overhead``) or a :class:`Prediction` with the condition of its :class:`Fit`
+    (``files_condition``; broken, it gives no P99). What is known of the slowest transfers: P99 in seconds, of a hundred or
+    more, or worst / ideal (``score``), or nothing but how transfers begin (``starts``: as in 003's bed at this load, which
+    needs ``period_s``).
     """
     told = _ask(
         "advice.advise",
@@ -711,6 +716,7 @@ def advise(
         deadline_s=deadline_s,
         files_io_overhead=files_io_overhead,
         files_prediction=None if files_prediction is None else asdict(files_prediction),
+        files_condition=files_condition,
         p99_s=p99_s,
         score=score,
         starts=starts,
