@@ -232,6 +232,24 @@ fn advice_knows_windows_and_loss() {
     assert!(is_near(&lossy["efficiency"], 0.0217, 1e-2));
 }
 
+/// A law of loss that leaves out timeouts says too much.
+#[test]
+fn with_more_loss_than_a_law_is_good_for_no_deadline_is_promised() {
+    let scratch = Scratch::new();
+    let ask = |loss: &str| {
+        format!("advise --data 1MB --bandwidth 1Gbit/s --rtt 10ms --score 2 --deadline 60s --loss {loss}")
+    };
+    let (code, sensible) = asked(&scratch, &ask("1%"));
+    assert_eq!((code, &sensible["path"]["is_beyond_law"]), (0, &Value::from(false)));
+    let (code, beyond) = asked(&scratch, &ask("2%"));
+    assert_eq!((code, &beyond["path"]["is_beyond_law"]), (2, &Value::from(true)));
+    assert_eq!(beyond["advice"]["best"], serde_json::json!(["stream", "in-time-as-expected"]));
+    let words = said(&scratch, &ask("2%"));
+    assert!(words.contains("A transfer gets at most") && words.contains("timeouts count as well"), "{words}");
+    assert!(!said(&scratch, &ask("1%")).contains("timeouts"));
+    assert_eq!(asked(&scratch, &ask("2% --cca bbr")).0, 0, "no law of windows binds it");
+}
+
 #[test]
 fn single_laws_say_the_published_numbers() {
     let scratch = Scratch::new();

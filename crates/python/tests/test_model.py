@@ -50,17 +50,20 @@ def test_basin_and_advice() -> None:
 
 
 def test_advice_promises_nothing_by_a_law_that_does_not_hold() -> None:
-    def ground(condition: model.Condition) -> str | None:
+    def ground(condition: model.Condition, bound: bool) -> str | None:
         return model.advise(
             bytes=2e9,
             bandwidth_bits_per_s=25e9,
+            is_efficiency_bound=bound,
             deadline_s=10.0,
             files_prediction=model.Prediction(1.0, 0.9, 1.1),
             files_condition=condition,
         ).ground
 
-    assert ground("holds") == "in-time"
-    assert ground("broken") == "in-time-as-expected"
+    assert ground("holds", False) == "in-time"
+    assert ground("broken", False) == ground("holds", True) == "in-time-as-expected"
+    lossy = model.Path(bandwidth_bits_per_s=1e9, rtt_s=0.1, loss=0.02).carried()
+    assert lossy.by == "loss" and lossy.is_beyond_law
 
 
 def test_what_a_law_cannot_be_asked_says_the_range() -> None:

@@ -31,6 +31,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
         period_s: args.every.map(|every| every.as_secs_f64()),
         bandwidth_bits_per_s: args.bandwidth as f64,
         efficiency: args.efficiency.unwrap_or(carried.rate_bits_per_s / args.bandwidth as f64),
+        is_efficiency_bound: carried.is_beyond_law,
         local_s,
         remote_s,
         files: match args.io_overhead {
@@ -238,6 +239,9 @@ fn verdict(question: &Question, advice: &Advice) -> String {
 /// Why it is not known whether the deadline holds.
 fn why_unsure(question: &Question) -> String {
     match question.tail {
+        _ if question.is_efficiency_bound => {
+            "with so much loss it takes longer, by no law that is known".to_owned()
+        }
         Some(Tail::WorstOf { count, worst_s }) => worst_words(count, worst_s),
         _ => "of the slowest transfers nothing is known".to_owned(),
     }
@@ -258,11 +262,16 @@ fn path_words(args: &AdviseArgs, question: &Question, carried: Carried) -> Strin
         (None, Some(_), BoundBy::Window) => "the window binds: a larger --window or more --streams",
         (None, Some(_), BoundBy::Loss) => "loss binds: more --streams, or another --cca",
     };
-    format!("A transfer gets {rate}, alpha {:.3}: {why}.", question.efficiency)
+    let (at_most, beyond) = match carried.is_beyond_law {
+        true => ("at most ", format!("; {}", model::BEYOND_LOSS)),
+        false => ("", String::new()),
+    };
+    format!("A transfer gets {at_most}{rate}, alpha {:.3}: {why}{beyond}.", question.efficiency)
 }
 
 fn tail_words(question: &Question) -> String {
     let words = match question.tail {
+        _ if question.is_efficiency_bound => "not known, as alpha is not",
         None => "nothing is known; give --times, --score, or --every",
         Some(Tail::Measured(_)) => "as measured",
         Some(Tail::WorstOf { count, worst_s }) => {

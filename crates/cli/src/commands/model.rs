@@ -31,6 +31,10 @@ const INPUT_BYTES_MAX: u64 = 128 << 20;
 /// Of a cost that the measurements do not show.
 const NOTHING: &str = "nothing that was measured";
 
+/// Of a loss above [`loss::SENSIBLE_MAX`].
+pub const BEYOND_LOSS: &str =
+    "beyond a loss of 1 % timeouts count as well: streams carry less than these laws say";
+
 /// `thalweg model …`.
 ///
 /// # Errors
@@ -145,7 +149,7 @@ fn show_loss(args: &LossArgs) -> Result<Exit> {
         false => "bbr    a loss beyond 5 % binds it too, by no law that is known",
     })?;
     if args.loss > loss::SENSIBLE_MAX {
-        out::line("beyond a loss of 1 % timeouts count as well: streams carry less than these laws say")?;
+        out::line(BEYOND_LOSS)?;
     }
     out::line(&format!("as an error rate of bits, with packets of {} bytes: {bit_errors:.1e}", args.mtu))?;
     Ok(Exit::Done)

@@ -3,7 +3,8 @@
 //!
 //! 1. The stream is as slow as the slowest transfer that is known of. Files are never quicker, neither as expected nor at
 //!    P99: the same bytes cross the same line.
-//! 2. A deadline holds at P99 only. There is none of a few times, or of a law that does not hold.
+//! 2. A deadline holds at P99 only. There is none of a few times, of a law that does not hold, or of one that was asked
+//!    beyond its range.
 //! 3. Ways are ranked by P99 where it is known of all of them, else all by what is expected. So are the files of several
 //!    concurrencies, of which the best is judged.
 //!
@@ -28,6 +29,8 @@ pub struct Question {
     pub bandwidth_bits_per_s: f64,
     /// alpha: transfer efficiency.
     pub efficiency: f64,
+    /// Whether alpha is no more than an upper bound. Then transfers take longer than is expected, and nothing is promised.
+    pub is_efficiency_bound: bool,
     /// T_local: seconds of the analysis here, if it can be done here.
     pub local_s: Option<f64>,
     /// T_remote: seconds of the analysis there; 0 if data are only moved.
@@ -247,7 +250,7 @@ fn timed(
     let time_s = remote.total_s()?;
     let (transfer_s, io_s, analysis_s) = (remote.transfer_s()?, remote.io_s()?, remote.remote_s()?);
     let deadline = question.deadline_s;
-    let p99_s = slowest.p99_s.filter(|_| keeps_up);
+    let p99_s = slowest.p99_s.filter(|_| keeps_up && !question.is_efficiency_bound);
     let slowest_s = p99_s.unwrap_or(slowest.known_s);
     let ideal_s = transfer_s * remote.efficiency;
     let is_in_time = |deadline_s: f64| match slowest_s <= deadline_s {
@@ -343,6 +346,7 @@ mod tests {
             period_s: Some(1.0),
             bandwidth_bits_per_s: 25e9,
             efficiency: 1.0,
+            is_efficiency_bound: false,
             local_s: None,
             remote_s: 0.0,
             files: Vec::new(),
@@ -501,6 +505,16 @@ mod tests {
             assert!(is_near(file.p99_s.unwrap(), 1.1, 1e-12), "{file:?}");
             assert_eq!(best, Some((Way::File, Ground::InTime)));
         }
+    }
+
+    #[test]
+    fn where_alpha_is_an_upper_bound_nothing_is_promised() {
+        let bound = Question { is_efficiency_bound: true, local_s: Some(20.0), ..lcls(2e9) };
+        let advice = advise(&bound).unwrap();
+        assert_eq!(advice.best, Some((Way::Stream, Ground::InTimeAsExpected)));
+        assert_eq!(way(&advice, Way::Stream).p99_s, None);
+        let advice = advise(&Question { local_s: Some(5.0), ..bound }).unwrap();
+        assert_eq!(advice.best, Some((Way::Local, Ground::InTime)), "what is done here holds");
     }
 
     /// The stream takes 0.64 s, 1.2 s at P99; of files only the 0.64 s are known.

@@ -42,6 +42,8 @@ pub struct Carried {
     pub rate_bits_per_s: f64,
     /// What bounds it.
     pub by: BoundBy,
+    /// Whether loss is beyond what its law is good for ([`loss::SENSIBLE_MAX`]): then streams carry less than this.
+    pub is_beyond_law: bool,
 }
 
 impl Path {
@@ -55,10 +57,12 @@ impl Path {
             super::within("loss", self.loss, (0.0..1.0).contains(&self.loss), "at least 0, less than 1")?;
         let streams = at_least_one("streams", self.streams)?;
         let line = positive("bandwidth", self.bandwidth_bits_per_s)? * (1.0 - lost);
-        let mut least = Carried { rate_bits_per_s: line, by: BoundBy::Line };
+        let is_asked = self.rtt_s.is_some() && self.control != CongestionControl::Bbr;
+        let is_beyond_law = is_asked && lost > loss::SENSIBLE_MAX;
+        let mut least = Carried { rate_bits_per_s: line, by: BoundBy::Line, is_beyond_law };
         let mut bind = |rate: f64, by| {
             if rate < least.rate_bits_per_s {
-                least = Carried { rate_bits_per_s: rate, by };
+                least = Carried { rate_bits_per_s: rate, by, is_beyond_law };
             }
         };
         if let Some(rtt_s) = self.rtt_s {
@@ -95,7 +99,10 @@ mod tests {
 
     #[test]
     fn the_least_of_the_three_binds() {
-        assert_eq!(far().carried(), Ok(Carried { rate_bits_per_s: 1e9, by: BoundBy::Line }));
+        assert_eq!(
+            far().carried(),
+            Ok(Carried { rate_bits_per_s: 1e9, by: BoundBy::Line, is_beyond_law: false })
+        );
         let window = Path { window_bytes: Some(4_194_304.0), ..far() };
         let carried = window.carried().unwrap();
         assert_eq!(carried.by, BoundBy::Window);
@@ -107,6 +114,16 @@ mod tests {
         assert_eq!(enough.by, BoundBy::Line);
         let bbr = Path { loss: 1e-4, control: CongestionControl::Bbr, ..far() }.carried().unwrap();
         assert!(is_near(bbr.rate_bits_per_s, 0.9999e9, 1e-9));
+    }
+
+    /// Also where the line seems to bind: the streams that are to fill it carry less than the law says.
+    #[test]
+    fn loss_beyond_the_range_of_its_law_is_told_with_the_rate() {
+        let lossy = |loss| Path { loss, streams: 1e4, ..far() };
+        let is_beyond = |path: Path| path.carried().unwrap().is_beyond_law;
+        assert!(!is_beyond(lossy(0.01)) && is_beyond(lossy(0.011)));
+        assert!(!is_beyond(Path { control: CongestionControl::Bbr, ..lossy(0.04) }), "no law binds it");
+        assert!(!is_beyond(Path { rtt_s: None, ..lossy(0.04) }), "no law was asked");
     }
 
     proptest! {

@@ -169,6 +169,8 @@ class Carried:
     rate_bits_per_s: float
     #: What bounds it.
     by: Literal["line", "window", "loss"]
+    #: Whether loss is beyond what its law is good for (1 %): then streams carry less than this.
+    is_beyond_law: bool = False
 
 
 @dataclass(frozen=True)
@@ -686,6 +688,7 @@ def advise(
     bytes: float,
     bandwidth_bits_per_s: float,
     efficiency: float = 1.0,
+    is_efficiency_bound: bool = False,
     remote_s: float = 0.0,
     local_s: float | None = None,
     period_s: float | None = None,
@@ -699,8 +702,9 @@ def advise(
 ) -> Advice:
     """Analyse here, stream, or send files? Will the deadline hold at P99?
 
-    ``bytes`` of a unit, one every ``period_s`` seconds; the path's bandwidth (bits a second) and transfer efficiency (alpha);
-    seconds of the analysis here and there. What files cost: theta (``files_io_overhead``) or a :class:`Prediction` with the condition of its :class:`Fit`
+    ``bytes`` of a unit, one every ``period_s`` seconds; the path's bandwidth (bits a second) and transfer efficiency (alpha;
+    with ``is_efficiency_bound`` no more than an upper bound, so that nothing is promised); seconds of the analysis here and
+    there. What files cost: theta (``files_io_overhead``) or a :class:`Prediction` with the condition of its :class:`Fit`
     (``files_condition``; broken, it gives no P99). What is known of the slowest transfers: P99 in seconds, of a hundred or
     more, or worst / ideal (``score``), or nothing but how transfers begin (``starts``: as in 003's bed at this load, which
     needs ``period_s``).
@@ -710,6 +714,7 @@ def advise(
         bytes=bytes,
         bandwidth_bits_per_s=bandwidth_bits_per_s,
         efficiency=efficiency,
+        is_efficiency_bound=is_efficiency_bound,
         remote_s=remote_s,
         local_s=local_s,
         period_s=period_s,
