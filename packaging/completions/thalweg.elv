@@ -792,7 +792,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --local-speed 'So fast is the computer here, for instance 10TFLOP/s'
             cand --remote-speed 'So fast is the computer there'
             cand --efficiency 'Share of the bandwidth that a transfer gets (alpha) [default: what window and loss leave, or all of it]'
-            cand --rtt 'Round trip time of the path'
+            cand --rtt 'Round trip time of the path; without it --window, --streams, --cca and --mtu say nothing'
             cand --loss 'Share of packets that are lost'
             cand --window 'Bytes that each stream has under way at most (the smaller of both sides'' buffers)'
             cand --streams 'Number of streams [default: 1]'

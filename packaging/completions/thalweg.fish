@@ -654,7 +654,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l work -d 'Or: 
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l local-speed -d 'So fast is the computer here, for instance 10TFLOP/s' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l remote-speed -d 'So fast is the computer there' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l efficiency -d 'Share of the bandwidth that a transfer gets (alpha) [default: what window and loss leave, or all of it]' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l rtt -d 'Round trip time of the path' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l rtt -d 'Round trip time of the path; without it --window, --streams, --cca and --mtu say nothing' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l loss -d 'Share of packets that are lost' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l window -d 'Bytes that each stream has under way at most (the smaller of both sides\' buffers)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l streams -d 'Number of streams [default: 1]' -r

@@ -38,8 +38,10 @@ fn main() -> std::process::ExitCode {
     };
     // Not in the manual, which is made once for many commits.
     let command = command.long_version(thalweg_cli::VERSION);
-    let parsed =
-        command.try_get_matches_from(words).and_then(|matches| args::Args::from_arg_matches(&matches));
+    let parsed = command.try_get_matches_from(words).and_then(|matches| {
+        args::model::refuse_unheard(&matches)?;
+        args::Args::from_arg_matches(&matches)
+    });
     let args = match parsed {
         Ok(args) => args,
         Err(error) => {

@@ -250,6 +250,29 @@ fn with_more_loss_than_a_law_is_good_for_no_deadline_is_promised() {
     assert_eq!(asked(&scratch, &ask("2% --cca bbr")).0, 0, "no law of windows binds it");
 }
 
+/// What a site has in its environment for copies is no mistake here.
+#[test]
+fn what_says_nothing_without_a_round_trip_time_is_refused_where_it_was_typed() {
+    let scratch = Scratch::new();
+    let ask = "advise --data 1GB --bandwidth 1Gbit/s";
+    for unheard in ["--window 4MiB", "--streams 4", "--cca reno", "--mtu 9000"] {
+        for more in ["", " --efficiency 0.5"] {
+            let (code, error) = asked(&scratch, &format!("{ask}{more} {unheard}"));
+            assert_eq!((code, &error["kind"]), (1, &Value::from("usage")), "{more} {unheard}");
+            let why = error["why"].as_str().unwrap();
+            assert!(why.contains("--rtt") && why.contains(unheard.split(' ').next().unwrap()), "{why}");
+        }
+        assert_eq!(asked(&scratch, &format!("{ask} --rtt 10ms {unheard}")).0, 0, "{unheard}");
+    }
+    let site = [("THALWEG_WINDOW", "4MiB"), ("THALWEG_STREAMS", "4"), ("THALWEG_CCA", "bbr")];
+    for more in ["", " --efficiency 0.5", " --rtt 10ms"] {
+        let mut command = scratch.thalweg();
+        command.envs(site).args(format!("{ask}{more}").split(' '));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{more}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 #[test]
 fn single_laws_say_the_published_numbers() {
     let scratch = Scratch::new();

@@ -2,7 +2,9 @@
 
 use crate::args::whole;
 use crate::units;
-use clap::{Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,7 +96,7 @@ pub struct AdviseArgs {
     /// Share of the bandwidth that a transfer gets (alpha) [default: what window and loss leave, or all of it]
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, conflicts_with_all = ["rtt", "loss"])]
     pub efficiency: Option<f64>,
-    /// Round trip time of the path
+    /// Round trip time of the path; without it --window, --streams, --cca and --mtu say nothing
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub rtt: Option<Duration>,
     /// Share of packets that are lost
@@ -131,6 +133,23 @@ pub struct AdviseArgs {
     /// Tell it as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `thalweg advise` would not hear: windows and streams without a round trip time. From the environment or a file they may
+/// be for other commands, but whoever types them thinks that they count.
+///
+/// # Errors
+/// As of any option that requires another.
+pub fn refuse_unheard(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(advise) = matches.subcommand_matches("advise") else { return Ok(()) };
+    let is_typed = |option: &&str| advise.value_source(option) == Some(ValueSource::CommandLine);
+    match ["window", "streams", "cca", "mtu"].into_iter().find(is_typed) {
+        Some(option) if !is_typed(&"rtt") => {
+            let why = format!("--{option} says nothing without --rtt, and beside --efficiency\n");
+            Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One law.
