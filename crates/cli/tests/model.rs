@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use support::Scratch;
 
 fn asked(scratch: &Scratch, words: &str) -> (i32, Value) {
@@ -517,17 +518,21 @@ fn beyond_the_range_of_a_law_its_answer_says_so() {
     assert!(tail.contains("Score 0.62; below 1: quicker than this line"), "{tail}");
 }
 
-/// Commands of a guide that need no file, with what it says that they say, line by line; `...` leaves lines out.
+/// Where guides name files.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Commands of a guide, with what it says that they say, line by line; `...` leaves lines out.
 fn examples(guide: &str) -> Vec<(String, Vec<String>)> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(guide);
-    let text = std::fs::read_to_string(path).expect("the guide");
+    let text = std::fs::read_to_string(root().join("docs/guide").join(guide)).expect("the guide");
     let mut examples: Vec<(String, Vec<String>)> = Vec::new();
     for block in text.split("```text\n").skip(1) {
         let block = block.split("```").next().unwrap_or_default();
         let mut is_ours = false;
         for line in block.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
-                is_ours = command.starts_with("thalweg ") && !command.contains(".jsonl");
+                is_ours = command.starts_with("thalweg ");
                 if is_ours {
                     examples.push((command["thalweg ".len()..].to_owned(), Vec::new()));
                 }
@@ -545,7 +550,8 @@ fn the_examples_of_the_guide_say_what_it_says() {
     let examples = examples("models.md");
     assert!(examples.len() >= 5, "{examples:?}");
     for (command, said) in examples {
-        let output = scratch.run(command.split(' '));
+        let mut thalweg = scratch.thalweg();
+        let output = thalweg.current_dir(root()).args(command.split(' ')).output().unwrap();
         let out = String::from_utf8(output.stdout).unwrap();
         let mut lines = out.lines().map(str::trim_end);
         let mut is_left_out = false;
