@@ -368,6 +368,26 @@ fn an_imported_result_is_shown_like_our_own() {
 }
 
 #[test]
+fn an_import_replaces_what_it_reads_by_no_name() {
+    let scratch = Scratch::new();
+    let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/iperf3.json");
+    let text = std::fs::read(real).unwrap();
+    std::fs::create_dir(scratch.path("below")).unwrap();
+    // The last is what the result is called until it is whole.
+    for (file, out) in
+        [("far.json", "far.json"), ("far.json", "below/../far.json"), (".far.jsonl", "far.jsonl")]
+    {
+        let source = scratch.path(file);
+        std::fs::write(&source, &text).unwrap();
+        let out = scratch.path(out).display().to_string();
+        let refused = thalweg(&scratch, &["bench", "import", &source.display().to_string(), "--out", &out]);
+        assert_eq!(refused.status.code(), Some(1), "{}", says(&refused));
+        assert!(says(&refused).contains("would replace what is imported"), "{}", says(&refused));
+        assert!(std::fs::read(&source).unwrap() == text, "{out}");
+    }
+}
+
+#[test]
 fn a_data_set_is_checked_by_its_seed_wherever_it_was_copied_to() {
     let scratch = Scratch::new();
     let copy = scratch.path("copy");

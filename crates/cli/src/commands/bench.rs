@@ -4,6 +4,7 @@ use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -105,18 +106,23 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
 }
 
 fn import_file(args: &ImportArgs) -> Result<Exit> {
+    let failed = |error: std::io::Error| about("import results", &args.file, &error);
     let mut text = String::new();
-    let opened = std::fs::File::open(&args.file);
+    let mut file = std::fs::File::open(&args.file).map_err(failed)?;
+    let source = file.metadata().map_err(failed)?;
     // What is longer ends in the middle, and is refused as no JSON.
-    opened
-        .and_then(|file| file.take(RESULT_BYTES_MAX).read_to_string(&mut text))
-        .map_err(|error| about("import results", &args.file, &error))?;
+    file.by_ref().take(RESULT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
     let results = import::iperf3(&text, units::moment).map_err(|why| {
         let cause = format!("{}: {why}", args.file.display());
         Failure::new(FailureKind::Usage, "import results", cause)
     })?;
     let out_file = args.out.clone().unwrap_or_else(|| args.file.with_extension("jsonl"));
-    if out_file == args.file {
+    // By whatever names: the result is written below a hidden one first.
+    let is_source = |path: &Path| {
+        let there = std::fs::metadata(path);
+        there.is_ok_and(|there| (there.dev(), there.ino()) == (source.dev(), source.ino()))
+    };
+    if is_source(&out_file) || is_source(&partial(&out_file)) {
         let cause = "the result would replace what is imported: name another --out";
         return Err(Failure::new(FailureKind::Usage, "import results", cause));
     }
