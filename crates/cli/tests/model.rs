@@ -154,6 +154,26 @@ fn congested(scratch: &Scratch) -> String {
     scratch.path("congest").into_os_string().into_string().unwrap()
 }
 
+#[test]
+fn times_that_were_written_in_another_unit_are_the_same_times() {
+    let scratch = Scratch::new();
+    let file = scratch.path("by-hand");
+    let write = |unit: &str| {
+        let sample = serde_json::json!({
+            "series": "GridFTP", "run": 1, "order": 1, "bytes": 1, "files": 1, "wall_s": 10.0,
+            "parameters": {"rtt": {"value": 10, "unit": unit}},
+            "distributions": {"transfer_time": {"unit": "ms", "values": [640, 1280]}},
+        });
+        std::fs::write(&file, serde_json::json!({"sample": sample}).to_string()).unwrap();
+        scratch.run(["model", "tail", &file.display().to_string(), "--json"])
+    };
+    let told: Value = serde_json::from_slice(&write("ms").stdout).unwrap();
+    assert_eq!((&told["tail"]["max_s"], &told["parameters"]["rtt"]["value"]), (&1.28.into(), &0.01.into()));
+    let refused = write("furlong");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && told.contains("line 1: `rtt` is in `furlong`"), "{told}");
+}
+
 /// The worst of transfers that begin together says nothing of those in slots, nor that of a full line of an empty one.
 #[test]
 fn each_series_and_load_has_a_tail_of_its_own() {

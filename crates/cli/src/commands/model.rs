@@ -612,8 +612,9 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
 /// # Errors
 /// `Usage` if it says that it is a sample, and is none.
 fn of_bench(object: &Value, file: &Path, number: usize) -> Result<Option<Sample>> {
-    let sample = object.get("sample").cloned().map(serde_json::from_value).transpose();
-    sample.map_err(|error| bad_line(file, number, &error))
+    let Some(sample) = object.get("sample").cloned() else { return Ok(None) };
+    let sample: Sample = serde_json::from_value(sample).map_err(|error| bad_line(file, number, &error))?;
+    sample.in_base_units().map(Some).map_err(|why| bad_line(file, number, &why))
 }
 
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Times are in seconds, sizes in bytes, rates in bits a second, all of them decimal numbers; a quantity that is not one
-//! of the fields below carries its unit. Whoever reads a file takes the keys it knows and passes over the others.
+//! of the fields below carries its unit. One in another unit, as people write it (`ms`, `MiB`, `Gbit/s`, `%`), is
+//! converted when it is read. Whoever reads a file takes the keys it knows and passes over the others.
 
 use super::statistics::median;
 use crate::plot::unit::Unit;
@@ -222,6 +223,52 @@ impl Quantity {
     }
 }
 
+/// Units in which quantities may be written: times this, over that, they are in the one in which figures are kept. Over,
+/// so that 10 ms are the very number that 0.01 s are.
+const UNITS: [(&str, f64, f64, &str); 33] = [
+    ("s", 1.0, 1.0, "s"),
+    ("ms", 1.0, 1e3, "s"),
+    ("us", 1.0, 1e6, "s"),
+    ("µs", 1.0, 1e6, "s"),
+    ("ns", 1.0, 1e9, "s"),
+    ("min", 60.0, 1.0, "s"),
+    ("h", 3600.0, 1.0, "s"),
+    ("B", 1.0, 1.0, "B"),
+    ("kB", 1e3, 1.0, "B"),
+    ("MB", 1e6, 1.0, "B"),
+    ("GB", 1e9, 1.0, "B"),
+    ("TB", 1e12, 1.0, "B"),
+    ("PB", 1e15, 1.0, "B"),
+    ("KiB", 1024.0, 1.0, "B"),
+    ("MiB", 1_048_576.0, 1.0, "B"),
+    ("GiB", 1_073_741_824.0, 1.0, "B"),
+    ("TiB", 1_099_511_627_776.0, 1.0, "B"),
+    ("PiB", 1_125_899_906_842_624.0, 1.0, "B"),
+    ("bit/s", 1.0, 1.0, "bit/s"),
+    ("kbit/s", 1e3, 1.0, "bit/s"),
+    ("Mbit/s", 1e6, 1.0, "bit/s"),
+    ("Gbit/s", 1e9, 1.0, "bit/s"),
+    ("Tbit/s", 1e12, 1.0, "bit/s"),
+    ("B/s", 8.0, 1.0, "bit/s"),
+    ("kB/s", 8e3, 1.0, "bit/s"),
+    ("MB/s", 8e6, 1.0, "bit/s"),
+    ("GB/s", 8e9, 1.0, "bit/s"),
+    ("KiB/s", 8192.0, 1.0, "bit/s"),
+    ("MiB/s", 8_388_608.0, 1.0, "bit/s"),
+    ("GiB/s", 8_589_934_592.0, 1.0, "bit/s"),
+    ("1", 1.0, 1.0, "1"),
+    ("%", 1.0, 100.0, "1"),
+    ("ppm", 1.0, 1e6, "1"),
+];
+
+/// Brings figures into the unit in which they are kept. Of a unit that is not known they stay as they are; whether it is.
+fn keep_in_base_unit<'a>(values: impl Iterator<Item = &'a mut f64>, unit: &mut String) -> bool {
+    let Some((_, times, over, base)) = UNITS.iter().find(|(name, ..)| name == unit) else { return false };
+    values.for_each(|value| *value = *value * times / over);
+    (*base).clone_into(unit);
+    true
+}
+
 impl From<&str> for Quantity {
     fn from(word: &str) -> Quantity {
         Quantity::Word(word.to_owned())
@@ -296,6 +343,31 @@ impl Sample {
             }
             None => Ok(()),
         }
+    }
+
+    /// The same with its quantities in seconds, bytes, bits a second and plain numbers.
+    ///
+    /// # Errors
+    /// The parameter whose unit is not known: axes are made of them. What was measured may be in any.
+    pub fn in_base_units(mut self) -> Result<Sample, String> {
+        for (name, quantity) in &mut self.parameters {
+            if let Quantity::Number { value, unit } = quantity
+                && !keep_in_base_unit(std::iter::once(value), unit)
+            {
+                let known: Vec<&str> = UNITS.iter().map(|(name, ..)| *name).collect();
+                let (name, unit, known) = (name.escape_debug(), unit.escape_debug(), known.join(", "));
+                return Err(format!("`{name}` is in `{unit}`; units of parameters are {known}"));
+            }
+        }
+        for quantity in self.measured.values_mut().chain(self.predicted.values_mut()) {
+            if let Quantity::Number { value, unit } = quantity {
+                keep_in_base_unit(std::iter::once(value), unit);
+            }
+        }
+        for distribution in self.distributions.values_mut() {
+            keep_in_base_unit(distribution.values.iter_mut(), &mut distribution.unit);
+        }
+        Ok(self)
     }
 
     /// Whether the emulated path lost packets because this machine was too slow for it: then its figures are void.
@@ -490,9 +562,11 @@ impl Results {
             if text.trim_ascii().is_empty() {
                 continue;
             }
-            let line: Line = serde_json::from_slice(&text).map_err(|error| odd(number, &error))?;
-            if let Line::Sample(sample) = &line {
+            let mut line: Line = serde_json::from_slice(&text).map_err(|error| odd(number, &error))?;
+            if let Line::Sample(sample) = line {
+                let sample = sample.in_base_units().map_err(|why| odd(number, &why))?;
                 sample.check().map_err(|why| odd(number, &why))?;
+                line = Line::Sample(sample);
             }
             match (line, &mut results) {
                 (Line::Sample(_), Some(results)) if results.samples.len() >= SAMPLES_MAX => {
@@ -610,6 +684,42 @@ pub(crate) mod tests {
         assert_eq!(read.cases().iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((read.series(), read.samples[0].parameter("rtt")), (vec!["default"], Some(0.1)));
         assert_eq!((read.samples[0].rate_bits_per_s(), read.samples[0].cpu_s_per_gb()), (4e9, None));
+    }
+
+    #[test]
+    fn quantities_are_read_in_the_units_that_people_write() {
+        let about = serde_json::to_string(&Line::About(Box::new(about()))).unwrap();
+        let with = |rest: &str| {
+            let sample =
+                format!(r#"{{"series":"x","run":1,"order":1,"bytes":1,"files":1,"wall_s":1,{rest}}}"#);
+            let results = Results::parse(format!("{about}\n{{\"sample\":{sample}}}").as_bytes());
+            results.map(|results| results.samples[0].clone()).map_err(|error| error.to_string())
+        };
+        let parameter = |value: &str, unit: &str| {
+            with(&format!(r#""parameters":{{"x":{{"value":{value},"unit":"{unit}"}}}}"#))
+                .map(|sample| sample.parameters["x"].clone())
+        };
+        for (value, unit, expected) in [
+            ("10", "ms", Quantity::number(0.01, "s")),
+            ("280", "µs", Quantity::number(0.000_28, "s")),
+            ("4", "MiB", Quantity::number(4_194_304.0, "B")),
+            ("2.5", "Gbit/s", Quantity::number(2.5e9, "bit/s")),
+            ("100", "MB/s", Quantity::number(8e8, "bit/s")),
+            ("5", "%", Quantity::number(0.05, "1")),
+            ("0.3", "s", Quantity::number(0.3, "s")),
+        ] {
+            assert_eq!(parameter(value, unit), Ok(expected), "{value} {unit}");
+        }
+        let told = parameter("1", "furlong").unwrap_err();
+        assert!(told.starts_with("line 2: `x` is in `furlong`; units of parameters are s, ms"), "{told}");
+        let sample = with(concat!(
+            r#""parameters":{},"distributions":{"lag":{"unit":"ms","values":[1,20]}},"#,
+            r#""measured":{"lag_max":{"value":20,"unit":"ms"},"cost":{"value":2,"unit":"CPU-s/GB"}}"#
+        ))
+        .unwrap();
+        assert_eq!(sample.measured["lag_max"], Quantity::number(0.02, "s"));
+        assert_eq!(sample.measured["cost"], Quantity::number(2.0, "CPU-s/GB"));
+        assert_eq!(sample.distributions["lag"], Distribution { unit: "s".into(), values: vec![0.001, 0.02] });
     }
 
     #[test]
