@@ -370,6 +370,16 @@ impl Sample {
         Ok(self)
     }
 
+    /// Whether it was taken through an emulated path: each such sample says what that lost.
+    pub fn is_emulated(&self) -> bool {
+        self.measured.contains_key(LOST_BY_A_SLOW_MACHINE)
+    }
+
+    /// Whether its disks are simulated.
+    pub fn is_simulated(&self) -> bool {
+        self.series.contains(SIMULATED)
+    }
+
     /// Whether the emulated path lost packets because this machine was too slow for it: then its figures are void.
     pub fn is_void(&self) -> bool {
         self.measured.get(LOST_BY_A_SLOW_MACHINE).and_then(Quantity::value).is_some_and(|lost| lost > 0.0)
@@ -419,6 +429,9 @@ impl Sample {
 
 /// Among what is measured over an emulated path: packets that it lost because this machine was too slow for it.
 pub const LOST_BY_A_SLOW_MACHINE: &str = "packets_lost_by_a_slow_machine";
+
+/// In the names of series whose disks are simulated.
+pub const SIMULATED: &str = "simulated";
 
 /// Measured: frames of which it is not so that each is taken once as it was given, or named as lost once.
 pub const NOT_ACCOUNTED: &str = "not_accounted";
@@ -584,6 +597,50 @@ impl Results {
         results.ok_or_else(|| odd(1, &"there is nothing in it"))
     }
 
+    /// The path of some of the samples, in words: not all of a suite need take the one that `about` names. Beside a disk
+    /// there may be simulated ones, and beside an emulated path the loopback.
+    pub fn path_of(&self, samples: &[&Sample]) -> String {
+        let path = &self.about.path;
+        let is_other: fn(&Sample) -> bool = match path {
+            PathKind::Disk => Sample::is_simulated,
+            PathKind::Loopback => Sample::is_emulated,
+            PathKind::Testbed { .. } => |sample| !sample.is_emulated(),
+            PathKind::Simulated | PathKind::Foreign { .. } => |_| false,
+        };
+        let others = samples.iter().filter(|sample| is_other(sample)).count();
+        match (path, others) {
+            (_, 0) => path.to_string(),
+            (PathKind::Disk, others) if others == samples.len() => PathKind::Simulated.to_string(),
+            (PathKind::Disk, _) => format!("{path} and {}", PathKind::Simulated),
+            (PathKind::Loopback, others) if others == samples.len() => "emulated paths".to_owned(),
+            (PathKind::Loopback, _) => format!("{path} and emulated paths"),
+            // Of what was written by hand nobody said it.
+            (_, others) if others == samples.len() => path.to_string(),
+            (_, _) => format!("{path}, and {}", PathKind::Loopback),
+        }
+    }
+
+    /// How often each case was measured, in words; of a result that is not whole, how often of how often. Of what others
+    /// measured nobody knows how often it was to be.
+    pub fn counted(&self) -> String {
+        let counts: Vec<usize> = self.cases().iter().map(Vec::len).collect();
+        let wanted = self.about.iterations as usize;
+        let most = counts.iter().copied().max().unwrap_or(wanted);
+        let range = |fewest: usize, most: usize| match fewest == most {
+            true => fewest.to_string(),
+            false => format!("{fewest} to {most}"),
+        };
+        if let PathKind::Foreign { .. } = self.about.path {
+            return range(counts.into_iter().min().unwrap_or(wanted), most);
+        }
+        // Cases take turns: what is behind by more than one run was written by hand.
+        let fewest = counts.into_iter().filter(|count| count + 1 >= most).min().unwrap_or(wanted);
+        match fewest < wanted {
+            true => format!("partial: {} of {wanted}", range(fewest, most.min(wanted))),
+            false => wanted.to_string(),
+        }
+    }
+
     /// What the emulated path itself cost: see [`path_cpu_s_per_gb`]. None of what was not taken through one.
     pub fn path_cpu_s_per_gb(&self) -> Option<f64> {
         path_cpu_s_per_gb(self.samples.iter())
@@ -684,6 +741,40 @@ pub(crate) mod tests {
         assert_eq!(read.cases().iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((read.series(), read.samples[0].parameter("rtt")), (vec!["default"], Some(0.1)));
         assert_eq!((read.samples[0].rate_bits_per_s(), read.samples[0].cpu_s_per_gb()), (4e9, None));
+    }
+
+    #[test]
+    fn a_result_that_is_not_whole_says_how_much_there_is() {
+        let of = |samples: Vec<Sample>| Results { about: about(), samples, left_out: Vec::new() };
+        let whole = [1, 2, 3].map(|run| [sample(run, 0.1), sample(run, 0.2)]).concat();
+        assert_eq!(of(whole.clone()).counted(), "3");
+        assert_eq!(of(whole[..5].to_vec()).counted(), "partial: 2 to 3 of 3");
+        assert_eq!(of(whole[..4].to_vec()).counted(), "partial: 2 of 3");
+        let by_hand = [&whole[..], &[sample(1, 0.3)]].concat();
+        assert_eq!(of(by_hand).counted(), "3", "one more that was written below");
+        let mut foreign = of(whole[..5].to_vec());
+        foreign.about.path = PathKind::Foreign { to: "there".into(), rtt_s: None };
+        assert_eq!(foreign.counted(), "2 to 3");
+        assert_eq!(of(Vec::new()).counted(), "3");
+    }
+
+    #[test]
+    fn a_path_is_that_of_the_samples_that_are_shown() {
+        let near = Sample { series: "the disk of --dir".into(), ..Sample::default() };
+        let array = Sample { series: "simulated array".into(), ..Sample::default() };
+        let far = near.clone().measured(LOST_BY_A_SLOW_MACHINE, 0.0, "1");
+        let told = |path: PathKind, samples: &[&Sample]| {
+            let about = About { path, ..about() };
+            Results { about, samples: Vec::new(), left_out: Vec::new() }.path_of(samples)
+        };
+        assert_eq!(told(PathKind::Disk, &[&near]), "disk");
+        assert_eq!(told(PathKind::Disk, &[&array]), "simulated disks");
+        assert_eq!(told(PathKind::Disk, &[&near, &array]), "disk and simulated disks");
+        assert_eq!(told(PathKind::Loopback, &[&near]), "loopback");
+        assert_eq!(told(PathKind::Loopback, &[&near, &far]), "loopback and emulated paths");
+        let emulated = about().path;
+        assert_eq!(told(emulated.clone(), &[&far]), emulated.to_string());
+        assert_eq!(told(emulated.clone(), &[&near, &far]), format!("{emulated}, and loopback"));
     }
 
     #[test]

@@ -28,8 +28,10 @@ pub fn of(results: &Results) -> String {
     let machine = &about.machine;
     // Writing to a string does not fail.
     let _ = writeln!(out, "{}: {}", about.suite, about.question);
-    let runs = format!("{} run{}", about.iterations, if about.iterations == 1 { "" } else { "s" });
-    let _ = writeln!(out, "{}, {}, {runs}, {}", about.date, about.path, about.built());
+    let counted = results.counted();
+    let runs = if counted == "1" { "1 run".to_owned() } else { format!("{counted} runs") };
+    let path = results.path_of(&results.samples.iter().collect::<Vec<_>>());
+    let _ = writeln!(out, "{}, {path}, {runs}, {}", about.date, about.built());
     // Of a foreign result little is known.
     let cores = if machine.cores == 0 { String::new() } else { format!("{} cores", machine.cores) };
     let known = [&machine.cpu, &cores, &machine.kernel, &machine.file_system];

@@ -69,7 +69,7 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Figure> 
             Some(Figure {
                 name: slug(&name.collect::<Vec<_>>().join("-")),
                 title,
-                facts: facts(results),
+                facts: facts(results, &samples),
                 notes,
                 body,
             })
@@ -382,22 +382,21 @@ fn of_any(results: &Results) -> Option<Figure> {
     Some(Figure {
         name: slug(&format!("{}-rate", results.about.suite)),
         title: format!("{}: throughput", results.about.suite),
-        facts: facts(results),
+        facts: facts(results, &samples),
         notes: vec![reading::intervals(results, Measure::Rate)],
         body,
     })
 }
 
-/// Date, path, iterations, encryption, verification; what the path cost by itself.
-fn facts(results: &Results) -> Vec<String> {
+/// Date, path of the samples that are shown, iterations, encryption, verification; what the path cost by itself.
+fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     let about = &results.about;
     let date = about.date.split('T').next().unwrap_or_default().to_owned();
-    let runs =
-        format!("{} {}", about.iterations, if about.iterations == 1 { "iteration" } else { "iterations" });
+    let counted = results.counted();
     let mut facts = vec![
         date,
-        about.path.to_string(),
-        runs,
+        results.path_of(shown),
+        format!("{counted} {}", if counted == "1" { "iteration" } else { "iterations" }),
         format!("encryption: {}", about.encryption),
         format!("verification: {}", about.verification),
     ];

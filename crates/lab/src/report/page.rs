@@ -116,17 +116,21 @@ fn figure(figure: &Figure, number: usize) -> Markup {
 fn about(results: &Results) -> Markup {
     let about = &results.about;
     let machine = &about.machine;
-    let mut host = vec![machine.cpu.clone(), format!("{} cores", machine.cores)];
-    host.push(format!("{} of memory", Unit::Bytes.show(machine.memory_bytes as f64)));
+    // Of a foreign result little is known.
+    let is_known = machine.cores > 0;
+    let memory = Unit::Bytes.show(machine.memory_bytes as f64);
+    let mut host = vec![machine.cpu.clone()];
+    host.extend(is_known.then(|| format!("{} cores", machine.cores)));
+    host.extend((machine.memory_bytes > 0).then(|| format!("{memory} of memory")));
     host.extend(machine.hypervisor.as_ref().map(|name| format!("a guest of {name}")));
     host.push(machine.kernel.clone());
     host.push(machine.file_system.clone());
-    host.push(format!("load {} before", number(machine.load)));
+    host.extend(is_known.then(|| format!("load {} before", number(machine.load))));
     let host: Vec<String> = host.into_iter().filter(|word| !word.is_empty()).collect();
     let rows = [
         ("Date", about.date.clone()),
-        ("Path", about.path.to_string()),
-        ("Iterations", about.iterations.to_string()),
+        ("Path", results.path_of(&results.samples.iter().collect::<Vec<_>>())),
+        ("Iterations", results.counted()),
         ("Encryption", about.encryption.clone()),
         ("Verification", about.verification.clone()),
         ("Program", about.built()),
@@ -228,17 +232,19 @@ fn medians(results: &Results) -> Markup {
 
 /// What the intervals are.
 fn sure(results: &Results) -> String {
-    let runs = results.cases().into_iter().map(|case| case.len()).min().unwrap_or(0);
-    let values = vec![0.0; runs];
-    let interval = Summary::of(&values).map_or(0.0, |summary| summary.interval.confidence * 100.0);
-    match runs {
-        0 | 1 => "Each case was measured once.".to_owned(),
-        runs => format!(
-            "Medians of {runs} runs or more; in the interval beside it lies the median of what was drawn from with a confidence \
-             of {:.0} % at least (order statistics, no assumption about the distribution); then mean and standard deviation.",
-            interval.floor()
-        ),
-    }
+    let counts: Vec<usize> = results.cases().iter().map(Vec::len).collect();
+    // A single run has none.
+    let Some(&runs) = counts.iter().filter(|runs| **runs > 1).min() else {
+        return "Each case was measured once.".to_owned();
+    };
+    let interval = Summary::of(&vec![0.0; runs]).map_or(0.0, |summary| summary.interval.confidence * 100.0);
+    let single = if counts.contains(&1) { ", or what a single run measured" } else { "" };
+    format!(
+        "Medians of {runs} runs or more{single}; in the interval beside it lies the median of what was drawn from with a \
+         confidence of {:.0} % at least (order statistics, no assumption about the distribution); then mean and standard \
+         deviation.",
+        interval.floor()
+    )
 }
 
 /// Three cells: median, interval, mean and standard deviation.

@@ -1,7 +1,7 @@
 //! From samples to points: medians with their intervals, grouped into series by what was set.
 
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
-use crate::bench::statistics::Summary;
+use crate::bench::statistics::{CONFIDENCE, Summary};
 use crate::bench::timeline::LOOK_EVERY;
 use crate::plot::unit::Unit;
 use crate::plot::{Axis, BarSeries, Look, Point, Scale, Series, Value, Way};
@@ -444,16 +444,22 @@ pub fn intervals(results: &Results, measure: Measure) -> String {
         let values: Vec<f64> = case.iter().filter_map(|sample| measure.of(sample)).collect();
         Summary::of(&values)
     });
-    let least = summaries.reduce(|a, b| if b.interval.confidence < a.interval.confidence { b } else { a });
-    match least {
-        Some(one) if one.count < 2 => "Points are single runs.".to_owned(),
-        Some(few) if few.interval.confidence < crate::bench::statistics::CONFIDENCE => format!(
+    let (single, several): (Vec<Summary>, Vec<Summary>) = summaries.partition(|summary| summary.count < 2);
+    let least =
+        several.into_iter().reduce(|a, b| if b.interval.confidence < a.interval.confidence { b } else { a });
+    let words = match least {
+        None if single.is_empty() => return String::new(),
+        None => return "Points are single runs.".to_owned(),
+        Some(few) if few.interval.confidence < CONFIDENCE => format!(
             "Points are medians of {} runs or more; bars reach from the smallest to the largest: a confidence interval of \
              {:.0} %.",
             few.count,
             few.interval.confidence * 100.0
         ),
         Some(_) => "Points are medians; bars are their confidence intervals of 95 %.".to_owned(),
-        None => String::new(),
+    };
+    match single.is_empty() {
+        true => words,
+        false => format!("{words} What has no bar is a single run."),
     }
 }

@@ -394,7 +394,7 @@ pub const PLANS: &[Plan] = &[
     },
     Plan {
         note: "The middle of the range against what the copy took. By a probe: the first copy of a way. By earlier copies: after \
-               one, two, three of them.",
+               one of them in the first run, after two in the second, and so on.",
         ..plan(
             "predict",
             "off",

@@ -160,6 +160,41 @@ fn series_are_named_by_what_tells_them_apart_and_by_nothing_else() {
 }
 
 #[test]
+fn a_result_that_is_not_whole_says_so_and_single_runs_are_only_those_that_are() {
+    let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };
+    let taken = |samples: Vec<Sample>| {
+        let mut results = results("latency", gigabit(), samples);
+        results.about.iterations = 3;
+        results
+    };
+    let part = taken(vec![run(1, 0.01), run(1, 0.1), run(2, 0.1)]);
+    let all = figures(std::slice::from_ref(&part));
+    let figure = named(&all, "latency-rate");
+    assert!(figure.facts.contains(&"partial: 1 to 2 of 3 iterations".to_owned()), "{:?}", figure.facts);
+    let note = figure.notes.last().unwrap();
+    assert!(
+        note.contains("medians of 2 runs") && note.ends_with("What has no bar is a single run."),
+        "{note}"
+    );
+    let page = html("part", &[part]);
+    assert!(page.contains("<dd>partial: 1 to 2 of 3</dd>"));
+    assert!(page.contains("or what a single run measured") && !page.contains("case was measured once"));
+    let single = taken(vec![run(1, 0.01), run(1, 0.1)]);
+    assert_eq!(figures(std::slice::from_ref(&single))[0].notes.last().unwrap(), "Points are single runs.");
+    assert!(html("single", &[single]).contains("Each case was measured once."));
+}
+
+#[test]
+fn of_an_imported_result_nothing_is_said_that_is_not_known() {
+    let foreign = PathKind::Foreign { to: "there".into(), rtt_s: None };
+    let page = html("far", &[results("iperf3", foreign, vec![sample("iperf3, TCP", 2.0, &[])])]);
+    assert!(page.contains("<dd>to there</dd>"));
+    for words in ["0 cores", "of memory", "load 0"] {
+        assert!(!page.contains(words), "{words}");
+    }
+}
+
+#[test]
 fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
     // Eq 6 itself, so that the error is none and the optimum sqrt(4 * 8 / 0.002) = 126, in multiples of 4.
     let time = |files: f64| 3.0 + files / 4.0 * 0.002 + 8.0 / files;

@@ -2,7 +2,7 @@
 //! and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
 
 use super::{MIB, Suite, bytes, count, of_copy, scaled, size, words};
-use crate::bench::record::{PathKind, Sample};
+use crate::bench::record::{PathKind, SIMULATED, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -102,8 +102,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         };
         line.extend([from, "null:".to_owned()]);
         let copied = bench.workspace.copy(None, None, &line)?;
-        let disk = if case.disk == Disk::Real { "the disk of --dir" } else { "simulated devices" };
-        let mut sample: Sample = of_copy(disk, &copied, data_bytes, 1);
+        let disk = match case.disk {
+            Disk::Real => "the disk of --dir".to_owned(),
+            Disk::Simulated => format!("{SIMULATED} devices"),
+        };
+        let mut sample: Sample = of_copy(&disk, &copied, data_bytes, 1);
         if let (Disk::Real, Ok(pieces)) = (case.disk, &pieces) {
             sample = sample.measured("extents", *pieces as f64, "1");
         }

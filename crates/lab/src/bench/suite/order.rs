@@ -5,7 +5,7 @@
 //! [`REQUESTS_EACH`] requests where there are fewest: threads that have one or two cannot get out of order.
 
 use super::{MIB, Suite, bytes, count, of_copy, scaled, size, words};
-use crate::bench::record::PathKind;
+use crate::bench::record::{PathKind, SIMULATED};
 use crate::bench::{Bench, Prepared, Wishes};
 use thalweg_mover::failure::Result;
 
@@ -123,13 +123,16 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         bench.workspace.settle()?;
         let copied = bench.workspace.copy(None, None, &line)?;
         bench.workspace.remove(&target)?;
-        let disk = if case.disk == Disk::Real { "the disk of --dir" } else { "simulated array" };
+        let disk = match case.disk {
+            Disk::Real => "the disk of --dir".to_owned(),
+            Disk::Simulated => format!("{SIMULATED} array"),
+        };
         let verb = if case.writes { "writing" } else { "reading" };
         let sample = of_copy(&format!("{verb}, {disk}, {}", case.order), &copied, data_bytes, 1);
         Ok(Some(
             sample
                 .with("direction", verb.into())
-                .with("disk", disk.into())
+                .with("disk", disk.as_str().into())
                 .with("order", case.order.into())
                 .with("threads", count(case.threads))
                 .with("request_size", bytes(case.request_bytes)),
