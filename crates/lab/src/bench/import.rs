@@ -73,6 +73,10 @@ struct Sum {
     retransmits: Option<u64>,
     #[serde(default)]
     omitted: bool,
+    /// These three are of UDP alone.
+    jitter_ms: Option<f64>,
+    lost_packets: Option<u64>,
+    lost_percent: Option<f64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -81,7 +85,7 @@ struct End {
     streams: Vec<EndStream>,
     sum_sent: Option<Sum>,
     sum_received: Option<Sum>,
-    /// Of UDP, before there were the two above.
+    /// Of UDP: what was sent, and beside it how much of that was lost. Before there were the two above it stood alone.
     sum: Option<Sum>,
     /// The other direction of `--bidir`.
     sum_sent_bidir_reverse: Option<IgnoredAny>,
@@ -98,6 +102,7 @@ struct EndStream {
 struct Sender {
     /// In microseconds.
     mean_rtt: Option<f64>,
+    min_rtt: Option<f64>,
     max_snd_cwnd: Option<f64>,
 }
 
@@ -140,16 +145,15 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
     let (mut samples, mut left_out) = (Vec::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        let sample = match (&run.error, sample(run, number)) {
-            (Some(why), _) => Err(why.clone()),
-            (None, None) => Err("it moved nothing".to_owned()),
-            (None, Some(sample)) => sample.check().map(|()| sample),
+        let sample = match &run.error {
+            Some(why) => Err(why.clone()),
+            None => sample(run, number).and_then(|sample| sample.check().map(|()| sample)),
         };
         match sample {
             Ok(sample) => samples.push(sample),
             Err(why) => left_out.push(LeftOut { what: format!("run {number}"), why }),
         }
-        if run.end.sum_sent_bidir_reverse.is_some() {
+        if run.is_both_ways() {
             let why = "one direction of a run is taken: measure the other one with `iperf3 -R`".to_owned();
             left_out.push(LeftOut { what: format!("run {number}, the other direction (--bidir)"), why });
         }
@@ -161,7 +165,15 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         let why = left_out.first().map_or("it is empty".to_owned(), |line| line.why.clone());
         return Err(odd(why));
     };
-    let rtt_s = samples[0].measured.get("mean_rtt").and_then(Quantity::value);
+    tell_distances(&mut samples);
+    let mut hosts: Vec<&str> =
+        samples.iter().filter_map(|sample| sample.parameters.get("host")?.word()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let to = if hosts.len() > HOSTS_NAMED { format!("{} hosts", hosts.len()) } else { hosts.join(", ") };
+    // One for all, or none.
+    let rtt_s = samples[0].parameter("rtt");
+    let rtt_s = rtt_s.filter(|_| samples.iter().all(|sample| sample.parameter("rtt") == rtt_s));
     let about = About {
         suite: "iperf3".to_owned(),
         question: "imported from iperf3 --json".to_owned(),
@@ -170,13 +182,50 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         commit: None,
         command: String::new(),
         machine: machine(&first.start.system_info),
-        path: PathKind::Foreign { to: first.start.connecting_to.host.clone(), rtt_s },
-        iterations: u32::try_from(samples.len()).unwrap_or(u32::MAX),
+        path: PathKind::Foreign { to, rtt_s },
+        iterations: 1,
         encryption: "none".to_owned(),
         verification: "none".to_owned(),
         scaling: Scaling::default(),
     };
-    Ok(Results { about, samples, left_out })
+    let mut results = Results { about, samples, left_out };
+    let fewest = results.cases().iter().map(Vec::len).min().unwrap_or(1);
+    results.about.iterations = u32::try_from(fewest).unwrap_or(u32::MAX);
+    Ok(results)
+}
+
+/// Hosts that are told one by one.
+const HOSTS_NAMED: usize = 3;
+
+/// Round trip times to one host that differ by less, as a share and in seconds, are of one distance: a path adds queues to
+/// the smallest, and below a millisecond so does the machine.
+const APART_SHARE: f64 = 0.25;
+const APART_S: f64 = 0.5e-3;
+
+/// Runs over one distance get one round trip time as a parameter, the smallest that iperf3 saw in any of them, in two
+/// digits; runs of which it saw none get none.
+fn tell_distances(samples: &mut [Sample]) {
+    let seen = |sample: &Sample| sample.measured.get(MIN_RTT).and_then(Quantity::value);
+    let host = |sample: &Sample| sample.parameters.get("host").and_then(Quantity::word).map(str::to_owned);
+    let mut nearest: Vec<&mut Sample> = samples.iter_mut().filter(|sample| seen(sample).is_some()).collect();
+    nearest.sort_by(|a, b| {
+        let (a_s, b_s) = (seen(a).unwrap_or(0.0), seen(b).unwrap_or(0.0));
+        host(a).cmp(&host(b)).then(a_s.total_cmp(&b_s))
+    });
+    let mut distance: Option<(Option<String>, f64)> = None;
+    for sample in nearest {
+        let (host, rtt_s) = (host(sample), seen(sample).unwrap_or(0.0));
+        let is_near = |smallest_s: f64| rtt_s - smallest_s < f64::max(smallest_s * APART_SHARE, APART_S);
+        let known = distance.filter(|(other, smallest_s)| *other == host && is_near(*smallest_s));
+        let (host, smallest_s) = known.unwrap_or((host, rtt_s));
+        sample.parameters.insert("rtt".to_owned(), Quantity::number(two_digits(smallest_s), "s"));
+        distance = Some((host, smallest_s));
+    }
+}
+
+/// `0.0103` is `0.01`.
+fn two_digits(value: f64) -> f64 {
+    format!("{value:.1e}").parse().unwrap_or(value)
 }
 
 /// `uname -a` has the kernel's name first and its release third.
@@ -189,34 +238,76 @@ fn machine(system_info: &str) -> super::record::Machine {
     super::record::Machine { kernel, ..Default::default() }
 }
 
-fn sample(run: &Iperf, number: u32) -> Option<Sample> {
-    let end = &run.end;
-    let received = end.sum_received.as_ref().filter(|sum| sum.bytes > 0);
-    let sum = received.or(end.sum_sent.as_ref()).or(end.sum.as_ref())?;
-    if sum.bytes == 0 || sum.seconds <= 0.0 {
-        return None;
+impl Iperf {
+    fn is_udp(&self) -> bool {
+        let protocol = &self.start.test_start.protocol;
+        protocol.eq_ignore_ascii_case("udp") || (protocol.is_empty() && self.end.sum.is_some())
     }
+
+    fn is_both_ways(&self) -> bool {
+        self.end.sum_sent_bidir_reverse.is_some()
+    }
+
+    /// Bytes, seconds, bits a second.
+    ///
+    /// # Errors
+    /// Why there is nothing to count. Of TCP what was sent did arrive; of UDP it says nothing of that.
+    fn arrived(&self) -> Result<(u64, f64, f64), String> {
+        let end = &self.end;
+        let (sum, share) = match (self.is_udp(), &end.sum_received, &end.sum) {
+            (false, received, _) => {
+                let received = received.as_ref().filter(|sum| sum.bytes > 0);
+                (received.or(end.sum_sent.as_ref()), 1.0)
+            }
+            (true, Some(received), _) => (Some(received), 1.0),
+            (true, None, sum) => {
+                let sum = sum.as_ref().ok_or("it moved nothing")?;
+                let lost = sum.lost_percent.ok_or("it does not say how much of what was sent arrived")?;
+                (Some(sum), 1.0 - (lost / 100.0).clamp(0.0, 1.0))
+            }
+        };
+        let sum = sum.filter(|sum| sum.seconds > 0.0).ok_or("it moved nothing")?;
+        match (sum.bytes as f64 * share).round() as u64 {
+            0 if self.is_udp() => Err("nothing of it arrived".to_owned()),
+            0 => Err("it moved nothing".to_owned()),
+            bytes => Ok((bytes, sum.seconds, sum.bits_per_second * share)),
+        }
+    }
+}
+
+/// What iperf3 saw of the path at its best: the smallest of all streams.
+const MIN_RTT: &str = "min_rtt";
+
+fn sample(run: &Iperf, number: u32) -> Result<Sample, String> {
+    let (bytes, wall_s, rate) = run.arrived()?;
     let test = &run.start.test_start;
+    let is_reverse = test.reverse != 0;
     let mut sample = Sample {
         series: format!("iperf3, {}", test.protocol),
         run: number,
-        bytes: sum.bytes,
-        wall_s: sum.seconds,
+        bytes,
+        wall_s,
         ..Sample::default()
     }
+    .with("host", run.start.connecting_to.host.as_str().into())
     .with("streams", Quantity::number(f64::from(test.num_streams), "1"))
     .with("block_size", Quantity::number(test.blksize as f64, "B"))
     .with("duration", Quantity::number(test.duration, "s"))
-    .with("direction", if test.reverse == 0 { "to the server" } else { "from the server" }.into())
-    .measured("rate", sum.bits_per_second, "bit/s");
+    .with("direction", if is_reverse { "from the server" } else { "to the server" }.into())
+    .measured("rate", rate, "bit/s");
     if let Some(control) = &run.end.sender_tcp_congestion {
         sample = sample.with("control", control.as_str().into());
     }
     let senders: Vec<&Sender> = run.end.streams.iter().filter_map(|stream| stream.sender.as_ref()).collect();
-    let rtts: Vec<f64> =
-        senders.iter().filter_map(|sender| sender.mean_rtt).filter(|rtt| *rtt > 0.0).collect();
-    if !rtts.is_empty() {
-        sample = sample.measured("mean_rtt", super::statistics::mean(&rtts) / 1e6, "s");
+    let rtts = |of: fn(&Sender) -> Option<f64>| -> Vec<f64> {
+        senders.iter().filter_map(|sender| of(sender)).filter(|rtt| *rtt > 0.0).collect()
+    };
+    let (means, least) = (rtts(|sender| sender.mean_rtt), rtts(|sender| sender.min_rtt));
+    if !means.is_empty() {
+        sample = sample.measured("mean_rtt", super::statistics::mean(&means) / 1e6, "s");
+    }
+    if let Some(least) = least.into_iter().reduce(f64::min) {
+        sample = sample.measured(MIN_RTT, least / 1e6, "s");
     }
     if let Some(window) = senders.iter().filter_map(|sender| sender.max_snd_cwnd).reduce(f64::max) {
         sample = sample.measured("largest_window", window, "B");
@@ -224,18 +315,29 @@ fn sample(run: &Iperf, number: u32) -> Option<Sample> {
     if let Some(retransmits) = run.end.sum_sent.as_ref().and_then(|sum| sum.retransmits) {
         sample = sample.measured("segments_sent_again", retransmits as f64, "1");
     }
-    // Shares of one core, in hundredths, over the time of the test.
-    sample.cpu_s = run
-        .end
-        .cpu_utilization_percent
-        .as_ref()
-        .map(|cpu| (cpu.host_total + cpu.remote_total) / 100.0 * sum.seconds);
-    let rates: Vec<f64> =
-        run.intervals.iter().filter(|one| !one.sum.omitted).map(|one| one.sum.bits_per_second).collect();
-    if !rates.is_empty() {
-        sample.distributions.insert("rate".to_owned(), Distribution { unit: "bit/s".into(), values: rates });
+    if let Some(seen) = run.end.sum_received.as_ref().or(run.end.sum.as_ref()).filter(|_| run.is_udp()) {
+        let told = [
+            ("packets_lost", seen.lost_packets.map(|packets| packets as f64), "1"),
+            ("share_lost", seen.lost_percent.map(|percent| percent / 100.0), "1"),
+            ("jitter", seen.jitter_ms.map(|ms| ms / 1e3), "s"),
+        ];
+        for (name, value, unit) in told {
+            sample = value.into_iter().fold(sample, |sample, value| sample.measured(name, value, unit));
+        }
     }
-    Some(sample)
+    // Shares of one core, in hundredths, over the time of the test; of two directions at once it is that of both.
+    let cpu = run.end.cpu_utilization_percent.as_ref().filter(|_| !run.is_both_ways());
+    sample.cpu_s = cpu.map(|cpu| (cpu.host_total + cpu.remote_total) / 100.0 * wall_s);
+    // Seen from the client: of UDP to the server it is what was sent.
+    if !run.is_udp() || is_reverse {
+        let rates = run.intervals.iter().filter(|one| !one.sum.omitted).map(|one| one.sum.bits_per_second);
+        let rates: Vec<f64> = rates.collect();
+        if !rates.is_empty() {
+            let rates = Distribution { unit: "bit/s".into(), values: rates };
+            sample.distributions.insert("rate".to_owned(), rates);
+        }
+    }
+    Ok(sample)
 }
 
 #[cfg(test)]
@@ -261,6 +363,77 @@ mod tests {
         assert!(sample.cpu_s.unwrap() > 0.0 && sample.measured["mean_rtt"].value().unwrap() > 0.0);
     }
 
+    /// A run of UDP with these sums at its end.
+    fn udp(sums: &str) -> Result<Results, NotImported> {
+        let text = format!(
+            r#"{{"start": {{"test_start": {{"protocol": "UDP", "num_streams": 1}}}}, "end": {{{sums}}},
+            "intervals": [{{"sum": {{"seconds": 2, "bytes": 1000, "bits_per_second": 4000}}}}]}}"#
+        );
+        iperf3(&text, |_| String::new())
+    }
+
+    #[test]
+    fn of_udp_what_arrived_counts_and_not_what_was_sent() {
+        let sent = r#""sum_sent": {"seconds": 2, "bytes": 1000, "bits_per_second": 4000}"#;
+        let received = |bytes: u64| {
+            format!(
+                r#"{sent}, "sum_received": {{"seconds": 2, "bytes": {bytes}, "bits_per_second": {},
+                "jitter_ms": 0.5, "lost_packets": 3, "packets": 4, "lost_percent": 75}}"#,
+                bytes * 4
+            )
+        };
+        let of = |name: &str, results: &Results| results.samples[0].measured[name].value();
+        let most_lost = udp(&received(250)).unwrap();
+        assert_eq!((most_lost.samples[0].bytes, of("rate", &most_lost)), (250, Some(1000.0)));
+        assert_eq!(of("packets_lost", &most_lost), Some(3.0));
+        assert_eq!((of("share_lost", &most_lost), of("jitter", &most_lost)), (Some(0.75), Some(0.0005)));
+        assert!(most_lost.samples[0].distributions.is_empty(), "the client's intervals are what it sent");
+        // What was sent, and how much of it was lost.
+        let sum = |rest: &str| {
+            format!(
+                r#""sum": {{"seconds": 2, "bytes": 1000, "bits_per_second": 4000, "jitter_ms": 1{rest}}}"#
+            )
+        };
+        let earlier = udp(&sum(r#", "lost_percent": 75"#)).unwrap();
+        assert_eq!((earlier.samples[0].bytes, of("rate", &earlier)), (250, Some(1000.0)));
+        for (sums, why) in [
+            (received(0), "nothing of it arrived"),
+            (sum(r#", "lost_percent": 100"#), "nothing of it arrived"),
+            (sum(""), "it does not say how much of what was sent arrived"),
+        ] {
+            let told = udp(&sums).unwrap_err().to_string();
+            assert!(told.ends_with(why), "{told}");
+        }
+    }
+
+    /// Of a run, to another host, or with another smallest round trip time, in microseconds.
+    fn changed(host: &str, rtts_us: [u32; 2]) -> String {
+        let run = REAL.replace("\"127.0.0.1\"", &format!("\"{host}\""));
+        let run = run.replace("\"min_rtt\":\t87", &format!("\"min_rtt\":\t{}", rtts_us[0]));
+        run.replace("\"min_rtt\":\t85", &format!("\"min_rtt\":\t{}", rtts_us[1]))
+    }
+
+    #[test]
+    fn runs_to_another_host_or_over_another_distance_are_another_case() {
+        let runs = [
+            changed("near", [10_400, 10_900]),
+            changed("near", [50_200, 50_900]),
+            changed("near", [10_210, 10_300]),
+            changed("near", [100_900, 100_100]),
+            changed("far", [100_900, 100_200]),
+            changed("near", [11_400, 12_900]),
+        ];
+        let results = iperf3(&runs.concat(), |_| String::new()).unwrap();
+        let rtts: Vec<f64> = results.samples.iter().filter_map(|sample| sample.parameter("rtt")).collect();
+        assert_eq!(rtts, [0.01, 0.05, 0.01, 0.1, 0.1, 0.01]);
+        let cases = results.cases();
+        assert_eq!(cases.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 1, 1]);
+        assert_eq!(results.about.path.to_string(), "to far, near");
+        assert_eq!((results.about.iterations, results.counted().as_str()), (1, "1 to 3"));
+        let alike = iperf3(&[&*runs[0], &runs[2]].concat(), |_| String::new()).unwrap();
+        assert_eq!((alike.about.path.to_string().as_str(), alike.about.iterations), ("to near, 10 ms", 2));
+    }
+
     #[test]
     fn several_runs_may_stand_behind_each_other_and_one_that_failed_says_so() {
         let text = format!("{REAL}\n{REAL}\n{{\"error\": \"unable to connect\"}}");
@@ -278,8 +451,7 @@ mod tests {
             (1, 1),
             "half of it is told to be missing"
         );
-        let udp = r#"{"end": {"sum": {"seconds": 2.0, "bytes": 1000, "bits_per_second": 4000.0}}}"#;
-        assert_eq!(iperf3(udp, |_| String::new()).unwrap().samples[0].bytes, 1000);
+        assert_eq!(results.samples[0].cpu_s, None, "that of both directions is not that of one");
         for bad in ["", "{}", "[1]", "iperf Done.", "{\"error\": \"busy\"}"] {
             let told = iperf3(bad, |_| String::new()).unwrap_err().to_string();
             assert!(told.contains("of other programs none is read"), "{bad}: {told}");
