@@ -2,18 +2,24 @@
 
 use super::paper_comparison::beside;
 use super::papers;
-use super::reading::{self, Choice, Measure};
+use super::reading::{self, Choice, Measure, Over};
 use super::suite::{Hold, Kind, PLANS, Plan};
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::{Summary, mean, median};
 use crate::bench::suite::path;
+use crate::plot::palette::SERIES;
 use crate::plot::unit::Unit;
-use crate::plot::{Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Way};
+use crate::plot::{
+    Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Value, Way,
+};
 use thalweg_mover::model::files::Work;
 use thalweg_mover::model::fit::{Measurement, fit};
 
-/// Series that a figure shows at most beside each other; what has more is a table.
-const SERIES_MAX: usize = 12;
+/// Names of what is left out of a figure that it tells at most.
+const NAMED_MAX: usize = 8;
+
+/// Levels of another program that a figure shows at most: words stand beside each.
+const LEVELS_MAX: usize = 4;
 
 /// The largest over the smallest of a figure from which on its vertical axis is logarithmic.
 const LOG_FROM: f64 = 30.0;
@@ -66,13 +72,8 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Figure> 
                 title = format!("{title} (after {})", plan.after);
             }
             let name = [plan.suite, plan.name].into_iter().map(str::to_owned).chain(words);
-            Some(Figure {
-                name: slug(&name.collect::<Vec<_>>().join("-")),
-                title,
-                facts: facts(results, &samples),
-                notes,
-                body,
-            })
+            let name = slug(&name.collect::<Vec<_>>().join("-"));
+            Some(Figure { name, title, facts: facts(results, &samples), notes, body })
         })
         .collect()
 }
@@ -127,20 +128,28 @@ fn body(
 ) -> Option<(Body, Option<Measure>)> {
     match *kind {
         Kind::Over { x, scale, measure } => {
-            let mut series = reading::series(results, samples, x, measure);
+            let Over { mut series, mut is_less } = reading::series(results, samples, x, measure);
             let mut limits = Vec::new();
-            for (other, mut more) in foreign.iter().map(|other| (other, of_foreign(other, x, measure))) {
-                for series in &mut more {
-                    series.name = format!("{}: {}", other.about.program, series.name);
-                }
-                match more.is_empty() {
-                    true => limits.extend(of_foreign_alone(other, measure)),
-                    false => series.extend(more),
-                }
+            for other in foreign {
+                let (over, alone): (Samples<'_>, Samples<'_>) =
+                    other.samples.iter().partition(|sample| sample.parameter(x).is_some());
+                let more = reading::series(other, &over, x, measure);
+                is_less |= more.is_less;
+                series.extend(more.series.into_iter().map(|series| {
+                    let name = format!("{}: {}", other.about.program, series.name);
+                    Series { name, ..series }
+                }));
+                limits.extend(levels(other, &alone, measure, notes));
+            }
+            if is_less {
+                notes.push(
+                    "What was measured at one place of this axis only is left out; the table has it."
+                        .to_owned(),
+                );
             }
             renumber(&mut series);
-            let count = series.iter().filter(|series| matches!(series.look, Look::Measured(_))).count();
-            if !(1..=SERIES_MAX).contains(&count) {
+            let series = told_apart(series, notes);
+            if series.is_empty() {
                 return None;
             }
             if measure == Measure::Rate
@@ -166,13 +175,14 @@ fn body(
         }
         Kind::Bars { groups, measure } => {
             let (groups, series) = reading::bars(results, samples, groups, measure);
+            let series = first(series, |series| &series.name, notes);
             let axis = Axis::new(measure.label(), measure.unit(), Scale::Linear);
             (!groups.is_empty()).then_some((Body::Bars(Bars { axis, groups, series }), Some(measure)))
         }
         Kind::Cells { rows, columns, measure } => cells(results, samples, rows, columns, measure),
         Kind::Shares { distribution } => {
-            let series = reading::shares(results, samples, distribution);
-            if series.is_empty() || series.len() > SERIES_MAX {
+            let series = told_apart(reading::shares(results, samples, distribution), notes);
+            if series.is_empty() {
                 return None;
             }
             let level = |at: f64, label: &str| Limit { across: Across::Level, at, label: label.to_owned() };
@@ -183,8 +193,8 @@ fn body(
             Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), None))
         }
         Kind::OverTime { distribution } => {
-            let series = reading::over_time(results, samples, distribution);
-            if series.is_empty() || series.len() > SERIES_MAX {
+            let series = told_apart(reading::over_time(results, samples, distribution), notes);
+            if series.is_empty() {
                 return None;
             }
             let x = Axis::new("Time since the start", Unit::Seconds, Scale::Linear);
@@ -193,6 +203,28 @@ fn body(
         }
         Kind::Fit => fitted(results, notes).map(|body| (body, None)),
     }
+}
+
+/// So many series as can be told apart, with their laws.
+fn told_apart(series: Vec<Series>, notes: &mut Vec<String>) -> Vec<Series> {
+    let (measured, laws): (Vec<Series>, Vec<Series>) =
+        series.into_iter().partition(|series| matches!(series.look, Look::Measured(_)));
+    let mut shown = first(measured, |series| &series.name, notes);
+    shown.extend(laws.into_iter().filter(|law| law.look.index() < SERIES));
+    shown
+}
+
+/// The first series, as many as can be told apart; the names of the others stand below.
+fn first<T>(mut series: Vec<T>, name: fn(&T) -> &str, notes: &mut Vec<String>) -> Vec<T> {
+    let count = series.len();
+    let others = series.split_off(count.min(SERIES));
+    if !others.is_empty() {
+        let mut names: Vec<String> = others.iter().take(NAMED_MAX).map(|one| name(one).to_owned()).collect();
+        names.extend((others.len() > NAMED_MAX).then(|| format!("and {} more", others.len() - NAMED_MAX)));
+        let names = names.join("; ");
+        notes.push(format!("{SERIES} of {count} series are drawn; the table has the others: {names}."));
+    }
+    series
 }
 
 /// Equal factors where what was measured spans so many that the smaller figures would lie on the axis.
@@ -228,17 +260,27 @@ fn ideal(samples: &Samples<'_>, measure: Measure) -> Option<Limit> {
     matches!(measure, Measure::Worst(_)).then_some(Limit { across: Across::Level, at, label })
 }
 
-fn of_foreign(other: &Results, x: &str, measure: Measure) -> Vec<Series> {
-    let samples: Vec<_> = other.samples.iter().collect();
-    reading::series(other, &samples, x, measure)
-}
-
-/// A foreign figure without the parameter of the axis is a level.
-fn of_foreign_alone(other: &Results, measure: Measure) -> Option<Limit> {
-    let values: Vec<f64> = other.samples.iter().filter_map(|sample| measure.of(sample)).collect();
-    let at = Summary::of(&values)?.median;
-    let label = format!("{}: {}", other.about.program, measure.unit().show(at));
-    Some(Limit { across: Across::Level, at, label })
+/// What others measured at no place of the axis: a level for each way in which they did, the largest first.
+fn levels(other: &Results, samples: &Samples<'_>, measure: Measure, notes: &mut Vec<String>) -> Vec<Limit> {
+    let program = &other.about.program;
+    let (ways, series) = reading::bars(other, samples, None, measure);
+    if ways.len() > LEVELS_MAX {
+        let count = ways.len();
+        notes.push(format!(
+            "{LEVELS_MAX} of {count} levels of {program} are drawn; its own table has the others."
+        ));
+    }
+    let values = series.into_iter().flat_map(|series| series.values).take(LEVELS_MAX);
+    let level = |(way, value): (&String, Option<Value>)| {
+        let at = value?.value;
+        let shown = measure.unit().show(at);
+        let label = match ways.len() {
+            1 => format!("{program}: {shown}"),
+            _ => format!("{program}: {shown}, {way}"),
+        };
+        Some(Limit { across: Across::Level, at, label })
+    };
+    ways.iter().zip(values).filter_map(level).collect()
 }
 
 fn cells(
@@ -254,14 +296,13 @@ fn cells(
     }
     // What else varies is held at its smallest.
     let cell = |row, column| {
-        let fits = samples.iter().filter(|sample| {
+        let fits = |sample: &&&Sample| {
             sample.parameters.get(rows) == Some(row) && sample.parameters.get(columns) == Some(column)
-        });
-        let fits: Vec<_> = fits.copied().collect();
-        let first = fits.first()?;
-        let alike = fits
+        };
+        let smallest = samples.iter().filter(fits).min_by(|a, b| reading::by_parameters(a, b))?;
+        let alike = samples
             .iter()
-            .filter(|sample| sample.series == first.series && sample.parameters == first.parameters);
+            .filter(|sample| sample.series == smallest.series && sample.parameters == smallest.parameters);
         let values: Vec<f64> = alike.filter_map(|sample| measure.of(sample)).collect();
         Some(Summary::of(&values)?.median)
     };
@@ -365,25 +406,28 @@ fn of_any(results: &Results) -> Option<Figure> {
     };
     let x = names.into_iter().filter(|name| numbers(name) > 1).max_by_key(|name| numbers(name));
     let axis = || Axis::new(Measure::Rate.label(), Measure::Rate.unit(), Scale::Linear);
+    let mut notes = Vec::new();
     let body = match x {
         Some(x) => {
-            let series = reading::series(results, &samples, x, Measure::Rate);
+            let series = told_apart(reading::series(results, &samples, x, Measure::Rate).series, &mut notes);
             let x = Axis::new(&reading::label(x), reading::unit(results, x), Scale::Steps);
             Body::Curves(Curves { x, y: axis(), series, limits: Vec::new(), remarks: Vec::new() })
         }
         None => {
             let (groups, series) = reading::bars(results, &samples, None, Measure::Rate);
+            let series = first(series, |series| &series.name, &mut notes);
             if groups.is_empty() {
                 return None;
             }
             Body::Bars(Bars { axis: axis(), groups, series })
         }
     };
+    notes.push(reading::intervals(results, Measure::Rate));
     Some(Figure {
         name: slug(&format!("{}-rate", results.about.suite)),
         title: format!("{}: throughput", results.about.suite),
         facts: facts(results, &samples),
-        notes: vec![reading::intervals(results, Measure::Rate)],
+        notes,
         body,
     })
 }

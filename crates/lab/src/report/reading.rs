@@ -144,6 +144,16 @@ pub fn words(results: &Results, name: &str, quantity: &Quantity) -> String {
     }
 }
 
+/// A parameter and what it was set to, in words; a word stands for itself.
+pub fn set(results: &Results, name: &str, quantity: &Quantity) -> String {
+    match quantity {
+        Quantity::Word(word) => word.clone(),
+        Quantity::Number { .. } => {
+            format!("{} {}", label(name).to_lowercase(), words(results, name, quantity))
+        }
+    }
+}
+
 /// A choice of samples: those whose parameters have these values.
 pub type Choice = Vec<(String, Quantity)>;
 
@@ -169,31 +179,38 @@ pub fn chosen<'a>(results: &'a Results, choice: &Choice) -> Vec<&'a Sample> {
     results.samples.iter().filter(fits).collect()
 }
 
+/// Series over an axis.
+pub struct Over {
+    pub series: Vec<Series>,
+    /// Whether series of a single point are left out, where others have more: they belong to another axis.
+    pub is_less: bool,
+}
+
 /// One series for each name and each other parameter that varies within it, over the values of `x`: medians, and the laws
-/// that the samples carry. Series of a single point are left out where others have more: they belong to another axis.
-pub fn series(results: &Results, samples: &[&Sample], x: &str, measure: Measure) -> Vec<Series> {
+/// that the samples carry.
+pub fn series(results: &Results, samples: &[&Sample], x: &str, measure: Measure) -> Over {
     let names = Names::new(results, samples, Some(x));
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<Found<'_>> = Vec::new();
     for sample in samples {
         let (Some(at), Some(value)) = (sample.parameter(x), measure.of(sample)) else { continue };
-        let name = names.of(sample);
+        let (name, beside) = (names.of(sample), beside(sample, x));
         let index = found.iter().position(|known| known.name == name).unwrap_or_else(|| {
-            found.push(Found { name, ..Found::default() });
+            found.push(Found { name, beside: Some(beside.clone()), ..Found::default() });
             found.len() - 1
         });
+        let one = &mut found[index];
+        one.beside.take_if(|known| *known != beside);
         // Parameters are not negative, so that the order of their bits is theirs.
-        found[index].measured.entry(at.to_bits()).or_default().push(value);
+        one.measured.entry(at.to_bits()).or_default().push(value);
         if let Some(law) = measure.predicted(sample) {
-            found[index].predicted.entry(at.to_bits()).or_default().push(law);
+            one.predicted.entry(at.to_bits()).or_default().push(law);
         }
     }
-    if found.iter().any(|series| series.measured.len() > 1) {
-        found.retain(|series| series.measured.len() > 1);
-    }
+    let (mut found, is_less) = lines(found);
     // Samples are taken in turns, so that the order in which they came says nothing.
     found.sort_by(|a, b| natural(&a.name, &b.name));
     let (mut all, mut laws) = (Vec::new(), Vec::new());
-    for (index, Found { name, measured, predicted }) in found.into_iter().enumerate() {
+    for (index, Found { name, measured, predicted, .. }) in found.into_iter().enumerate() {
         if predicted.len() > 1 {
             let points = law(&points(&predicted), x);
             let name = if name.is_empty() { "law".to_owned() } else { format!("{name}: law") };
@@ -203,7 +220,39 @@ pub fn series(results: &Results, samples: &[&Sample], x: &str, measure: Measure)
         all.push(Series { name, look: Look::Measured(index), way: Way::Line, points: points(&measured) });
     }
     all.extend(laws);
-    all
+    Over { series: all, is_less }
+}
+
+/// Series of several points, if there are any. A single point belongs to the one of them beside whose axis the same was
+/// set, where it has none there: a suite may have measured it for another axis. What belongs to none is left out: whether
+/// there is such.
+fn lines(found: Vec<Found<'_>>) -> (Vec<Found<'_>>, bool) {
+    let (mut lines, single): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.measured.len() > 1);
+    if lines.is_empty() {
+        return (single, false);
+    }
+    let mut is_less = false;
+    for one in single {
+        let is_of = |line: &&mut Found<'_>| {
+            let is_alike = line.beside.is_some() && line.beside == one.beside;
+            is_alike && !one.measured.keys().any(|at| line.measured.contains_key(at))
+        };
+        let mut of = lines.iter_mut().filter(is_of);
+        match (of.next(), of.next()) {
+            (Some(line), None) => {
+                line.measured.extend(one.measured);
+                line.predicted.extend(one.predicted);
+            }
+            _ => is_less = true,
+        }
+    }
+    (lines, is_less)
+}
+
+/// What was set beside an axis.
+fn beside<'a>(sample: &'a Sample, x: &str) -> BTreeMap<&'a str, &'a Quantity> {
+    let others = sample.parameters.iter().filter(|(name, _)| *name != x);
+    others.map(|(name, quantity)| (name.as_str(), quantity)).collect()
 }
 
 /// A law's line through its points. Over the round-trip time it is the window law, a power: straight lines between few
@@ -224,8 +273,10 @@ fn law(points: &[Point], x: &str) -> Vec<Point> {
 
 /// Values of one series, by the bits of x.
 #[derive(Default)]
-struct Found {
+struct Found<'a> {
     name: String,
+    /// What was set beside x, if it is the same in all of it.
+    beside: Option<BTreeMap<&'a str, &'a Quantity>>,
     measured: BTreeMap<u64, Vec<f64>>,
     predicted: BTreeMap<u64, Vec<f64>>,
 }
@@ -269,13 +320,7 @@ impl<'a> Names<'a> {
             if is_said || is_axis || !others.any(|other| other.parameters.get(parameter) != Some(quantity)) {
                 continue;
             }
-            words.push(match quantity {
-                Quantity::Word(word) => word.clone(),
-                Quantity::Number { .. } => {
-                    let label = label(parameter).to_lowercase();
-                    format!("{label} {}", self::words(self.results, parameter, quantity))
-                }
-            });
+            words.push(set(self.results, parameter, quantity));
         }
         words.join(", ")
     }
@@ -400,19 +445,18 @@ fn is_shown(at: usize, count: usize) -> bool {
 /// Samples of each case, in the order of series and parameters.
 pub fn cases(results: &Results) -> Vec<Vec<&Sample>> {
     let mut cases = results.cases();
-    cases.sort_by(|a, b| {
-        let (a, b) = (a[0], b[0]);
-        let by_parameters = || {
-            let pairs = a.parameters.values().zip(b.parameters.values());
-            let mut differ = pairs.map(|pair| match pair {
-                (Quantity::Word(a), Quantity::Word(b)) => natural(a, b),
-                (a, b) => a.value().unwrap_or(0.0).total_cmp(&b.value().unwrap_or(0.0)),
-            });
-            differ.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-        };
-        natural(&a.series, &b.series).then_with(by_parameters)
-    });
+    cases.sort_by(|a, b| natural(&a[0].series, &b[0].series).then_with(|| by_parameters(a[0], b[0])));
     cases
+}
+
+/// In the order of what was set, the smallest first.
+pub fn by_parameters(a: &Sample, b: &Sample) -> std::cmp::Ordering {
+    let pairs = a.parameters.values().zip(b.parameters.values());
+    let mut orders = pairs.map(|pair| match pair {
+        (Quantity::Word(a), Quantity::Word(b)) => natural(a, b),
+        (a, b) => a.value().unwrap_or(0.0).total_cmp(&b.value().unwrap_or(0.0)),
+    });
+    orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
 }
 
 /// As people sort names: numbers in them by their values.

@@ -206,13 +206,16 @@ pub const PLANS: &[Plan] = &[
         "001 Fig 5",
         over("depth", Scale::Log2, Measure::Rate),
     ),
-    plan(
-        "concurrency",
-        "table",
-        "Files at once and streams",
-        "001 Figs 4 and 5",
-        Kind::Cells { rows: "concurrency", columns: "streams", measure: Measure::Rate },
-    ),
+    Plan {
+        held: &[("depth", Hold::Smallest)],
+        ..plan(
+            "concurrency",
+            "table",
+            "Files at once and streams",
+            "001 Figs 4 and 5",
+            Kind::Cells { rows: "concurrency", columns: "streams", measure: Measure::Rate },
+        )
+    },
     plan("files", "fit", "The same data in more files: fitted and measured", "001 Fig 9, Eq 6", Kind::Fit),
     Plan {
         note: FAULTS,

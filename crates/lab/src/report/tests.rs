@@ -159,6 +159,79 @@ fn series_are_named_by_what_tells_them_apart_and_by_nothing_else() {
     assert_eq!(over("concurrency-files"), ["1 streams", "4 streams"]);
 }
 
+/// One of streams, files and depth, that took so long.
+fn turned(series: &str, wall_s: f64, [streams, files, depth]: [f64; 3]) -> Sample {
+    sample(series, wall_s, &[("streams", streams), ("concurrency", files), ("depth", depth)])
+}
+
+#[test]
+fn a_cell_shows_the_smallest_of_what_else_varies_whatever_was_measured_first() {
+    let cases = |depth: f64, window: f64, wall_s: f64| {
+        [[1.0, 1.0], [1.0, 4.0], [4.0, 1.0], [4.0, 4.0]].map(|[streams, files]| {
+            let one = turned("x", wall_s, [streams, files, depth]);
+            one.with("window", Quantity::number(window, "B"))
+        })
+    };
+    let samples = [cases(2.0, 8.0, 1.0), cases(1.0, 9.0, 4.0), cases(1.0, 8.0, 2.0)].concat();
+    let figures = figures(&[results("concurrency", gigabit(), samples)]);
+    let figure = named(&figures, "concurrency-table");
+    let Body::Cells(cells) = &figure.body else { panic!("{:?}", figure.body) };
+    assert_eq!(cells.values, [[Some(5e8), Some(5e8)], [Some(5e8), Some(5e8)]]);
+    assert!(figure.notes.iter().any(|note| note.starts_with("Depth: 1;")), "{:?}", figure.notes);
+}
+
+#[test]
+fn what_was_measured_for_another_axis_begins_a_line_or_is_said_to_be_left_out() {
+    let samples = vec![
+        turned("depth, 4 streams", 1.0, [4.0, 4.0, 8.0]),
+        turned("depth, 4 streams", 2.0, [4.0, 4.0, 2.0]),
+        turned("4 streams", 4.0, [4.0, 4.0, 1.0]),
+        turned("4 streams", 5.0, [4.0, 1.0, 1.0]),
+        turned("1 streams", 6.0, [1.0, 1.0, 1.0]),
+    ];
+    let all = figures(&[results("concurrency", gigabit(), samples[..3].to_vec())]);
+    let figure = named(&all, "concurrency-depth");
+    let line = &curves(figure).series[0];
+    assert_eq!(
+        line.points.iter().map(|point| (point.x, point.y)).collect::<Vec<_>>(),
+        [(1.0, 2.5e8), (2.0, 5e8), (8.0, 1e9)]
+    );
+    let is_less = |figure: &Figure| figure.notes.iter().any(|note| note.contains("is left out"));
+    assert!(!is_less(figure), "{:?}", figure.notes);
+    let all = figures(&[results("concurrency", gigabit(), samples)]);
+    let figure = named(&all, "concurrency-depth");
+    assert_eq!((curves(figure).series.len(), is_less(figure)), (1, true), "{:?}", figure.notes);
+}
+
+#[test]
+fn no_more_series_are_drawn_than_can_be_told_apart_and_the_others_are_named() {
+    let of = |at: usize| {
+        let name = format!("buffers {at}");
+        [sample(&name, 1.0, &[("rtt", 0.01)]), sample(&name, 2.0, &[("rtt", 0.1)])]
+    };
+    let drawn =
+        |suite: &str, count: usize| figures(&[results(suite, gigabit(), (1..=count).flat_map(of).collect())]);
+    for suite in ["latency", "something new"] {
+        let all = drawn(suite, 9);
+        let figure = &all[0];
+        assert_eq!(curves(figure).series.len(), 7);
+        let told = "7 of 9 series are drawn; the table has the others: buffers 8; buffers 9.";
+        assert!(figure.notes.iter().any(|note| note == told), "{:?}", figure.notes);
+        assert!(!drawn(suite, 7)[0].notes.iter().any(|note| note.contains("are drawn")));
+    }
+    let many = drawn("latency", 20);
+    let told = many[0].notes.iter().find(|note| note.starts_with("7 of 20")).unwrap();
+    assert!(told.ends_with("buffers 15; and 5 more."), "{told}");
+    let of = |at: usize| {
+        let one = sample(&format!("disk {at}"), 1.0, &[]);
+        ["none", "layout"].map(|order| one.clone().with("order", order.into()))
+    };
+    let all = figures(&[results("layout", PathKind::Disk, (1..=8).flat_map(of).collect())]);
+    let figure = named(&all, "layout-time");
+    assert_eq!(bars(figure).series.len(), 7);
+    assert!(figure.notes.iter().any(|note| note.ends_with("others: disk 8.")), "{:?}", figure.notes);
+}
+
 #[test]
 fn a_result_that_is_not_whole_says_so_and_single_runs_are_only_those_that_are() {
     let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };

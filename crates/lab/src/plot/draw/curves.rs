@@ -314,6 +314,7 @@ impl<'a> Words<'a> {
     fn beside_limit(&mut self, across: Across, at: f64, label: &str) -> Markup {
         let frame = self.frame;
         let bottom = frame.top + frame.height;
+        let label = &Type::SMALL.shorten(label, frame.width - 12.0);
         let width = Type::SMALL.width(label);
         let corners: Vec<(f64, f64)> = match across {
             Across::Level => {
