@@ -24,6 +24,12 @@ const LEVELS_MAX: usize = 4;
 /// The largest over the smallest of a figure from which on its vertical axis is logarithmic.
 const LOG_FROM: f64 = 30.0;
 
+/// A figure of ours, and what of its suite was chosen for it, in words.
+pub struct Made {
+    pub figure: Figure,
+    pub chosen: Vec<String>,
+}
+
 /// All figures of a result, `foreign` ones (of other programs) in the same plots. A suite that is not known here gets one
 /// all the same.
 pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
@@ -33,18 +39,21 @@ pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
     let foreign = if has_network { foreign } else { &[] };
     let mut figures: Vec<Figure> = Vec::new();
     for plan in PLANS.iter().filter(|plan| plan.suite == suite) {
-        figures.extend(of_plan(plan, results, foreign));
+        figures.extend(of_plan(plan, results, foreign).into_iter().map(|made| made.figure));
     }
     if figures.is_empty() {
         figures.extend(of_any(results));
     }
-    for published in papers::of(suite) {
-        figures.extend(beside(published, results, &figures));
+    // What other programs measured was not on our line.
+    let first = PLANS.iter().find(|plan| plan.suite == suite);
+    let ours = first.and_then(|plan| of_plan(plan, results, &[]).into_iter().next());
+    if let Some(ours) = ours {
+        figures.extend(papers::of(suite).filter_map(|published| beside(published, results, &ours)));
     }
     figures
 }
 
-fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Figure> {
+fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Made> {
     choices(results, plan.apart)
         .into_iter()
         .filter_map(|choice| {
@@ -73,7 +82,9 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Figure> 
             }
             let name = [plan.suite, plan.name].into_iter().map(str::to_owned).chain(words);
             let name = slug(&name.collect::<Vec<_>>().join("-"));
-            Some(Figure { name, title, facts: facts(results, &samples), notes, body })
+            let chosen = choice.iter().map(|(name, value)| reading::set(results, name, value)).collect();
+            let figure = Figure { name, title, facts: facts(results, &samples), notes, body };
+            Some(Made { figure, chosen })
         })
         .collect()
 }
@@ -117,7 +128,7 @@ fn choices(results: &Results, apart: &[&str]) -> Vec<Choice> {
     choices
 }
 
-type Samples<'a> = Vec<&'a Sample>;
+pub type Samples<'a> = Vec<&'a Sample>;
 
 fn body(
     kind: &Kind,
@@ -433,7 +444,7 @@ fn of_any(results: &Results) -> Option<Figure> {
 }
 
 /// Date, path of the samples that are shown, iterations, encryption, verification; what the path cost by itself.
-fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
+pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     let about = &results.about;
     let date = about.date.split('T').next().unwrap_or_default().to_owned();
     let counted = results.counted();

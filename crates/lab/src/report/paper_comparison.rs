@@ -1,35 +1,58 @@
 //! Ours and a paper's in one figure, on a common basis: shares of each one's line, best or first.
 
-use super::build::slug;
+use super::build::{Made, facts, slug};
 use super::papers::{Basis, MeasuredCase, Published, PublishedSeries};
 use super::reading::{self, Measure};
 use crate::bench::record::{Results, Sample};
 use crate::plot::unit::Unit;
 use crate::plot::{Axis, BarSeries, Bars, Body, Curves, Figure, Look, Point, Scale, Series, Value, Way};
 
-/// A published figure, with ours in it where ours measures the same; nothing if there is no figure of ours.
-pub fn beside(published: &Published, results: &Results, ours: &[Figure]) -> Option<Figure> {
-    let first = ours.first()?;
+/// A published figure, with ours in it where ours measures the same.
+pub fn beside(published: &Published, results: &Results, ours: &Made) -> Option<Figure> {
     let line = reading::line_bits_per_s(results);
-    let (body, has_ours) = match &first.body {
-        _ if !published.measured.is_empty() => {
-            match (with_samples(published, results, line), alone(published)?) {
-                (Some(bars), _) => (Body::Bars(bars), true),
-                (None, alone) => (Body::Bars(alone), false),
-            }
-        }
-        Body::Curves(curves) if published.groups.is_empty() => {
-            (Body::Curves(with_curves(published, curves, line)), true)
-        }
-        Body::Bars(bars) => (Body::Bars(with_bars(published, bars)?), true),
-        _ => (Body::Bars(alone(published)?), false),
+    let mut notes = vec![published.note()];
+    let of_figure = |body: Body| {
+        let chosen = if ours.chosen.is_empty() { None } else { Some(ours.chosen.join(", ")) };
+        (body, Some((chosen, ours.figure.facts.clone())), ours.figure.notes.clone())
     };
-    let (title, facts) = match has_ours {
-        true => (format!("Beside the paper: {}", published.id), first.facts.clone()),
-        false => (format!("As published: {}", published.id), Vec::new()),
+    let (body, said, more) = match &ours.figure.body {
+        _ if !published.measured.is_empty() => match with_samples(published, results, line) {
+            Some((bars, samples)) => {
+                let more = vec![took(&samples), reading::intervals(results, Measure::Rate)];
+                (Body::Bars(bars), Some((None, facts(results, &samples))), more)
+            }
+            None => (Body::Bars(alone(published)?), None, Vec::new()),
+        },
+        Body::Curves(curves) if published.groups.is_empty() => {
+            of_figure(Body::Curves(with_curves(published, curves, line)))
+        }
+        Body::Bars(bars) => of_figure(Body::Bars(with_bars(published, bars)?)),
+        _ => (Body::Bars(alone(published)?), None, Vec::new()),
+    };
+    notes.extend(more);
+    let (title, facts) = match said {
+        Some((None, facts)) => (format!("Beside the paper: {}", published.id), facts),
+        Some((Some(chosen), facts)) => {
+            (format!("Beside the paper: {} (ours: {chosen})", published.id), facts)
+        }
+        None => (format!("As published: {}", published.id), Vec::new()),
     };
     let name = slug(&format!("{}-beside-{}", results.about.suite, published.id));
-    Some(Figure { name, title, facts, notes: vec![published.note()], body })
+    Some(Figure { name, title, facts, notes, body })
+}
+
+/// How long what is shown of ours took.
+fn took(samples: &[&Sample]) -> String {
+    let times = || samples.iter().map(|sample| sample.wall_s);
+    let least = Unit::Seconds.show(times().fold(f64::INFINITY, f64::min));
+    let most = Unit::Seconds.show(times().fold(0.0, f64::max));
+    let times = if least == most { least } else { format!("from {least} to {most}") };
+    format!("Ours take {times} each, from the start of the program until all is durable.")
+}
+
+/// How a series of ours is called beside a paper's; one without a name of its own is just ours.
+fn named_ours(name: &str, axis: &Axis) -> String {
+    if name == axis.label { "ours".to_owned() } else { format!("ours: {name}") }
 }
 
 /// What the shares are of.
@@ -51,7 +74,8 @@ fn with_curves(published: &Published, curves: &Curves, line: Option<f64>) -> Cur
         (basis, _) => basis,
     };
     let measured = curves.series.iter().filter(|series| matches!(series.look, Look::Measured(_)));
-    let mut series: Vec<Series> = measured.cloned().collect();
+    let ours = measured.map(|one| Series { name: named_ours(&one.name, &curves.y), ..one.clone() });
+    let mut series: Vec<Series> = ours.collect();
     let begin = series.len();
     let best = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::MIN_POSITIVE, f64::max);
     let ours = || series.iter().flat_map(|series| &series.points).map(|point| point.y);
@@ -107,26 +131,36 @@ fn divided(point: Point, by: f64) -> Point {
     Point { x: point.x, y: point.y / by, interval }
 }
 
-/// Samples of ours in the groups of the paper, as shares of our line; nothing without a line or without such samples.
-fn with_samples(published: &Published, results: &Results, line: Option<f64>) -> Option<Bars> {
+/// Samples of ours in the groups of the paper, as shares of our line, and which they are; nothing without a line or without
+/// such samples.
+fn with_samples<'a>(
+    published: &Published,
+    results: &'a Results,
+    line: Option<f64>,
+) -> Option<(Bars, Vec<&'a Sample>)> {
     let line = line?;
     let theirs = alone(published)?;
     let mut groups = theirs.groups;
     let mut series: Vec<BarSeries> = Vec::new();
+    let mut shown = Vec::new();
     for one in &published.measured {
         let mut values: Vec<Option<Value>> = vec![None; groups.len()];
         for case in &one.cases {
-            let Some(value) = reading::middle(&samples_of(case, results), Measure::Rate) else { continue };
-            let at = groups.iter().position(|group| *group == case.group).unwrap_or_else(|| {
-                groups.push(case.group.clone());
+            let samples = samples_of(case, results);
+            let Some(value) = reading::middle(&samples, Measure::Rate) else { continue };
+            let name = case.group.replace(FILE, &file_size(&samples));
+            let at = groups.iter().position(|group| *group == name).unwrap_or_else(|| {
+                groups.push(name);
                 groups.len() - 1
             });
             values.resize(groups.len().max(values.len()), None);
             let interval = value.interval.map(|(low, high)| (low / line, high / line));
             values[at] = Some(Value { value: value.value / line, interval });
+            shown.extend(samples);
         }
         if values.iter().any(Option::is_some) {
-            series.push(BarSeries { name: one.name.clone(), look: Look::Measured(series.len()), values });
+            let name = one.name.replace(LINE, &Unit::BitsPerS.show(line));
+            series.push(BarSeries { name, look: Look::Measured(series.len()), values });
         }
     }
     if series.is_empty() {
@@ -137,7 +171,16 @@ fn with_samples(published: &Published, results: &Results, line: Option<f64>) -> 
     series.extend(theirs.series.into_iter().enumerate().map(hollow));
     let count = groups.len();
     series.iter_mut().for_each(|series| series.values.resize(count, None));
-    Some(Bars { axis: theirs.axis, groups, series })
+    Some((Bars { axis: theirs.axis, groups, series }, shown))
+}
+
+/// What stands in names for the rate of our line, and for the size of our files.
+const LINE: &str = "{line}";
+const FILE: &str = "{file}";
+
+fn file_size(samples: &[&Sample]) -> String {
+    let size = samples.first().map_or(0.0, |sample| sample.bytes as f64 / sample.files.max(1) as f64);
+    Unit::Bytes.show(size)
 }
 
 fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> {
@@ -172,7 +215,8 @@ fn with_bars(published: &Published, ours: &Bars) -> Option<Bars> {
                 }
             }
         }
-        series.push(BarSeries { name: one.name.clone(), look: Look::Measured(series.len()), values });
+        let name = named_ours(&one.name, &ours.axis);
+        series.push(BarSeries { name, look: Look::Measured(series.len()), values });
     }
     let begin = series.len();
     let hollow = |(at, one): (usize, BarSeries)| BarSeries { look: Look::Published(begin + at), ..one };

@@ -38,7 +38,7 @@ pub struct Published {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredSeries {
-    /// What the legend says.
+    /// What the legend says; `{line}` in it is the rate of our line.
     pub name: String,
     /// Its bars; a group that the paper has not comes behind its own.
     pub cases: Vec<MeasuredCase>,
@@ -48,7 +48,7 @@ pub struct MeasuredSeries {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredCase {
-    /// The group that it stands in.
+    /// The group that it stands in; `{file}` in its name is the size of our files.
     pub group: String,
     /// Their series.
     pub series: String,

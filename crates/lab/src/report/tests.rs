@@ -61,7 +61,7 @@ fn ours_and_the_papers_stand_as_shares_of_their_own_lines() {
     let samples = vec![sample("tuned", 2.0, &[("rtt", 0.01)]), sample("tuned", 4.0, &[("rtt", 0.1)])];
     let figures = figures(&[results("latency", gigabit(), samples)]);
     let beside = curves(named(&figures, "latency-beside-000-fig-2"));
-    assert_eq!(names(&beside.series), ["tuned", "000: default kernel", "000: tuned kernel"]);
+    assert_eq!(names(&beside.series), ["ours: tuned", "000: default kernel", "000: tuned kernel"]);
     let ys = |at: usize| beside.series[at].points.iter().map(|point| point.y).collect::<Vec<_>>();
     assert_eq!((ys(0), ys(1)), (vec![0.5, 0.25], vec![0.67, 0.066]));
     assert_eq!(beside.series[2].points[1].interval, Some((0.82, 0.84)));
@@ -233,6 +233,66 @@ fn no_more_series_are_drawn_than_can_be_told_apart_and_the_others_are_named() {
 }
 
 #[test]
+fn beside_a_paper_stands_which_of_ours_it_is() {
+    let of = |disk: &str, threads: f64| {
+        let at = [("threads", threads), ("request_size", 2_097_152.0)];
+        let one = sample(&format!("reading, {disk}, loose"), 1.0, &at);
+        let larger = Sample { wall_s: 2.0, ..one.clone() };
+        [one, larger.with("request_size", Quantity::number(1_048_576.0, "1"))]
+            .map(|sample| sample.with("direction", "reading".into()).with("disk", disk.into()))
+    };
+    let samples =
+        ["simulated array", "the disk of --dir"].map(|disk| [of(disk, 1.0), of(disk, 4.0)].concat());
+    let all = figures(&[results("order", PathKind::Disk, samples.concat())]);
+    let figure = named(&all, "order-beside-004-section-iv-d");
+    assert_eq!(figure.title, "Beside the paper: 004 section IV-D (ours: reading, simulated array)");
+    assert!(figure.notes.iter().any(|note| note.starts_with("Size of a request: ")), "{:?}", figure.notes);
+    assert!(figure.facts.contains(&"simulated disks".to_owned()), "{:?}", figure.facts);
+    let own = named(&all, "order-threads-reading-the-disk-of-dir");
+    assert!(own.facts.contains(&"disk".to_owned()), "{:?}", own.facts);
+    let of = |series: &str, wall_s| sample(series, wall_s, &[("period", 0.033)]);
+    let samples = vec![of("1440 files", 60.0), of("stream", 50.0)];
+    let all = figures(&[results("frames", PathKind::Loopback, samples)]);
+    let figure = named(&all, "frames-beside-003-fig-4");
+    assert_eq!(figure.title, "Beside the paper: 003 Fig 4 (ours: time between frames 33 ms)");
+    assert_eq!(bars(figure).series[0].name, "ours");
+}
+
+#[test]
+fn legends_have_the_rate_and_the_size_that_were_measured() {
+    let of = |files: f64, wall_s: f64| Sample {
+        files: 64,
+        bytes: 64 << 20,
+        ..turned("4 streams", wall_s, [4.0, files, 1.0])
+    };
+    let path =
+        PathKind::Testbed { rtt_s: None, rate_bits_per_s: Some(2_000_000_000), loss: None, mtu_bytes: 1500 };
+    let all = figures(&[results("concurrency", path, vec![of(1.0, 2.5), of(16.0, 1.0)])]);
+    let figure = named(&all, "concurrency-beside-001-section-4");
+    let bars = bars(figure);
+    assert_eq!(bars.series[0].name, "ours: 4 streams, 2 Gbit/s");
+    assert_eq!(bars.groups[3..], ["verified, 1 MiB files, 16 at once", "verified, 1 MiB files, one at once"]);
+    let told = "Ours take from 1 s to 2.5 s each, from the start of the program until all is durable.";
+    assert!(figure.notes.iter().any(|note| note == told), "{:?}", figure.notes);
+}
+
+#[test]
+fn tls_stands_beside_what_was_published_of_tls() {
+    let of = |control: &str, form: &str| {
+        let one = sample(&format!("{control}{form}"), 1.0, &[("loss", 0.0)]);
+        one.with("control", control.into())
+    };
+    let forms = ["", ", TLS", ", kernel TLS"];
+    let samples = ["bbr", "cubic", "reno"].map(|control| forms.map(|form| of(control, form)));
+    let all = figures(&[results("cca", gigabit(), samples.as_flattened().to_vec())]);
+    let bars = bars(named(&all, "cca-beside-000-figs-4-to-6"));
+    let names: Vec<&str> = bars.series.iter().take(3).map(|series| series.name.as_str()).collect();
+    let expected = ["", ", TLS", ", kernel TLS"].map(|form| format!("ours: one stream{form}, nothing lost"));
+    assert_eq!(names, expected);
+    assert!(bars.series.iter().take(3).all(|series| series.values.iter().all(Option::is_some)));
+}
+
+#[test]
 fn a_result_that_is_not_whole_says_so_and_single_runs_are_only_those_that_are() {
     let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };
     let taken = |samples: Vec<Sample>| {
@@ -386,6 +446,46 @@ fn what_others_measured_stands_in_figures_of_a_network_and_not_of_a_disk() {
     assert!(curves(named(&storage, "storage-rate")).limits.is_empty());
     // And it has a figure of its own.
     named(&latency, "iperf3-rate");
+}
+
+#[test]
+fn others_stand_at_their_distance_or_as_a_level_for_each_way_in_which_they_measured() {
+    let foreign = |samples: Vec<Sample>| {
+        results("iperf3", PathKind::Foreign { to: "there".into(), rtt_s: None }, samples)
+    };
+    let own = || {
+        let samples = vec![sample("tuned", 1.0, &[("rtt", 0.01)]), sample("tuned", 1.0, &[("rtt", 0.1)])];
+        results("latency", gigabit(), samples)
+    };
+    let of = |wall_s: f64, streams: f64| sample("iperf3, TCP", wall_s, &[("streams", streams)]);
+    let at = |wall_s: f64, rtt: f64| sample("iperf3, TCP", wall_s, &[("rtt", rtt)]);
+    let all = figures(&[own(), foreign(vec![at(2.0, 0.01), at(4.0, 0.1), of(8.0, 1.0), of(1.0, 8.0)])]);
+    let rate = curves(named(&all, "latency-rate"));
+    let far = &rate.series[1];
+    assert!(far.name.starts_with("iperf 3.12: "), "{}", far.name);
+    assert_eq!(far.points.iter().map(|point| point.y).collect::<Vec<_>>(), [5e8, 2.5e8]);
+    let labels: Vec<&str> = rate.limits.iter().map(|limit| limit.label.as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "iperf 3.12: 1 Gbit/s, iperf3, TCP, streams 8",
+            "iperf 3.12: 125 Mbit/s, iperf3, TCP, streams 1",
+            "line: 1 Gbit/s"
+        ]
+    );
+    // What others measured is no share of our line.
+    let beside = curves(named(&all, "latency-beside-000-fig-2"));
+    assert_eq!(names(&beside.series), ["ours: tuned", "000: default kernel", "000: tuned kernel"]);
+    // Words stand beside each level: there is no room for many.
+    let many: Vec<Sample> = (1..=9).map(|streams| of(1.0, f64::from(streams))).collect();
+    let all = figures(&[own(), foreign(many)]);
+    let figure = named(&all, "latency-rate");
+    assert_eq!(curves(figure).limits.len(), 5);
+    assert!(
+        figure.notes.iter().any(|note| note.starts_with("4 of 9 levels of iperf 3.12")),
+        "{:?}",
+        figure.notes
+    );
 }
 
 #[test]
