@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::chance::{Random, quick_or_torture, say};
+use support::chance::{Random, quick_or_torture, say, skipped};
 use support::testbed::Testbed;
 use support::{Scratch, finish, wait_until};
 
@@ -559,6 +559,28 @@ fn what_a_killed_testbed_left_goes_with_the_next_list_status_or_up_of_another() 
         eventually("the daemon is gone", || !runs());
     }
     assert!(recorded("testbed") && recorded("third"), "those that run stay");
+}
+
+/// As sshd, nginx and whatever goes through `env -i` or sudo do with theirs: the mark of the testbed is not in it any more.
+#[test]
+fn a_program_that_rewrote_its_environment_does_not_survive_its_killed_testbed() {
+    const DAEMON: &str = "env -i \"$(command -v sleep)\" 600 < /dev/null > /dev/null 2>&1 & echo $!";
+    let Some(testbed) = Testbed::up_bare("environment", &[]) else { return };
+    let record = std::fs::read(testbed.scratch.path("testbeds/testbed/testbed/record.json")).unwrap();
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    if record["hosts"][0]["cookie"].is_null() {
+        return skipped("a program without its environment", "cookies of namespaces need Linux 5.14");
+    }
+    let daemon = testbed.run(&["left", "sh", "-c", DAEMON]);
+    let of = |file: &str| std::fs::read(format!("/proc/{}/{file}", daemon.trim())).unwrap_or_default();
+    eventually("the daemon runs", || {
+        of("cmdline").windows(5).any(|word| word == b"sleep") && of("environ").is_empty()
+    });
+    kill(testbed.pid(), Signal::SIGKILL).unwrap();
+    eventually("it is dead", || wires(&testbed).is_empty());
+    let down = testbed.do_it("down", &[]);
+    assert!(String::from_utf8_lossy(&down.stdout).contains("1 program in it was ended"), "{down:?}");
+    eventually("the daemon is gone", || of("cmdline").is_empty());
 }
 
 #[test]

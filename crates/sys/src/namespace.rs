@@ -60,6 +60,15 @@ impl NetworkNamespace {
         self.0.as_raw_fd()
     }
 
+    /// A number that no other network namespace has, had or will have until the machine starts again (`SO_NETNS_COOKIE`,
+    /// Linux 5.14).
+    ///
+    /// # Errors
+    /// As [`Self::enter`]; where the kernel is older.
+    pub fn cookie(&self) -> io::Result<u64> {
+        self.inside(crate::socket::namespace_cookie)
+    }
+
     /// The inode: no other network namespace has it as long as this one exists.
     ///
     /// # Errors
@@ -120,6 +129,14 @@ mod tests {
             space.inside(|| NetworkNamespace::open(Path::new("/proc/thread-self/ns/net"))?.inode()).unwrap();
         assert_eq!(there, space.inode().unwrap());
         assert_ne!(there, here);
+        match space.cookie() {
+            Ok(cookie) => {
+                let again = NetworkNamespace::open(Path::new(&format!("/proc/self/fd/{}", space.number())));
+                assert_eq!(again.unwrap().cookie().unwrap(), cookie);
+                assert_ne!(NetworkNamespace::new().unwrap().cookie().unwrap(), cookie);
+            }
+            Err(error) => println!("skipped: cookies of namespaces need Linux 5.14: {error}"),
+        }
         let still = NetworkNamespace::open(Path::new("/proc/thread-self/ns/net")).unwrap().inode().unwrap();
         assert_eq!(still, here);
     }

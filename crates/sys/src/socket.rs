@@ -30,6 +30,26 @@ pub fn peer_uid(fd: impl AsFd) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(fd)?.uid.as_raw())
 }
 
+/// The number of the network namespace that the calling thread is in (`SO_NETNS_COOKIE`, Linux 5.14).
+pub(crate) fn namespace_cookie() -> io::Result<u64> {
+    const SO_NETNS_COOKIE: c_int = 71;
+    let socket = rustix::net::socket(AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)?;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // JUSTIFICATION: rustix has no call for this option and no general one.
+    // SAFETY: the pointer is to a number of `length` bytes, and both live through the call.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if done == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
 pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, on)?)

@@ -4,7 +4,7 @@
 use super::check::{End, round_trips};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
 use super::lane::{Lane, Numbers, Shared};
-use super::registry::{HostRecord, Record, own_start_ticks, socket_of};
+use super::registry::{HostRecord, Record, boot_id, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,7 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
         id: new_id()?,
         pid: std::process::id(),
         start_ticks: own_start_ticks()?,
+        boot: boot_id(),
         router_fd: -1,
         hosts: Vec::new(),
         spec: spec.clone(),
@@ -103,6 +104,7 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
             address: host.address,
             fd: host.namespace.number(),
             inode,
+            cookie: host.namespace.cookie().ok(),
         });
     }
     let listener = std::fs::File::open(directory)

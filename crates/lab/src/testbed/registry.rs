@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_sys::namespace::{self, NetworkNamespace};
 
-/// Set for every program that `run` starts: by it they are found when their testbed has died.
+/// Set for every program that `run` starts: by it they are found when their testbed has died, where the kernel has no cookies
+/// of namespaces.
 pub const ID_VARIABLE: &str = "THALWEG_TESTBED";
 
 /// How long a testbed may take to come up.
@@ -48,6 +49,9 @@ pub struct Record {
     pub pid: u32,
     /// When that began, in clock ticks since boot: another process of the same number began at another moment.
     pub start_ticks: u64,
+    /// The run of the machine in which it began; `None` where the kernel does not tell.
+    #[serde(default)]
+    pub boot: Option<String>,
     /// Descriptor of the router's namespace in that process.
     pub router_fd: i32,
     /// Its hosts; none while it comes up.
@@ -69,6 +73,9 @@ pub struct HostRecord {
     pub fd: i32,
     /// Inode of its namespace.
     pub inode: u64,
+    /// What names its namespace for as long as the machine runs; `None` of a kernel before 5.14.
+    #[serde(default)]
+    pub cookie: Option<u64>,
 }
 
 impl Record {
@@ -438,10 +445,17 @@ fn start_ticks(pid: u32) -> Option<u64> {
     (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
-/// Processes in the hosts of a testbed. Of one that has died the kernel may have given the inodes to others, so there
-/// the mark in the environment decides as well.
+/// Tells this run of the machine from others.
+pub(super) fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
+}
+
+/// Processes in the hosts of a testbed. Of one that has died the kernel may have given the inodes to others, so there the
+/// cookie of the namespace decides as well, in the same run of the machine; and where there are none, the mark in the
+/// environment, which a program may have rewritten.
 fn programs_inside(record: &Record) -> Vec<OwnedFd> {
     let is_running = record.is_running();
+    let is_this_boot = record.boot.is_some() && record.boot == boot_id();
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let mark = format!("{ID_VARIABLE}={}", record.id).into_bytes();
     all.flatten()
@@ -451,13 +465,20 @@ fn programs_inside(record: &Record) -> Vec<OwnedFd> {
         .filter_map(|pid| {
             // The descriptor first: what is looked at then is this process or nothing.
             let process = open_process(pid)?;
-            let inode = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino();
-            let is_there = record.hosts.iter().any(|host| host.inode == inode);
+            let space = format!("/proc/{pid}/ns/net");
+            let inode = fs::metadata(&space).ok()?.ino();
+            let host = record.hosts.iter().find(|host| host.inode == inode)?;
+            let has_cookie = |cookie: u64| {
+                is_this_boot
+                    && NetworkNamespace::open(Path::new(&space))
+                        .and_then(|space| space.cookie())
+                        .is_ok_and(|found| found == cookie)
+            };
             let is_marked = || {
                 fs::read(format!("/proc/{pid}/environ"))
                     .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|one| one == mark))
             };
-            (is_there && (is_running || is_marked())).then_some(process)
+            (is_running || host.cookie.map_or_else(is_marked, has_cookie)).then_some(process)
         })
         .collect()
 }
@@ -529,6 +550,50 @@ mod tests {
             std::thread::sleep(POLL);
         }
         child.wait().unwrap();
+    }
+
+    /// Nobody is ended here: only looked for, in the namespace of the tests.
+    #[test]
+    fn what_a_dead_testbed_left_is_known_by_the_cookie_of_its_namespace_and_not_by_an_inode_alone() {
+        let here = NetworkNamespace::open(Path::new("/proc/self/ns/net")).unwrap();
+        let Ok(cookie) = here.cookie() else {
+            println!("skipped: needs root, and Linux 5.14");
+            return;
+        };
+        let mut inside = Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+        let is_found = |cookie: Option<u64>, boot: Option<String>| {
+            let host = HostRecord {
+                name: "left-1".into(),
+                side: Side::Left,
+                address: Ipv4Addr::LOCALHOST,
+                fd: -1,
+                inode: here.inode().unwrap(),
+                cookie,
+            };
+            let spec = Spec {
+                name: "x".into(),
+                left: 1,
+                right: 1,
+                mtu_bytes: 1500,
+                paths: Default::default(),
+                seed: 0,
+                sysctls: Vec::new(),
+            };
+            let (id, hosts) = ("none".to_owned(), vec![host]);
+            // Of another beginning than the process of this number.
+            let (pid, start_ticks) = (std::process::id(), 0);
+            let record = Record { id, pid, start_ticks, boot, router_fd: -1, hosts, spec };
+            !programs_inside(&record).is_empty()
+        };
+        assert!(is_found(Some(cookie), boot_id()), "though it has no mark");
+        assert!(!is_found(Some(cookie + 1), boot_id()), "another namespace with the inode of the first");
+        assert!(!is_found(Some(cookie), Some("another".into())), "numbers begin again with the machine");
+        assert!(
+            !is_found(Some(cookie), None) && !is_found(None, boot_id()),
+            "nothing says that it is inside"
+        );
+        inside.kill().unwrap();
+        inside.wait().unwrap();
     }
 
     #[test]
