@@ -355,13 +355,15 @@ fn a_change_takes_effect_while_programs_run() {
 
 #[test]
 fn a_check_says_what_it_could_not_measure() {
-    let Some(testbed) =
-        Testbed::up("check", &["--rtt", "4ms", "--rate", "100Mbit/s", "--forward-loss", "1%"])
-    else {
+    let Some(testbed) = Testbed::up(
+        "check",
+        &["--rtt", "4ms", "--rate", "100Mbit/s", "--forward-loss", "1%", "--jitter", "1ms"],
+    ) else {
         return;
     };
     let told = String::from_utf8_lossy(&testbed.do_it("check", &[]).stdout).into_owned();
     assert!(told.contains("--  forward: rate: where packets are lost"), "{told}");
+    assert!(told.contains(" jitter: standard deviation of the round trip time"), "{told}");
     assert!(told.contains(" back: ") && !told.contains("--  back:") && told.contains("CPU-s/GB"), "{told}");
 }
 

@@ -3,6 +3,7 @@
 
 use super::daemon::{Request, Status};
 use super::registry::{HostRecord, Record, Registry};
+use super::spec::Paths;
 use super::wire::Path;
 use serde::Serialize;
 use std::io::{self, Read, Write};
@@ -108,6 +109,18 @@ impl Line {
     pub fn is_within(&self) -> bool {
         (self.measured - self.expected).abs() <= self.tolerance
     }
+
+    /// That none at all would be as it should be too, in words; nothing where that is not so.
+    fn too_few(&self) -> Option<String> {
+        let is_so = self.draws.is_some() && self.expected > 0.0 && self.tolerance >= self.expected;
+        is_so.then(|| {
+            format!(
+                "{}: whether it is so rare, or never: {:.1} {} are expected, give or take {:.1}; `thalweg bench path` counts \
+                 more",
+                self.what, self.expected, self.unit, self.tolerance
+            )
+        })
+    }
 }
 
 /// A thing that is measured.
@@ -125,12 +138,26 @@ pub enum Part {
     Rate,
 }
 
-/// Measures round trip time, loss, order, copies and rate.
+/// Measures round trip time, jitter, loss, order, copies and rate.
 ///
 /// # Errors
 /// `NotFound` if no such testbed is up; what the kernel says.
 pub fn measure(registry: &Registry, name: &str) -> Result<Accuracy> {
-    measure_parts(registry, name, &[Part::RoundTrip, Part::Packets, Part::Rate])
+    let paths = registry.ask(name, &Request::Status)?.spec.paths;
+    measure_parts(registry, name, &parts_of(&paths))
+}
+
+/// What there is to measure of these: what is rare among more packets, which takes longer.
+fn parts_of(paths: &Paths) -> [Part; 4] {
+    let is_rare = |path: &Path| {
+        let is_few = |share: f64| share > 0.0 && is_too_few(COUNTED_PACKETS as u64, share);
+        [path.loss, path.reorder, path.duplicate].into_iter().any(is_few)
+    };
+    let packets = match is_rare(&paths.forward) || is_rare(&paths.back) {
+        true => Part::RarePackets,
+        false => Part::Packets,
+    };
+    [Part::RoundTrip, Part::Spread, packets, Part::Rate]
 }
 
 /// The same of some of these.
@@ -159,8 +186,9 @@ pub fn measure_parts(registry: &Registry, name: &str, parts: &[Part]) -> Result<
         [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
     {
         for load in [COUNTED, RARE].iter().filter(|load| parts.contains(&load.part)) {
-            let counted = count(from, to, path, rtt, load)?;
-            lines.extend(counted.lines(direction, path));
+            let counted = count(from, to, path, rtt, load)?.lines(direction, path);
+            not_measured.extend(counted.iter().filter_map(Line::too_few));
+            lines.extend(counted);
         }
         match path.rate_bits_per_s.filter(|_| parts.contains(&Part::Rate)) {
             Some(_) if path.loss > 0.0 => not_measured.push(format!(
@@ -479,6 +507,11 @@ pub fn binomial_tolerance(draws: u64, share: f64) -> f64 {
     4.0 * (draws as f64 * share * (1.0 - share)).sqrt() + 1.0
 }
 
+/// Whether none at all would be within the tolerance of so rare a thing.
+fn is_too_few(draws: u64, share: f64) -> bool {
+    binomial_tolerance(draws, share) >= draws as f64 * share
+}
+
 /// The window of what is accepted here: the kernel's own tuning would make it wider. When the kernel has seen how packets fill
 /// their memory it takes the clamp back; who reads sets it again ([`keep_window`]).
 fn fix_window(listener: &TcpListener, bytes: u32) -> io::Result<()> {
@@ -610,6 +643,32 @@ mod tests {
         assert!(!spread_line(&path, &path, &of(0)).is_within());
         assert!(!spread_line(&path, &path, &of(1_000)).is_within(), "half of it");
         assert!(!spread_line(&path, &path, &of(4_000)).is_within(), "twice as much");
+    }
+
+    #[test]
+    fn what_is_rare_is_counted_among_more_packets_and_jitter_is_measured() {
+        let parts = |path: Path| parts_of(&Paths { forward: path, back: Path::default() });
+        let lossy = |loss| parts(Path { loss, ..Path::default() });
+        assert!(parts(Path::default()).contains(&Part::Spread));
+        assert!(lossy(0.0).contains(&Part::Packets) && lossy(1e-2).contains(&Part::Packets));
+        assert!(lossy(1e-5).contains(&Part::RarePackets) && lossy(5e-4).contains(&Part::RarePackets));
+        assert!(parts(Path { duplicate: 1e-4, ..Path::default() }).contains(&Part::RarePackets));
+    }
+
+    #[test]
+    fn a_loss_that_cannot_be_told_from_none_is_said_not_to_be_measured() {
+        let said = |loss: f64, sent: u64| -> Vec<String> {
+            let path = Path { loss, ..Path::default() };
+            let counted = Counted { sent, ..Counted::default() };
+            counted.lines("forward", &path).iter().filter_map(Line::too_few).collect()
+        };
+        let told = said(1e-5, RARE_PACKETS as u64);
+        assert!(
+            told[0].starts_with("forward: lost: ") && told[0].contains("4.0 packets are expected"),
+            "{told:?}"
+        );
+        assert!(said(1e-4, RARE_PACKETS as u64).is_empty(), "40, give or take 26");
+        assert!(said(0.0, RARE_PACKETS as u64).is_empty(), "none are asked for");
     }
 
     #[test]
