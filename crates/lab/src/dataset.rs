@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_mover::endpoint::content::Content;
 use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec, Made};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -117,14 +118,19 @@ impl Piece {
 struct Pieces<'a> {
     spec: &'a DatasetSpec,
     next: Mutex<(u64, Option<Made>, u64)>,
+    /// A thread failed: there are none for the others either.
+    has_failed: AtomicBool,
 }
 
 impl<'a> Pieces<'a> {
     fn new(spec: &'a DatasetSpec) -> Pieces<'a> {
-        Pieces { spec, next: Mutex::new((0, None, 0)) }
+        Pieces { spec, next: Mutex::new((0, None, 0)), has_failed: AtomicBool::new(false) }
     }
 
     fn take(&self) -> Option<Piece> {
+        if self.has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut next = self.next.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (number, made, offset) = &mut *next;
         if *number >= self.spec.files {
@@ -146,9 +152,9 @@ fn by_all_cores<T: Send>(
     work: impl Fn(&Pieces<'_>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let pieces = Pieces::new(spec);
+    let work = || work(&pieces).inspect_err(|_| pieces.has_failed.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..thalweg_sys::usage::cores().max(1)).map(|_| scope.spawn(|| work(&pieces))).collect();
+        let threads: Vec<_> = (0..thalweg_sys::usage::cores().max(1)).map(|_| scope.spawn(work)).collect();
         threads
             .into_iter()
             .map(|thread| {
@@ -253,6 +259,46 @@ mod tests {
         let metadata = fs::metadata(scratch.path().join(spec.file(0).path)).unwrap();
         assert!(metadata.blocks() * 512 < metadata.len() / 2, "{} blocks", metadata.blocks());
         assert_eq!(check(scratch.path(), &spec).unwrap().damaged, 0);
+    }
+
+    #[test]
+    fn a_byte_in_a_hole_that_is_another_one_is_none_any_more_when_the_set_is_made_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spec =
+            DatasetSpec { sizes: vec![(64 << 20, 1)], sparse_percent: 95, seed: 1, ..DatasetSpec::default() };
+        make(scratch.path(), &spec).unwrap();
+        let made = spec.file(0);
+        let hole = (0..64u64).map(|extent| extent << 20).find(|offset| made.is_hole(*offset)).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(scratch.path().join(&made.path)).unwrap();
+        file.write_all_at(b"x", hole + 12345).unwrap();
+        assert_eq!(check(scratch.path(), &spec).unwrap().damaged, 1);
+        make(scratch.path(), &spec).unwrap();
+        assert_eq!(check(scratch.path(), &spec).unwrap().damaged, 0);
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::metadata(scratch.path().join(&made.path)).unwrap();
+        assert!(metadata.blocks() * 512 < metadata.len() / 2, "{} blocks", metadata.blocks());
+    }
+
+    #[test]
+    fn when_one_thread_fails_the_others_are_given_no_more_to_do() {
+        let spec = DatasetSpec { files: 1000, sizes: vec![(1, 1)], ..DatasetSpec::default() };
+        let taken = std::sync::atomic::AtomicUsize::new(0);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let failed = by_all_cores(&spec, |pieces| {
+            while pieces.take().is_some() {
+                if taken.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Err(Failure::new(FailureKind::Space, "write a data set", "no room"));
+                }
+                while !pieces.has_failed.load(Ordering::Relaxed) {
+                    assert!(std::time::Instant::now() < until, "nobody says that the first one failed");
+                    std::thread::yield_now();
+                }
+            }
+            Ok(())
+        });
+        assert_eq!(failed.unwrap_err().kind, FailureKind::Space);
+        let taken = taken.into_inner();
+        assert!(taken <= thalweg_sys::usage::cores().max(1) as usize, "{taken} of 1000");
     }
 
     #[test]

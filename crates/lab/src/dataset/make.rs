@@ -1,8 +1,10 @@
 //! Writes a data set.
 
 use super::{BUFFER_BYTES, Pieces, by_all_cores, describe, described};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
 use serde::Serialize;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -53,7 +55,7 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     for name in spec.directories() {
         fs::create_dir_all(directory.join(name)).map_err(of)?;
     }
-    let parts = by_all_cores(spec, |pieces| write_some(directory, pieces))?;
+    let parts = by_all_cores(spec, |pieces| write_some(directory, pieces, !is_empty))?;
     fs::write(directory.join(DESCRIPTION_NAME), describe(spec)).map_err(of)?;
     Ok(Generated {
         files: spec.files,
@@ -64,8 +66,8 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     })
 }
 
-/// Bytes that were made, and the CPU for it.
-fn write_some(directory: &Path, pieces: &Pieces<'_>) -> Result<(u64, Duration)> {
+/// Bytes that were made, and the CPU for it. `is_again`: there may be files already, whose holes are not empty.
+fn write_some(directory: &Path, pieces: &Pieces<'_>, is_again: bool) -> Result<(u64, Duration)> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut made_bytes, mut cpu) = (0, Duration::ZERO);
     while let Some(piece) = pieces.take() {
@@ -87,6 +89,9 @@ fn write_some(directory: &Path, pieces: &Pieces<'_>) -> Result<(u64, Duration)> 
         for (offset, bytes) in piece.buffers() {
             // Holes begin and end where buffers do.
             if piece.made.is_hole(offset) {
+                if is_again {
+                    empty(&file, offset, bytes).map_err(of)?;
+                }
                 continue;
             }
             let before = thread_cpu();
@@ -97,6 +102,15 @@ fn write_some(directory: &Path, pieces: &Pieces<'_>) -> Result<(u64, Duration)> 
         }
     }
     Ok((made_bytes, cpu))
+}
+
+/// Makes a hole, or zeros where the file system has none.
+fn empty(file: &File, offset: u64, bytes: usize) -> std::io::Result<()> {
+    let hole = FallocateFlags::KEEP_SIZE | FallocateFlags::PUNCH_HOLE;
+    match retry_on_intr(|| fallocate(file, hole, offset, bytes as u64)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all_at(&vec![0; bytes], offset),
+        punched => Ok(punched?),
+    }
 }
 
 const _: () = assert!(BUFFER_BYTES as u64 == thalweg_mover::endpoint::dataset::EXTENT_BYTES);
