@@ -367,6 +367,30 @@ fn an_imported_result_is_shown_like_our_own() {
     assert_eq!(odd.status.code(), Some(1), "{}", says(&odd));
 }
 
+
+#[test]
+fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
+    let scratch = Scratch::new();
+    for (words, why) in [
+        (&["hop", "--rtt", "6ms,20ms"][..], "`hop` takes one --rtt"),
+        (&["latency", "--loss", "1%"], "`latency` takes no --loss"),
+        (&["order", "--rate", "1Gbit/s"], "`order` takes no --rate"),
+        (&["sweep", "bulk", "--loss", "1%"], "only with --rtt"),
+        (&["storage", "--program", env!("CARGO_BIN_EXE_thalweg")], "`storage` takes no --program"),
+        (&["congest", "--time", "2500ms"], "`congest` takes a --time of whole seconds"),
+    ] {
+        let refused = thalweg(&scratch, &[&["bench"], words].concat());
+        assert_eq!(refused.status.code(), Some(1), "{words:?}: {}", says(&refused));
+        assert!(says(&refused).contains(why), "{words:?}: {}", says(&refused));
+    }
+    assert!(std::fs::read_dir(scratch.path("")).unwrap().all(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        !name.contains("jsonl") && !name.starts_with("thalweg-bench")
+    }));
+}
+
+
+
 #[test]
 fn an_import_replaces_what_it_reads_by_no_name() {
     let scratch = Scratch::new();

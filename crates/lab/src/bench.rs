@@ -64,8 +64,10 @@ use workspace::Workspace;
 /// What a user can say about a run.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
-    /// This program, which is run.
+    /// The program that is run and measured.
     pub program: PathBuf,
+    /// That is not this one: the user named it.
+    pub is_another: bool,
     /// Its name and version.
     pub version: String,
     /// See [`About::commit`].
@@ -127,6 +129,7 @@ pub struct Bench<'a> {
 /// # Errors
 /// `Unsupported` or `Permission` with what this machine lacks; `Stopped`; what went wrong with a copy.
 pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str)) -> Result<Results> {
+    suite.check(wishes)?;
     let prepared = (suite.prepare)(wishes)?;
     // `congest` has both ends of a thousand connections at its worst; what cannot be raised is met with an error there.
     let _ = thalweg_sys::usage::raise_open_files();

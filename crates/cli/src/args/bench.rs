@@ -99,7 +99,7 @@ impl BenchCommand {
 /// Options of a suite.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Most bytes of one data set [default: the suite's own, mostly 64MiB; see docs/guide/bench.md]
+    /// Most bytes of one data set [default: the suite's own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub budget: Option<u64>,
     /// Most files of one data set
@@ -117,19 +117,20 @@ pub struct RunArgs {
     /// Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Measure another thalweg, for instance another version
+    /// Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none
     #[arg(long, value_name = "PROGRAM")]
     pub program: Option<PathBuf>,
-    /// Round trip times of the emulated path; `sweep` goes over the loopback without
+    /// Round trip times of the emulated path; `sweep` and `frames` go over the loopback without. Several only in `sweep`,
+    /// `path`, `latency`, `streams`; none in `order`, `layout`, `predict`, `storage`
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::parse_time)]
     pub rtt: Vec<Duration>,
-    /// Rate of the emulated line
+    /// Rate of the emulated line; in `congest` and `slots` it follows from --budget
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: Option<u64>,
-    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one
+    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one, `latency` and `streams` none
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
-    /// How long traffic flows, in `latency`, `streams`, `congest`, `lag` and `slots`
+    /// How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
     /// `lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made

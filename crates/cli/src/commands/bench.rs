@@ -41,10 +41,6 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
     let suite = Suite::find(name).ok_or_else(|| {
         Failure::new(FailureKind::Internal, "find a suite", format!("there is no `{name}`"))
     })?;
-    if args.loss.len() > 1 && !["cca", "path"].contains(&name) {
-        let cause = format!("`{name}` takes one --loss");
-        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
-    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())
@@ -71,6 +67,7 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
     let (version, commit) = parted(&version);
     let wishes = Wishes {
         program,
+        is_another: args.program.is_some(),
         version,
         commit,
         command: typed(),

@@ -5,6 +5,7 @@ use super::record::{LOST_BY_A_SLOW_MACHINE, PathKind, Quantity, Sample, Scaled};
 use super::workspace::Copied;
 use super::{Bench, Prepared, Wishes};
 use crate::dataset;
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
@@ -63,6 +64,8 @@ pub struct Suite {
     pub runs: u32,
     /// Most bytes of one data set, unless others are asked for.
     pub budget_bytes: u64,
+    /// What a user may ask for.
+    pub(super) takes: Takes,
     /// Says what is to come, or why it cannot.
     pub(super) prepare: fn(&Wishes) -> Result<Prepared>,
     /// Does it.
@@ -101,6 +104,109 @@ impl Suite {
     pub fn budget_bytes(&self, wishes: &Wishes) -> u64 {
         wishes.budget_bytes.unwrap_or(self.budget_bytes).max(1)
     }
+
+    /// Refuses what the suite would not go by.
+    ///
+    /// # Errors
+    /// `Usage`, with what it takes.
+    pub(super) fn check(&self, wishes: &Wishes) -> Result<()> {
+        let refused = |cause: String| Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+        let name = self.name;
+        for (option, taken, asked) in self.takes.each(wishes) {
+            if asked > taken.most() {
+                let what = if taken == Values::No { "no" } else { "one" };
+                return refused(format!("`{name}` takes {what} {option}: it goes by {}", self.takes));
+            }
+        }
+        let is_path_bare = wishes.rtts.is_empty() && self.takes.is_path_by_rtt;
+        if is_path_bare && (wishes.rate_bits_per_s.is_some() || !wishes.losses.is_empty()) {
+            return refused(format!(
+                "`{name}` has an emulated path, with --rate and --loss, only with --rtt"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How many values of an option a suite goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    No,
+    One,
+    Many,
+}
+
+impl Values {
+    fn most(self) -> usize {
+        match self {
+            Values::No => 0,
+            Values::One => 1,
+            Values::Many => usize::MAX,
+        }
+    }
+}
+
+/// Which options a suite goes by, besides those that each has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Takes {
+    pub rtt: Values,
+    pub rate: Values,
+    pub loss: Values,
+    /// Without --rtt it goes over the loopback.
+    pub is_path_by_rtt: bool,
+    pub time: Values,
+    pub stall: Values,
+    pub target: Values,
+    pub budget: Values,
+    /// Whether it runs the program that is measured.
+    pub program: Values,
+}
+
+/// What runs the program on this machine, with so much data.
+pub(super) const ON_THIS_MACHINE: Takes = Takes {
+    rtt: Values::No,
+    rate: Values::No,
+    loss: Values::No,
+    is_path_by_rtt: false,
+    time: Values::No,
+    stall: Values::No,
+    target: Values::No,
+    budget: Values::One,
+    program: Values::One,
+};
+
+/// The same over one emulated path.
+pub(super) const OVER_A_PATH: Takes =
+    Takes { rtt: Values::One, rate: Values::One, loss: Values::One, ..ON_THIS_MACHINE };
+
+impl Takes {
+    /// Each option with how many values of it are asked for.
+    fn each(&self, wishes: &Wishes) -> [(&'static str, Values, usize); 8] {
+        [
+            ("--rtt", self.rtt, wishes.rtts.len()),
+            ("--rate", self.rate, wishes.rate_bits_per_s.iter().count()),
+            ("--loss", self.loss, wishes.losses.len()),
+            ("--time", self.time, wishes.time.iter().count()),
+            ("--stall", self.stall, wishes.stall.iter().count()),
+            ("--target", self.target, wishes.target_bits_per_s.iter().count()),
+            ("--budget", self.budget, wishes.budget_bytes.iter().count()),
+            ("--program", self.program, usize::from(wishes.is_another)),
+        ]
+    }
+}
+
+impl fmt::Display for Takes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = self.each(&Wishes::default());
+        let of = |values: Values| {
+            let names = each.iter().filter(move |(_, taken, _)| *taken == values).map(|(name, ..)| *name);
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let parts = [("one each of ", of(Values::One)), ("several values of ", of(Values::Many))];
+        let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<String> = parts.map(|(how, names)| format!("{how}{names}")).collect();
+        f.write_str(&parts.join(", and "))
+    }
 }
 
 const MIB: u64 = 1 << 20;
@@ -118,6 +224,19 @@ fn encrypted() -> String {
 
 fn scaled(what: &str, from: &str, to: String) -> Scaled {
     Scaled { what: what.to_owned(), from: from.to_owned(), to }
+}
+
+/// So many whole seconds as are asked for, or usual: who does something each second does it in no part of one.
+///
+/// # Errors
+/// `Usage` of parts of a second, or of fewer than `least`.
+fn whole_seconds(suite: &str, time: Option<Duration>, usual: Duration, least: u64) -> Result<u64> {
+    let time = time.unwrap_or(usual);
+    if time.subsec_nanos() == 0 && time.as_secs() >= least {
+        return Ok(time.as_secs());
+    }
+    let cause = format!("`{suite}` takes a --time of whole seconds, at least {least}");
+    Err(Failure::new(FailureKind::Usage, "read the command line", cause))
 }
 
 /// That a run is given another time than the paper's, if it is.
@@ -228,6 +347,65 @@ mod tests {
         assert_eq!(names.len(), SUITES.len());
         assert!(Suite::find("latency").is_some() && Suite::find("folklore").is_none());
         assert_eq!((size(1 << 20), size(1536), size(0)), ("1 MiB".into(), "1536 B".into(), "0 B".into()));
+    }
+
+    #[test]
+    fn an_option_that_a_suite_does_not_go_by_is_refused_with_those_that_it_takes() {
+        let ms = Duration::from_millis;
+        let refused = |name: &str, wishes: Wishes| {
+            let refused = Suite::find(name).unwrap().check(&wishes).err();
+            refused.map(|failure| {
+                assert_eq!(failure.kind, FailureKind::Usage);
+                failure.cause
+            })
+        };
+        let rtts = |count: u64| Wishes { rtts: (1..=count).map(ms).collect(), ..Wishes::default() };
+        let losses = |count: usize| Wishes { losses: vec![0.01; count], ..rtts(1) };
+        let several = ["path", "sweep bulk", "sweep streaming", "latency", "streams"];
+        let none = ["order", "layout", "predict", "storage"];
+        for suite in SUITES {
+            let name = suite.name;
+            assert_eq!(refused(name, Wishes::default()), None, "{name}");
+            assert_eq!(refused(name, rtts(1)).is_some(), none.contains(&name), "{name}");
+            assert_eq!(refused(name, rtts(2)).is_some(), !several.contains(&name), "{name}");
+            let is_lossless = none.contains(&name) || ["latency", "streams"].contains(&name);
+            assert_eq!(refused(name, losses(1)).is_some(), is_lossless, "{name}");
+            assert_eq!(refused(name, losses(2)).is_some(), !["path", "cca"].contains(&name), "{name}");
+            let stall = Wishes { stall: Some(ms(1)), ..Wishes::default() };
+            assert_eq!(refused(name, stall).is_some(), name != "lag", "{name}");
+            let target = Wishes { target_bits_per_s: Some(1), ..Wishes::default() };
+            assert_eq!(refused(name, target).is_some(), name != "storage", "{name}");
+            let is_another = Wishes { is_another: true, ..Wishes::default() };
+            let runs_nothing = ["path", "streams", "congest", "storage"].contains(&name);
+            assert_eq!(refused(name, is_another).is_some(), runs_nothing, "{name}");
+        }
+        assert_eq!(
+            refused("files", rtts(2)).as_deref(),
+            Some(
+                "`files` takes one --rtt: it goes by one each of --rtt, --rate, --loss, --budget, --program"
+            )
+        );
+        assert_eq!(
+            refused("latency", losses(1)).as_deref(),
+            Some(
+                "`latency` takes no --loss: it goes by one each of --rate, --time, --budget, --program, and several values \
+                 of --rtt"
+            )
+        );
+        let bare = Wishes { rate_bits_per_s: Some(GBIT), ..Wishes::default() };
+        for name in ["sweep bulk", "sweep streaming", "frames"] {
+            assert!(refused(name, bare.clone()).unwrap().ends_with("only with --rtt"), "{name}");
+        }
+        assert_eq!(refused("hop", bare), None);
+    }
+
+    #[test]
+    fn what_happens_each_second_is_not_asked_for_in_parts_of_one() {
+        let of = |ms: Option<u64>, least| {
+            whole_seconds("slots", ms.map(Duration::from_millis), Duration::from_secs(10), least).ok()
+        };
+        assert_eq!((of(None, 2), of(Some(2000), 2)), (Some(10), Some(2)));
+        assert_eq!((of(Some(1000), 2), of(Some(2500), 2), of(Some(300), 1)), (None, None, None));
     }
 
     /// Of two nobody knows which is the odd one.

@@ -2,7 +2,8 @@
 //! sections III-B.2 and IV, Figs 5 and 8).
 
 use super::{
-    MIB, Suite, VERIFIED, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind,
+    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds,
+    size, testbed_kind,
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
@@ -18,6 +19,7 @@ pub const SUITE: Suite = Suite {
     asks: "how does throughput depend on the size of files? (000 section III-B.2, Figs 5 and 8)",
     runs: 3,
     budget_bytes: 64 * MIB,
+    takes: Takes { rtt: Values::Many, is_path_by_rtt: true, ..OVER_A_PATH },
     prepare,
     run,
 };

@@ -1,6 +1,8 @@
 //! `cca`: congestion controls, set for each socket, at steps of loss (000 section III-B.1, Figs 4 to 6).
 
-use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size};
+use super::{
+    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,
+};
 use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
 use crate::bench::record::{PathKind, Scaled};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -17,6 +19,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does loss leave, by congestion control? (000 section III-B.1, Figs 4 to 6)",
     runs: 3,
     budget_bytes: 640 * MIB,
+    takes: Takes { loss: Values::Many, ..OVER_A_PATH },
     prepare,
     run,
 };

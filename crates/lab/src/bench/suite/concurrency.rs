@@ -1,6 +1,8 @@
 //! `concurrency`: files at once, streams, depth, each apart (001 section 3, Figs 4 and 5).
 
-use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words};
+use super::{
+    GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words,
+};
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -14,6 +16,7 @@ pub const SUITE: Suite = Suite {
     asks: "how many files at once, how many streams, how deep? (001 Figs 4 and 5)",
     runs: 3,
     budget_bytes: 256 * MIB,
+    takes: OVER_A_PATH,
     prepare,
     run,
 };

@@ -4,7 +4,7 @@
 //! As in 003 the traffic is plain TCP from memory to memory. Line and data are made smaller together, so that one
 //! transfer alone would still take 0.16 s.
 
-use super::{GBIT, Suite, count, scaled, testbed_kind};
+use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds};
 use crate::bench::network::{PathWish, Testbed, payload_share};
 use crate::bench::record::{Distribution, Sample};
 use crate::bench::traffic::Clients;
@@ -20,6 +20,7 @@ pub const SUITE: Suite = Suite {
     asks: "how long does the worst transfer take when many share a link? (003 Figs 2 and 3)",
     runs: 3,
     budget_bytes: 20_000_000,
+    takes: Takes { rate: Values::No, time: Values::One, program: Values::No, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -68,12 +69,8 @@ fn load(wishes: &Wishes) -> (u64, PathWish) {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    seconds(wishes)?;
     Testbed::check()?;
-    if wishes.rate_bits_per_s.is_some() {
-        let cause =
-            "`congest` takes the rate from --budget, so that a transfer alone takes 0.16 s; leave --rate out";
-        return Err(Failure::new(FailureKind::Usage, "measure", cause));
-    }
     let (data_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 100 * GBIT {
         let cause = "a --budget of more than 2 GB would need a line of more than 100 Gbit/s";
@@ -98,8 +95,13 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     })
 }
 
-/// When each client begins: `clients_per_s` in each second of `time`, together or evenly apart.
-fn starts(case: &Case, time: Duration) -> Vec<Duration> {
+/// For how many seconds clients begin.
+fn seconds(wishes: &Wishes) -> Result<u64> {
+    whole_seconds(SUITE.name, wishes.time, TIME, 1)
+}
+
+/// When each client begins: `clients_per_s` in each of so many seconds, together or evenly apart.
+fn starts(case: &Case, seconds: u64) -> Vec<Duration> {
     let of = |second: u64| {
         (0..case.clients_per_s).map(move |client| {
             let slot =
@@ -107,12 +109,12 @@ fn starts(case: &Case, time: Duration) -> Vec<Duration> {
             Duration::from_secs(second) + Duration::from_secs_f64(slot)
         })
     };
-    (0..time.as_secs().max(1)).flat_map(of).collect()
+    (0..seconds).flat_map(of).collect()
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (data_bytes, path) = load(bench.wishes);
-    let time = bench.wishes.time.unwrap_or(TIME);
+    let seconds = seconds(bench.wishes)?;
     for (what, why) in NOT_HERE {
         bench.leave_out(what, why)?;
     }
@@ -130,7 +132,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 {
             return Ok(None);
         }
-        let clients = Clients { starts: starts(case, time), bytes: data_bytes, streams: case.streams };
+        let clients = Clients { starts: starts(case, seconds), bytes: data_bytes, streams: case.streams };
         let sample = super::over(&testbed, || {
             let (cpu, began) = (process_cpu(), Instant::now());
             let times = clients.run(&testbed, &stop)?;
@@ -177,9 +179,7 @@ mod tests {
     #[test]
     fn clients_begin_together_or_evenly_apart() {
         let case = Case { clients_per_s: 4, streams: 2, is_scheduled: true };
-        let ms = |case: &Case| -> Vec<u128> {
-            starts(case, Duration::from_secs(2)).iter().map(Duration::as_millis).collect()
-        };
+        let ms = |case: &Case| -> Vec<u128> { starts(case, 2).iter().map(Duration::as_millis).collect() };
         assert_eq!(ms(&case), [0, 250, 500, 750, 1000, 1250, 1500, 1750]);
         let together = Case { is_scheduled: false, ..case };
         assert_eq!(ms(&together), [0, 0, 0, 0, 1000, 1000, 1000, 1000]);

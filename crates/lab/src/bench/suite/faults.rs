@@ -5,7 +5,8 @@
 //! each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
 
 use super::{
-    GBIT, MIB, Suite, VERIFIED, bytes, count, encrypted, of_copy, scaled, size, testbed_kind, words,
+    GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, bytes, count, encrypted, of_copy, scaled, size, testbed_kind,
+    words,
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::Sample;
@@ -26,6 +27,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does damage cost: whole files again, or chunks? (001 Eqs 1 and 2, Figs 6 and 7)",
     runs: 3,
     budget_bytes: 64 * MIB,
+    takes: OVER_A_PATH,
     prepare,
     run,
 };

@@ -3,7 +3,9 @@
 //! Two thirds of the data go in three of the numbers of files besides: of one size alone nobody can tell what is paid for each
 //! byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
 
-use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words};
+use super::{
+    GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words,
+};
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -17,6 +19,7 @@ pub const SUITE: Suite = Suite {
     asks: "how long does the same data take in more files? (001 Fig 9, Eq 6)",
     runs: 3,
     budget_bytes: 64 * MIB,
+    takes: OVER_A_PATH,
     prepare,
     run,
 };

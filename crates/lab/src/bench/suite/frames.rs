@@ -8,7 +8,10 @@
 //! from memory to memory. The law beside them ([`Scan`]) knows two numbers that were measured before: the rate of one
 //! large file, and what a file of one frame costs besides its bytes.
 
-use super::{MIB, Suite, VERIFIED, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
+use super::{
+    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, encrypted, of_copy, path_wish, scaled, seconds, size,
+    testbed_kind,
+};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::statistics::median;
@@ -31,6 +34,7 @@ pub const SUITE: Suite = Suite {
     asks: "how long after its last frame is a scan there, in files or as a stream? (003 Fig 4)",
     runs: 3,
     budget_bytes: FRAMES * FRAME_BYTES_SCALED,
+    takes: Takes { is_path_by_rtt: true, time: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -156,9 +160,6 @@ fn path(wishes: &Wishes) -> Option<PathWish> {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    if wishes.rtts.len() > 1 {
-        return Err(Failure::new(FailureKind::Usage, "measure", "`frames` takes one --rtt"));
-    }
     let path = path(wishes);
     if path.is_some() {
         Testbed::check()?;

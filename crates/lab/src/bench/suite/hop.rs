@@ -4,7 +4,7 @@
 //! network. Here the data are on the left, node and destination on the right, the path is between the sides. Either the
 //! data go straight to the destination; or through the node, which passes them on as they come, or stores them first.
 
-use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, scaled, size, testbed_kind, words};
+use super::{GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, encrypted, of_copy, scaled, size, testbed_kind, words};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -21,6 +21,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does one more host on the way cost? (002 Table I)",
     runs: 5,
     budget_bytes: 256 * MIB,
+    takes: OVER_A_PATH,
     prepare,
     run,
 };

@@ -15,7 +15,10 @@
 //! message was read, which is looked for every [`LOOK`]; so much is in each.
 
 use super::slow_consumer::{self, Slow};
-use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
+use super::{
+    OVER_A_PATH, Suite, Takes, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds, size,
+    testbed_kind,
+};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
 use crate::bench::workspace::{Copied, Daemon, Workspace};
@@ -37,6 +40,7 @@ pub const SUITE: Suite = Suite {
     asks: "how late is what was written readable far away? (003 section 2.1: worst case first)",
     runs: 3,
     budget_bytes: 64 * super::MIB,
+    takes: Takes { time: Values::One, stall: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -77,9 +81,8 @@ fn far_path(wishes: &Wishes) -> PathWish {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    if wishes.rtts.len() > 1 {
-        return Err(Failure::new(FailureKind::Usage, "measure", "`lag` takes one --rtt, beside loopback"));
-    }
+    let has_path_asked =
+        !wishes.rtts.is_empty() || wishes.rate_bits_per_s.is_some() || !wishes.losses.is_empty();
     let path = match Testbed::check() {
         // Near and far are parameters.
         Ok(()) => match testbed_kind(&far_path(wishes)) {
@@ -88,7 +91,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             }
             other => other,
         },
-        Err(failure) if !wishes.rtts.is_empty() => return Err(failure),
+        Err(failure) if has_path_asked => return Err(failure),
         Err(_) => PathKind::Loopback,
     };
     let told = |messages: &Messages| {

@@ -1,7 +1,9 @@
 //! `latency`: what default buffers cost over a distance, beside tuned ones, with the window law's line (000 section III-A,
 //! Fig 2).
 
-use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, scaled, seconds, size};
+use super::{
+    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, encrypted, of_copy, scaled, seconds, size,
+};
 use crate::bench::network::{self, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::statistics;
@@ -17,6 +19,7 @@ pub const SUITE: Suite = Suite {
     asks: "what do default buffers cost over a distance? (000 Fig 2)",
     runs: 5,
     budget_bytes: 1024 * MIB,
+    takes: Takes { rtt: Values::Many, loss: Values::No, time: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };

@@ -1,7 +1,7 @@
 //! `layout`: reading by the place on the medium (002 sections V and VI-D, Table II), on simulated stripes that lie anywhere
 //! and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
 
-use super::{MIB, Suite, bytes, count, of_copy, scaled, size, words};
+use super::{MIB, ON_THIS_MACHINE, Suite, bytes, count, of_copy, scaled, size, words};
 use crate::bench::record::{PathKind, SIMULATED, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
 use std::fs::File;
@@ -16,6 +16,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does reading by the place on the medium gain? (002 Table II)",
     runs: 3,
     budget_bytes: 64 * MIB,
+    takes: ON_THIS_MACHINE,
     prepare,
     run,
 };

@@ -5,7 +5,7 @@
 //! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them. Such hosts
 //! cannot fill a wide line; what is wide, and what the wire costs without a limit, is measured between tuned ones as well.
 
-use super::{GBIT, Suite, count, scaled, seconds};
+use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, seconds};
 use crate::bench::network::{Carried, MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -21,6 +21,13 @@ pub const SUITE: Suite = Suite {
     asks: "does the emulated path keep what it is asked to, and what does it cost? (the papers' paths)",
     runs: 3,
     budget_bytes: 1,
+    takes: Takes {
+        rtt: Values::Many,
+        loss: Values::Many,
+        budget: Values::No,
+        program: Values::No,
+        ..OVER_A_PATH
+    },
     prepare,
     run,
 };

@@ -4,7 +4,7 @@
 //! way of which nothing else is known, or by the earlier copies of the suite on the same way: one before the first counted
 //! run, two before the second, and so on. What was predicted stands beside what it took, with the term that was most in error.
 
-use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, size, words};
+use super::{GBIT, MIB, ON_THIS_MACHINE, Suite, VERIFIED, encrypted, of_copy, size, words};
 use crate::bench::network::{MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
 use crate::bench::workspace::{Copied, Daemon, Workspace};
@@ -23,6 +23,7 @@ pub(super) const SUITE: Suite = Suite {
     asks: "does a copy take as long as was predicted, within the range? (`thalweg predict` before, the copy after)",
     runs: 5,
     budget_bytes: 256 * MIB,
+    takes: ON_THIS_MACHINE,
     prepare,
     run,
 };

@@ -6,7 +6,7 @@
 //! all of it stands in its file at the daemon, which is looked at every few milliseconds. Line and bursts are made smaller
 //! together, so that one burst alone would still take 0.16 s.
 
-use super::{GBIT, Suite, count, encrypted, scaled, testbed_kind};
+use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, encrypted, scaled, testbed_kind, whole_seconds};
 use crate::bench::network::{PathWish, Testbed, payload_share};
 use crate::bench::producer::Producer;
 use crate::bench::record::{Distribution, Sample};
@@ -27,6 +27,7 @@ pub const SUITE: Suite = Suite {
     asks: "how late is the worst burst of producers that share a link: at once, apart, in slots? (003 Figs 2 and 3)",
     runs: 3,
     budget_bytes: 5_000_000,
+    takes: Takes { rate: Values::No, time: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -81,16 +82,12 @@ fn load(wishes: &Wishes) -> (u64, PathWish) {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    bursts(wishes)?;
     Testbed::check()?;
-    let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, "measure", cause));
-    if wishes.rate_bits_per_s.is_some() {
-        return usage(
-            "`slots` takes the rate from --budget, so that a burst alone takes 0.16 s; leave --rate out",
-        );
-    }
     let (burst_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 10 * GBIT {
-        return usage("a --budget of more than 200 MB would need a line of more than 10 Gbit/s");
+        let cause = "a --budget of more than 200 MB would need a line of more than 10 Gbit/s";
+        return Err(Failure::new(FailureKind::Usage, "measure", cause));
     }
     let mut changes = vec![
         scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", burst_bytes as f64 / 1e6)),
@@ -110,6 +107,11 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     })
 }
 
+/// How many bursts each producer has, one a second: the first warms up.
+fn bursts(wishes: &Wishes) -> Result<u64> {
+    whole_seconds(SUITE.name, wishes.time, TIME, 2)
+}
+
 /// When each producer's burst is ready in each second.
 fn ready_at(case: &Case, producer: u32) -> Duration {
     match case.starts {
@@ -120,7 +122,7 @@ fn ready_at(case: &Case, producer: u32) -> Duration {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (burst_bytes, path) = load(bench.wishes);
-    let bursts = bench.wishes.time.unwrap_or(TIME).as_secs().max(2);
+    let bursts = bursts(bench.wishes)?;
     bench.workspace.needs(burst_bytes * bursts * u64::from(PRODUCERS[PRODUCERS.len() - 1]))?;
     let settings = [TUNED, &[("net.ipv4.tcp_slow_start_after_idle", "0")]].concat();
     let testbed = Testbed::up(&bench.workspace, "slots", &path, &settings)?;

@@ -2,7 +2,7 @@
 //! (004, its storage profiler; the storage rule of 000 section III-D: throughput above the target rate *and* low latency,
 //! writes narrower than reads).
 
-use super::{MIB, Suite, bytes, count, scaled, size};
+use super::{MIB, ON_THIS_MACHINE, Suite, Takes, Values, bytes, count, scaled, size};
 use crate::bench::record::{Distribution, PathKind, Sample};
 use crate::bench::requests::Load;
 use crate::bench::{Bench, Prepared, Wishes};
@@ -14,6 +14,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does a disk do, by request, depth, way and order, and how long does each request take? (000 section III-D, 004)",
     runs: 3,
     budget_bytes: 64 * MIB,
+    takes: Takes { target: Values::One, program: Values::No, ..ON_THIS_MACHINE },
     prepare,
     run,
 };

@@ -6,7 +6,10 @@
 //! show lag; written as fast as the disk takes them they show throughput, beside that of the same files when they are there
 //! from the beginning and are copied.
 
-use super::{MIB, Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
+use super::{
+    MIB, OVER_A_PATH, Suite, Takes, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds, size,
+    testbed_kind,
+};
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
 use crate::bench::workspace::{Copied, Daemon};
@@ -28,6 +31,7 @@ pub const SUITE: Suite = Suite {
     asks: "how far behind is a copy of files that grow? (000 section II-B, Figs 6 and 9)",
     runs: 3,
     budget_bytes: 64 * MIB,
+    takes: Takes { rtt: Values::Many, is_path_by_rtt: true, ..OVER_A_PATH },
     prepare,
     run,
 };

@@ -1,7 +1,7 @@
 //! `streams`: what more and more streams of TCP with one window carry over a distance, with the window law's line (004
 //! section IV-A, Fig 2).
 
-use super::{GBIT, Suite, count, scaled, seconds, size};
+use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, seconds, size};
 use crate::bench::network::{self, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -16,6 +16,14 @@ pub const SUITE: Suite = Suite {
     asks: "how many streams of one window fill a line, over which distance? (004 Fig 2)",
     runs: 3,
     budget_bytes: 1,
+    takes: Takes {
+        rtt: Values::Many,
+        loss: Values::No,
+        time: Values::One,
+        budget: Values::No,
+        program: Values::No,
+        ..OVER_A_PATH
+    },
     prepare,
     run,
 };
