@@ -329,7 +329,13 @@ fn a_bench_that_is_killed_leaves_no_process_and_the_next_one_removes_its_directo
         command.args(*words).current_dir(scratch.root());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let mut killed = command.spawn().expect("start");
-        let yard = scratch.path(&format!("thalweg-bench-{}", killed.id()));
+        let name = format!("thalweg-bench-{}-", killed.id());
+        let found_yard = || {
+            let mut all = std::fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().path());
+            all.find(|path| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(&name)))
+        };
+        assert!(wait_until(Duration::from_secs(120), || found_yard().is_some()));
+        let yard = found_yard().unwrap();
         let hosts = 2 * usize::from(words.contains(&"--rtt"));
         // A server and a client; of an emulated path its wire.
         let wanted = 2 + usize::from(hosts > 0);
@@ -390,6 +396,28 @@ fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
 }
 
 
+/// What is compared is the program; the path under it is the same.
+#[test]
+fn another_program_is_measured_over_the_path_of_this_one() {
+    // By a program of its own: one that is still open for writing here could not be run.
+    const WRITE: &str = "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"";
+    let scratch = Scratch::new();
+    if !is_root() {
+        return skipped("bench --program", "needs root");
+    }
+    let other = scratch.path("other").display().to_string();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = testbed ] && exit 9\n[ \"$1\" = cp ] && touch {other}-was-run\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_thalweg")
+    );
+    let written =
+        std::process::Command::new("sh").args(["-c", WRITE, "sh", &script, &other]).status().unwrap();
+    assert!(written.success());
+    let words =
+        ["sweep", "bulk", "--budget", "1KiB", "--max-files", "1", "--rtt", "2ms", "--program", &other];
+    assert_eq!(measured(&scratch, &words).len(), 1);
+    assert!(Path::new(&format!("{other}-was-run")).exists());
+}
 
 #[test]
 fn an_import_replaces_what_it_reads_by_no_name() {

@@ -153,7 +153,7 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
         },
     };
     let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
-    let workspace = Workspace::new(wishes, hear)?;
+    let workspace = Workspace::new(wishes, suite.budget_bytes(wishes), hear)?;
     let mut bench = Bench { wishes, suite, workspace, log, hear, left_out: BTreeSet::new() };
     (suite.run)(&mut bench)?;
     bench.log.end().map_err(|error| of_out(out, &error))

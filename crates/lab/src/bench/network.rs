@@ -32,7 +32,7 @@ pub struct Host {
     pub name: String,
     /// Its address.
     pub address: std::net::Ipv4Addr,
-    /// How a program is put into it: the program that does, and its words.
+    /// How a program is put into it: this program, and its words.
     run: (PathBuf, Vec<String>),
 }
 
@@ -145,14 +145,14 @@ impl Testbed {
             let words = ["testbed", what, "--name", name, "--state", &state];
             words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
         };
-        let mut wire = workspace.command("testbed");
+        let mut wire = workspace.own_command("testbed")?;
         wire.args(words("wire"));
         let record = registry.up(&spec, wire)?;
         let host = |side: &str| -> Result<Host> {
             let host = record.host(side)?;
             let mut run = words("run");
             run.push(host.name.clone());
-            let program = workspace.command("testbed").get_program().into();
+            let program = workspace.own_command("testbed")?.get_program().into();
             Ok(Host { name: host.name.clone(), address: host.address, run: (program, run) })
         };
         let (left, right) = (host("left")?, host("right")?);

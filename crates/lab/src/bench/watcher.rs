@@ -2,21 +2,21 @@
 
 use super::child_output::ChildOutput;
 use super::stopped;
-use super::workspace::{Noted, end};
+use super::workspace::{Noted, end, overdue};
 use serde_json::Value;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
-/// How long all items may take.
-const WAIT: Duration = Duration::from_secs(3600);
 const POLL: Duration = Duration::from_millis(2);
 
 /// It ends with the value.
 pub struct Watcher {
     child: Child,
     output: ChildOutput<Told>,
+    /// How long all items may take.
+    patience: Duration,
     _noted: Noted,
 }
 
@@ -28,9 +28,9 @@ struct Told {
 }
 
 impl Watcher {
-    pub(super) fn start(mut child: Child, noted: Noted) -> Result<Watcher> {
+    pub(super) fn start(mut child: Child, noted: Noted, patience: Duration) -> Result<Watcher> {
         let output = ChildOutput::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
-        Ok(Watcher { child, output, _noted: noted })
+        Ok(Watcher { child, output, patience, _noted: noted })
     }
 
     /// Waits until so many items are there; when the last of them was.
@@ -38,13 +38,16 @@ impl Watcher {
     /// # Errors
     /// If it ends before; `Stopped`.
     pub fn wait(&mut self, items: u64, stop: &AtomicBool) -> Result<Instant> {
-        let until = Instant::now() + WAIT;
+        let until = Instant::now() + self.patience;
         loop {
             if let Some(last) = self.output.told().last_of(items) {
                 return Ok(last);
             }
-            if stop.load(Ordering::Relaxed) || Instant::now() > until {
+            if stop.load(Ordering::Relaxed) {
                 return Err(stopped());
+            }
+            if Instant::now() > until {
+                return Err(overdue("a watch", self.patience));
             }
             let ended = self.child.try_wait().map_err(|error| of_io("wait for a watch", &error))?;
             if let Some(status) = ended {

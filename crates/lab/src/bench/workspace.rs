@@ -7,6 +7,7 @@ use super::{Wishes, stopped};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -24,8 +25,14 @@ use thalweg_sys::usage::children_cpu;
 /// How long a server may take to start or to end.
 const SERVER_WAIT: Duration = Duration::from_secs(20);
 
-/// How long one copy may take.
+/// How long one copy may take besides what its data and the times that were asked for need: only one that hangs takes longer.
 const COPY_WAIT: Duration = Duration::from_secs(3600);
+
+/// What the slowest copy still moves in a second, or a tenth of a slower line: small files over a long way are the slowest.
+const SLOWEST_BYTES_PER_S: u64 = 100_000;
+
+/// The slowest case of a suite takes so many times as long as is asked for: `frames` makes some a tenth as fast as others.
+const SLOWER: u32 = 10;
 
 const POLL: Duration = Duration::from_millis(2);
 
@@ -39,6 +46,8 @@ pub struct Workspace {
     /// Held while the directory is in use.
     _lock: OwnedFd,
     stop: Arc<AtomicBool>,
+    /// How long one copy may take.
+    patience: Duration,
     running: Running,
     /// Servers so far: each has a state and a ticket of its own.
     daemons: AtomicUsize,
@@ -72,6 +81,15 @@ pub struct Said {
     pub events: Vec<Value>,
 }
 
+impl Said {
+    /// Why a side that was to go past the page cache did not, if it did not.
+    pub fn missed_direct(&self, side: &str) -> Option<&str> {
+        let note = format!("--direct {side}=on: ");
+        let notes = self.events.iter().filter(|event| event["event"] == "note");
+        notes.filter_map(|event| event["text"].as_str()).find_map(|text| text.strip_prefix(&note))
+    }
+}
+
 /// Ends of pipes to a program.
 struct Ends {
     stdin: Option<ChildStdin>,
@@ -88,26 +106,39 @@ pub struct Daemon {
     _noted: Noted,
 }
 
-/// What scratch directories are called, before the number of the process.
+/// What scratch directories are called, before the number of the process and a random one.
 const NAME: &str = "thalweg-bench-";
 
+/// Digits of the random number.
+const NAME_DIGITS: usize = 8;
+
+/// Names that are tried.
+const NAMES: usize = 100;
+
 impl Workspace {
-    /// Makes its directory, after it has removed those of runs that were killed; `hear` is told of them.
+    /// Makes its directory, after it has removed those of runs that were killed; `hear` is told of them. `budget_bytes`: of the
+    /// largest data set.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn new(wishes: &Wishes, hear: &mut dyn FnMut(&str)) -> Result<Workspace> {
-        let failed = |error: std::io::Error| of_io("make a scratch directory", &error);
+    pub fn new(wishes: &Wishes, budget_bytes: u64, hear: &mut dyn FnMut(&str)) -> Result<Workspace> {
+        let failed = |error: std::io::Error| {
+            let mut failure = of_io("make a scratch directory", &error);
+            failure.cause = format!("in {}: {}", wishes.directory.display(), failure.cause);
+            failure
+        };
         let parent = fs::canonicalize(&wishes.directory).map_err(failed)?;
         remove_deserted(&parent, hear);
-        let directory = parent.join(format!("{NAME}{}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
-        let lock = lock(&directory).map_err(failed)?;
-        let program = wishes.program.clone();
-        let running = Running::default();
-        let daemons = AtomicUsize::new(0);
-        let workspace =
-            Workspace { program, directory, _lock: lock, stop: wishes.stop.clone(), running, daemons };
+        let (directory, lock) = make(&parent).map_err(failed)?;
+        let workspace = Workspace {
+            program: wishes.program.clone(),
+            directory,
+            _lock: lock,
+            stop: wishes.stop.clone(),
+            patience: patience(wishes, budget_bytes),
+            running: Running::default(),
+            daemons: AtomicUsize::new(0),
+        };
         // Nobody's configuration but ours.
         fs::write(workspace.path("config.toml"), "").map_err(failed)?;
         Ok(workspace)
@@ -176,9 +207,22 @@ impl Workspace {
         live + children_cpu().as_secs_f64()
     }
 
-    /// The program, with a state and a configuration of its own. It ends with us.
+    /// The program that is measured, with a state and a configuration of its own. It ends with us.
     pub fn command(&self, who: &str) -> Command {
-        let mut command = Command::new(&self.program);
+        self.command_of(&self.program, who)
+    }
+
+    /// The same of this program: what makes a path is the same, whichever program is measured over it.
+    ///
+    /// # Errors
+    /// If it cannot be found.
+    pub fn own_command(&self, who: &str) -> Result<Command> {
+        let own = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
+        Ok(self.command_of(&own, who))
+    }
+
+    fn command_of(&self, program: &Path, who: &str) -> Command {
+        let mut command = Command::new(program);
         dies_with_us(&mut command);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("THALWEG_") {
@@ -240,7 +284,15 @@ impl Workspace {
     /// # Errors
     /// If it does not end well: what it says; `Stopped`.
     pub fn copy(&self, host: Option<&Host>, daemon: Option<&Daemon>, words: &[String]) -> Result<Copied> {
-        self.run(host, daemon, words, (false, false), |_| Ok(())).map(|(said, ())| said.copied)
+        self.said(host, daemon, words).map(|said| said.copied)
+    }
+
+    /// The same, with all that it told.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn said(&self, host: Option<&Host>, daemon: Option<&Daemon>, words: &[String]) -> Result<Said> {
+        self.run(host, daemon, words, (false, false), |_| Ok(())).map(|(said, ())| said)
     }
 
     /// Asks `thalweg WORDS`, in a host if one is named: its event of this name, whatever it ends with.
@@ -430,7 +482,7 @@ impl Workspace {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(|error| of_io("start a watch", &error))?;
         let noted = Noted::new(&self.running, child.id());
-        Watcher::start(child, noted)
+        Watcher::start(child, noted, self.patience)
     }
 
     fn wait(&self, mut child: Child) -> Result<Ended> {
@@ -447,14 +499,18 @@ impl Workspace {
         };
         let out = listen(out.map(|pipe| Box::new(pipe) as _));
         let errors = listen(errors.map(|pipe| Box::new(pipe) as _));
-        let until = Instant::now() + COPY_WAIT;
+        let until = Instant::now() + self.patience;
         let status = loop {
             if let Some(status) = child.try_wait().map_err(|error| of_io("wait for a copy", &error))? {
                 break status;
             }
-            if self.stop.load(Ordering::Relaxed) || Instant::now() > until {
+            if self.stop.load(Ordering::Relaxed) {
                 end(&mut child);
                 return Err(stopped());
+            }
+            if Instant::now() > until {
+                end(&mut child);
+                return Err(overdue("a copy", self.patience));
             }
             std::thread::sleep(POLL);
         };
@@ -528,24 +584,81 @@ fn cpu_of(pid: u32) -> Option<f64> {
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// How long a copy of so many bytes may take.
+fn patience(wishes: &Wishes, budget_bytes: u64) -> Duration {
+    let line = wishes.rate_bits_per_s.map_or(u64::MAX, |rate| rate / 8 / 10);
+    let moving = Duration::from_secs(budget_bytes / SLOWEST_BYTES_PER_S.min(line).max(1));
+    let asked = wishes.time.unwrap_or_default().saturating_add(wishes.stall.unwrap_or_default());
+    COPY_WAIT.saturating_add(moving).saturating_add(asked.saturating_mul(SLOWER))
+}
+
+/// Something took longer than anything but a hang does.
+pub(super) fn overdue(what: &str, patience: Duration) -> Failure {
+    let cause = format!(
+        "{what} was not over after {} s, and was ended: it hangs, or is slower than {SLOWEST_BYTES_PER_S} bytes a second",
+        patience.as_secs()
+    );
+    Failure::new(FailureKind::Internal, "measure", cause)
+}
+
+/// A scratch directory with its lock.
+fn make(parent: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    for _ in 0..NAMES {
+        // Each state of a hasher begins with another key.
+        let random = RandomState::new().hash_one(()) as u32;
+        let directory = parent.join(format!("{NAME}{}-{random:0NAME_DIGITS$x}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        // Who clears what killed runs left may have come before the lock: then this one is his.
+        match lock(&directory) {
+            Ok(held) if is_it(&directory, &held) => return Ok((directory, held)),
+            Ok(_) => {}
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::NotFound].contains(&error.kind()) => {}
+            Err(error) => {
+                let _ = fs::remove_dir(&directory);
+                return Err(error);
+            }
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES} names are taken")))
+}
+
+/// Whether what is open is what has the name.
+fn is_it(directory: &Path, held: &OwnedFd) -> bool {
+    let named = fs::symlink_metadata(directory);
+    let open = rustix::fs::fstat(held);
+    named.is_ok_and(|named| open.is_ok_and(|open| (named.dev(), named.ino()) == (open.st_dev, open.st_ino)))
+}
+
 fn lock(directory: &Path) -> std::io::Result<OwnedFd> {
     let held = OwnedFd::from(fs::File::open(directory)?);
     rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
     Ok(held)
 }
 
+/// Whether a directory of this name is a scratch directory.
+fn is_scratch(name: &str) -> bool {
+    let numbers = name.strip_prefix(NAME).and_then(|numbers| numbers.split_once('-'));
+    numbers.is_some_and(|(pid, random)| {
+        pid.parse::<u32>().is_ok()
+            && random.len() == NAME_DIGITS
+            && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Removes scratch directories of ours whose run was killed: nobody holds their lock, here or at another machine of a
-/// shared file system, and there is no such process.
+/// shared file system. Numbers of processes say nothing: in a container the next run has that of the last.
 fn remove_deserted(parent: &Path, hear: &mut dyn FnMut(&str)) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok()) else {
+        if !entry.file_name().to_str().is_some_and(is_scratch) {
             continue;
-        };
+        }
         let path = entry.path();
         let is_ours = fs::symlink_metadata(&path)
             .is_ok_and(|meta| meta.is_dir() && meta.uid() == thalweg_sys::usage::effective_uid());
-        if !is_ours || Path::new(&format!("/proc/{pid}")).exists() {
+        if !is_ours {
             continue;
         }
         let Ok(_held) = lock(&path) else { continue };
@@ -578,4 +691,70 @@ pub(super) fn end(child: &mut Child) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(directory: &Path) -> Wishes {
+        Wishes { directory: directory.to_owned(), ..Wishes::default() }
+    }
+
+    fn workspace(wishes: &Wishes, told: &mut Vec<String>) -> Workspace {
+        Workspace::new(wishes, 1, &mut |line| told.push(line.to_owned())).unwrap()
+    }
+
+    /// In a container the next run has the number of the killed one, and this process has its own.
+    #[test]
+    fn what_a_killed_run_of_the_same_number_left_is_removed_and_what_is_in_use_or_anothers_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        let left = at(&format!("{NAME}{}-0123abcd", std::process::id()));
+        let others = [at("thalweg-bench-results"), at("thalweg-bench-7-results"), at("thalweg-bench-7")];
+        fs::create_dir(&left).unwrap();
+        others.iter().for_each(|other| fs::create_dir(other).unwrap());
+        let mut told = Vec::new();
+        let one = workspace(&wishes(scratch.path()), &mut told);
+        assert!(!left.exists() && told[0].contains("removed what a killed run left"), "{told:?}");
+        let two = workspace(&wishes(scratch.path()), &mut told);
+        assert_eq!(told.len(), 1, "of the same process, and in use: {told:?}");
+        assert!(one.path("config.toml").exists() && two.path("config.toml").exists());
+        assert!(others.iter().all(|other| other.is_dir()));
+        drop((one, two));
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), others.len());
+    }
+
+    #[test]
+    fn a_copy_may_take_as_long_as_its_data_need_and_one_that_hangs_is_told_to() {
+        let hours = |rate: Option<u64>, budget_bytes| {
+            let wishes = Wishes { rate_bits_per_s: rate, ..Wishes::default() };
+            patience(&wishes, budget_bytes).as_secs_f64() / 3600.0
+        };
+        // A TiB at a Gbit/s needs 2.4 hours, 64 MiB at 100 kbit/s 1.5.
+        assert!(hours(Some(1_000_000_000), 1 << 40) > 10.0);
+        assert!(hours(Some(100_000), 64 << 20) > 10.0);
+        assert!((1.0..2.0).contains(&hours(None, 64 << 20)));
+        let asked = Wishes { time: Some(Duration::from_secs(7200)), ..Wishes::default() };
+        assert!(patience(&asked, 1) > Duration::from_secs(72_000), "at a tenth of the rate");
+
+        let scratch = tempfile::tempdir().unwrap();
+        let wishes = Wishes { program: "/bin/sh".into(), ..wishes(scratch.path()) };
+        let mut workspace = workspace(&wishes, &mut Vec::new());
+        workspace.patience = Duration::from_millis(20);
+        let hangs = ["-c", "exec sleep 600"].map(str::to_owned);
+        let failure = workspace.copy(None, None, &hangs).map(drop).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Internal);
+        assert!(failure.cause.contains("was not over after"), "{}", failure.cause);
+    }
+
+    #[test]
+    fn a_side_that_did_not_go_past_the_page_cache_is_known_by_what_the_copy_told() {
+        let note = |text: &str| serde_json::json!({"event": "note", "text": text});
+        let copied = Copied { wall_s: 1.0, cpu_s: None, finished: Value::Null };
+        let events = vec![note("made `x`"), note("--direct source=on: read by way of the page cache: why")];
+        let said = Said { copied, events };
+        assert_eq!(said.missed_direct("source"), Some("read by way of the page cache: why"));
+        assert_eq!(said.missed_direct("destination"), None);
+    }
 }
