@@ -390,9 +390,19 @@ impl Sample {
         self.measured.get(NOT_ACCOUNTED).and_then(Quantity::value).is_some_and(|frames| frames > 0.0)
     }
 
+    /// Whether its figures count: they are neither void nor of something that failed.
+    pub fn counts(&self) -> bool {
+        !self.is_void() && !self.is_wrong()
+    }
+
     /// Payload, in bits a second.
     pub fn rate_bits_per_s(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.wall_s
+    }
+
+    /// The rate that figures and tables show: where a suite has one of its own, as of what runs already, that one.
+    pub fn shown_rate_bits_per_s(&self) -> f64 {
+        self.measured.get(RATE).and_then(Quantity::value).unwrap_or_else(|| self.rate_bits_per_s())
     }
 
     /// CPU seconds of both sides for 10^9 bytes of payload.
@@ -419,6 +429,21 @@ impl Sample {
         self
     }
 
+    /// One more distribution, of values in the order in which they came. Of more than [`VALUES_MAX`] some are kept: they lie
+    /// evenly among all by their size, the smallest and the largest with them, so that percentiles stay; how many there were
+    /// is a number of its own.
+    #[must_use]
+    pub fn distributed(self, name: &str, unit: &str, values: Vec<f64>) -> Sample {
+        let count = values.len();
+        let values = thinned(values);
+        let mut sample = match values.len() < count {
+            true => self.measured(&format!("{name}_values"), count as f64, "1"),
+            false => self,
+        };
+        sample.distributions.insert(name.to_owned(), Distribution { unit: unit.to_owned(), values });
+        sample
+    }
+
     /// One more number from a law.
     #[must_use]
     pub fn predicted(mut self, name: &str, value: f64, unit: &str) -> Sample {
@@ -426,6 +451,11 @@ impl Sample {
         self
     }
 }
+
+/// Measured: the rate that is meant, where that is not payload by time.
+pub const RATE: &str = "rate";
+/// Beside it, of copies whose start is not in it: the rate with the start.
+pub const RATE_WITH_START: &str = "whole";
 
 /// Among what is measured over an emulated path: packets that it lost because this machine was too slow for it.
 pub const LOST_BY_A_SLOW_MACHINE: &str = "packets_lost_by_a_slow_machine";
@@ -435,6 +465,22 @@ pub const SIMULATED: &str = "simulated";
 
 /// Measured: frames of which it is not so that each is taken once as it was given, or named as lost once.
 pub const NOT_ACCOUNTED: &str = "not_accounted";
+
+/// Values of a distribution that a sample keeps at most: percentiles of them are off by 1/4000 of their number.
+pub const VALUES_MAX: usize = 4000;
+
+fn thinned(values: Vec<f64>) -> Vec<f64> {
+    if values.len() <= VALUES_MAX {
+        return values;
+    }
+    let mut by_size: Vec<usize> = (0..values.len()).collect();
+    by_size.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let last = (values.len() - 1) as u128;
+    let rank = |step: usize| (step as u128 * last / (VALUES_MAX as u128 - 1)) as usize;
+    let mut kept: Vec<usize> = (0..VALUES_MAX).map(|step| by_size[rank(step)]).collect();
+    kept.sort_unstable();
+    kept.into_iter().map(|at| values[at]).collect()
+}
 
 /// What did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -451,6 +497,7 @@ pub struct Log {
     out: BufWriter<File>,
     hidden: PathBuf,
     path: PathBuf,
+    bytes: u64,
     results: Results,
 }
 
@@ -463,7 +510,7 @@ impl Log {
         let hidden = partial(path);
         let out = BufWriter::new(File::create(&hidden)?);
         let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
-        let mut log = Log { out, hidden, path: path.to_owned(), results };
+        let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
         log.write(&Line::About(Box::new(log.results.about.clone())))?;
         Ok(log)
     }
@@ -471,8 +518,11 @@ impl Log {
     /// Adds a measurement; gives it its place in the file.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or nobody would read a file with it.
     pub fn sample(&mut self, mut sample: Sample) -> io::Result<()> {
+        if self.results.samples.len() >= SAMPLES_MAX {
+            return Err(too_large());
+        }
         sample.order = u32::try_from(self.results.samples.len() + 1).unwrap_or(u32::MAX);
         self.write(&Line::Sample(sample.clone()))?;
         self.results.samples.push(sample);
@@ -502,10 +552,22 @@ impl Log {
 
     /// Handed on at once: who looks on sees what there is, and a kill leaves it.
     fn write(&mut self, line: &Line) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, line)?;
-        self.out.write_all(b"\n")?;
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.bytes += text.len() as u64;
+        if self.bytes > RESULT_BYTES_MAX || text.len() as u64 > LINE_BYTES_MAX {
+            return Err(too_large());
+        }
+        self.out.write_all(&text)?;
         self.out.flush()
     }
+}
+
+fn too_large() -> io::Error {
+    io::Error::other(format!(
+        "a result has at most {} MiB and {SAMPLES_MAX} samples: fewer --runs make a smaller one",
+        RESULT_BYTES_MAX >> 20
+    ))
 }
 
 /// Where the result file `path` is as long as it is not whole.
@@ -811,6 +873,35 @@ pub(crate) mod tests {
         assert_eq!(sample.measured["lag_max"], Quantity::number(0.02, "s"));
         assert_eq!(sample.measured["cost"], Quantity::number(2.0, "CPU-s/GB"));
         assert_eq!(sample.distributions["lag"], Distribution { unit: "s".into(), values: vec![0.001, 0.02] });
+    }
+
+    #[test]
+    fn of_too_many_values_those_are_kept_that_percentiles_are_made_of_and_their_number_is_told() {
+        let few = Sample::default().distributed("lag", "s", vec![3.0, 1.0, 2.0]);
+        assert_eq!(few.distributions["lag"].values, [3.0, 1.0, 2.0]);
+        assert!(few.measured.is_empty());
+        // From the largest to the smallest.
+        let count = 1_000_000;
+        let many = Sample::default().distributed("lag", "s", (0..count).rev().map(f64::from).collect());
+        let kept = &many.distributions["lag"].values;
+        assert_eq!(many.measured["lag_values"].value(), Some(f64::from(count)));
+        assert_eq!((kept.len(), kept[0], kept[VALUES_MAX - 1]), (VALUES_MAX, 999_999.0, 0.0));
+        assert!(kept.is_sorted_by(|a, b| a > b), "in the order in which they came");
+        let summary = crate::bench::statistics::Summary::of(kept).unwrap();
+        assert!((summary.p50 / 500_000.0 - 1.0).abs() < 1e-3 && (summary.p99 / 990_000.0 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_would_be_more_than_is_read_again_is_not_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut log = Log::begin(&scratch.path().join("long.jsonl"), about()).unwrap();
+        log.sample(sample(1, 0.1)).unwrap();
+        log.bytes = RESULT_BYTES_MAX - 10;
+        let refused = log.sample(sample(2, 0.1)).unwrap_err().to_string();
+        assert!(refused.contains("256 MiB") && refused.contains("--runs"), "{refused}");
+        let mut log = Log::begin(&scratch.path().join("many.jsonl"), about()).unwrap();
+        log.results.samples = vec![Sample::default(); SAMPLES_MAX];
+        assert!(log.sample(sample(1, 0.1)).is_err());
     }
 
     #[test]

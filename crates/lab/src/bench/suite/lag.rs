@@ -20,7 +20,7 @@ use super::{
     testbed_kind,
 };
 use crate::bench::network::{Host, PathWish, Testbed};
-use crate::bench::record::{Distribution, PathKind, Sample};
+use crate::bench::record::{PathKind, Sample};
 use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
@@ -278,8 +278,7 @@ impl Stand {
         ] {
             sample = sample.measured(name, value, "s");
         }
-        sample.distributions.insert("lag".to_owned(), Distribution { unit: "s".into(), values: lags });
-        Ok(sample)
+        Ok(sample.distributed("lag", "s", lags))
     }
 
     /// Frames through a channel: pushed from here, pulled at the other end.

@@ -3,7 +3,7 @@
 //! writes narrower than reads).
 
 use super::{MIB, ON_THIS_MACHINE, Suite, Takes, Values, bytes, count, scaled, size};
-use crate::bench::record::{Distribution, PathKind, Sample};
+use crate::bench::record::{PathKind, Sample};
 use crate::bench::requests::Load;
 use crate::bench::{Bench, Prepared, Wishes};
 use thalweg_mover::failure::{Result, of_io};
@@ -120,13 +120,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             cpu_s: Some((process_cpu() - cpu).as_secs_f64()),
             ..Sample::default()
         };
-        let latency = Distribution { unit: "s".into(), values: timed.latencies_s };
         let mut sample = sample
             .with("direction", verb.into())
             .with("way", way.into())
             .with("order", order.into())
             .with("request_size", bytes(load.request_bytes))
-            .with("depth", count(load.depth));
+            .with("depth", count(load.depth))
+            .distributed(LATENCY, "s", timed.latencies_s);
         if load.writes {
             let space = if load.is_preallocated { "reserved before" } else { "as it comes" };
             sample = sample.with("space", space.into()).measured("sync", timed.sync_s, "s");
@@ -134,7 +134,6 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if let Some(target) = bench.wishes.target_bits_per_s {
             sample = sample.measured(TARGET, target as f64, "bit/s");
         }
-        sample.distributions.insert(LATENCY.to_owned(), latency);
         Ok(Some(sample))
     })
 }

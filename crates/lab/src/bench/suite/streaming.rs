@@ -11,7 +11,7 @@ use super::{
     testbed_kind,
 };
 use crate::bench::network::{PathWish, Testbed};
-use crate::bench::record::{Distribution, PathKind, Sample};
+use crate::bench::record::{PathKind, Sample};
 use crate::bench::workspace::{Copied, Daemon};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -208,12 +208,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             }
             let (copied, grown) =
                 grow_beside(&source, &daemon, &spec, rate, || carry("stream", &["--until-marker", MARKER]))?;
-            let lag = Distribution { unit: "s".into(), values: grown.lags_s };
-            let mut sample = sample(&copied)
+            Ok(sample(&copied)
                 .measured("lag_at_the_end", copied.wall_s - grown.written_s, "s")
-                .measured("written", grown.written_s, "s");
-            sample.distributions.insert("lag".to_owned(), lag);
-            Ok(sample)
+                .measured("written", grown.written_s, "s")
+                .distributed("lag", "s", grown.lags_s))
         };
         let sample = match (&testbed, case.path) {
             (Some(testbed), Some(path)) => {
