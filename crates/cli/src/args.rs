@@ -142,7 +142,11 @@ pub enum Command {
     /// What of this machine stands in the way of moving data: what is, what should be, why, how to take it back
     Doctor(DoctorArgs),
     /// Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Exits with 2 if a run FAILED: `lag` holds each frame against what was taken or named as lost. Runs that are VOID \
+                      (this machine was too slow for the emulated path) change no exit code; neither is in a median."
+    )]
     Bench(BenchCommand),
     /// Files made from a seed, to measure and to try with, and checked by it
     #[command(subcommand)]

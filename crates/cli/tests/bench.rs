@@ -3,7 +3,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -373,6 +373,43 @@ fn an_imported_result_is_shown_like_our_own() {
     assert_eq!(odd.status.code(), Some(1), "{}", says(&odd));
 }
 
+/// A script can tell: the table is no success if frames vanished.
+#[test]
+fn a_result_with_runs_that_failed_ends_with_two_and_neither_they_nor_void_ones_are_in_a_median() {
+    let scratch = Scratch::new();
+    let sample = |run: u32, wall_s: f64, mark: &str| {
+        let measured = json!({mark: {"value": 1.0, "unit": "1"}});
+        json!({"sample": {
+            "series": "frames", "parameters": {}, "run": run, "order": run, "bytes": 1_000_000, "files": 0,
+            "wall_s": wall_s, "measured": measured,
+        }})
+    };
+    let about = json!({"about": {
+        "suite": "lag", "question": "how late?", "date": "2026-11-22T02:40:00Z", "program": "thalweg 0.1.0",
+        "command": "thalweg bench lag",
+        "machine": {"cpu": "", "cores": 2, "memory_bytes": 1, "kernel": "", "file_system": "", "load": 0.0},
+        "path": {"kind": "loopback"}, "iterations": 3, "encryption": "", "verification": "",
+        "scaling": {"budget_bytes": null, "files_max": null, "seed": 0, "changes": []},
+    }});
+    let shown = |marks: [&str; 3]| {
+        let samples = (1..).zip([2.0, 50.0, 4.0]).zip(marks);
+        let samples = samples.map(|((run, wall_s), mark)| sample(run, wall_s, mark));
+        let lines: Vec<String> =
+            std::iter::once(about.clone()).chain(samples).map(|line| format!("{line}\n")).collect();
+        std::fs::write(scratch.path("result.jsonl"), lines.concat()).unwrap();
+        let output = thalweg(&scratch, &["bench", "show", "result.jsonl", "--json"]);
+        let told: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", says(&output)));
+        let case = told["cases"][0].clone();
+        let median = case["wall_s"]["median"].as_f64();
+        (output.status.code(), median, case["void"].as_u64(), case["failed"].as_u64())
+    };
+    let (void, failed) = ("packets_lost_by_a_slow_machine", "not_accounted");
+    assert_eq!(shown(["x", "x", "x"]), (Some(0), Some(4.0), Some(0), Some(0)));
+    assert_eq!(shown(["x", void, "x"]), (Some(0), Some(3.0), Some(1), Some(0)));
+    assert_eq!(shown(["x", failed, "x"]), (Some(2), Some(3.0), Some(0), Some(1)));
+    assert_eq!(shown([void, failed, void]), (Some(2), None, Some(2), Some(1)));
+}
 
 #[test]
 fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_cli::VERSION;
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
-use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, partial};
+use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, Sample, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -128,9 +128,10 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
 }
 
 fn show(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<Exit> {
+    let exit = if results.samples.iter().any(Sample::is_wrong) { Exit::Partial } else { Exit::Done };
     if wants_json {
         json::line(&described(results, written))?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     for line in table::of(results).lines() {
         out::line(&json::inert(line))?;
@@ -138,21 +139,23 @@ fn show(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<E
     if let Some(path) = written {
         out::line(&json::inert(&format!("raw samples: {}", path.display())))?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
-/// All cases with the statistics of their times and rates.
+/// All cases with the statistics of the times and rates of their runs that count.
 fn described(results: &Results, written: Option<&Path>) -> Value {
     let cases: Vec<Value> = results
         .cases()
         .iter()
         .map(|case| {
-            let of = |figure: fn(&thalweg_lab::bench::record::Sample) -> f64| {
-                Summary::of(&case.iter().map(|sample| figure(sample)).collect::<Vec<_>>())
+            let of = |figure: fn(&Sample) -> f64| {
+                let counted = case.iter().filter(|sample| sample.counts());
+                Summary::of(&counted.map(|sample| figure(sample)).collect::<Vec<_>>())
             };
             json!({
                 "series": case[0].series, "parameters": case[0].parameters,
-                "rate_bits_per_s": of(|sample| sample.rate_bits_per_s()), "wall_s": of(|sample| sample.wall_s),
+                "rate_bits_per_s": of(Sample::shown_rate_bits_per_s),
+                "whole_rate_bits_per_s": of(Sample::rate_bits_per_s), "wall_s": of(|sample| sample.wall_s),
                 "void": case.iter().filter(|sample| sample.is_void()).count(),
                 "failed": case.iter().filter(|sample| sample.is_wrong()).count(),
             })

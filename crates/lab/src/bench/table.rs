@@ -1,6 +1,6 @@
 //! A result file as a table for people.
 
-use super::record::{Quantity, Results, Sample, path_cpu_s_per_gb};
+use super::record::{Quantity, RATE_WITH_START, Results, Sample, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
 use super::suite::{path, predict, storage};
 use std::fmt::Write;
@@ -64,22 +64,33 @@ pub fn of(results: &Results) -> String {
     out
 }
 
+/// Of the runs that count; how many do not is told behind their figures.
 fn row(case: &[&Sample]) -> String {
-    let values: Vec<f64> = case.iter().map(|sample| figure(sample).2).collect();
-    let Some(summary) = Summary::of(&values) else { return String::new() };
-    let interval = summary.interval;
-    let deviation = summary.standard_deviation.map_or("-".to_owned(), short);
-    let cpu: Vec<f64> = case.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
-    let cpu = if cpu.is_empty() { "-".to_owned() } else { short(median(&cpu)) };
-    let sure =
-        format!("{} to {} ({:.0} %)", short(interval.low), short(interval.high), interval.confidence * 100.0);
+    let counted: Vec<&Sample> = case.iter().copied().filter(|sample| sample.counts()).collect();
+    let of = |value: fn(&Sample) -> Option<f64>| -> Vec<f64> {
+        counted.iter().filter_map(|sample| value(sample)).collect()
+    };
+    let middle = |values: &[f64]| if values.is_empty() { "-".to_owned() } else { short(median(values)) };
+    let summary = Summary::of(&of(|sample| Some(figure(sample).2)));
+    let shown = |value: Option<f64>| value.map_or("-".to_owned(), short);
+    let (typical, mean) = (shown(summary.map(|of| of.median)), shown(summary.map(|of| of.mean)));
+    let deviation = shown(summary.and_then(|of| of.standard_deviation));
+    let sure = summary.map_or("-".to_owned(), |of| {
+        let interval = of.interval;
+        format!("{} to {} ({:.0} %)", short(interval.low), short(interval.high), interval.confidence * 100.0)
+    });
+    let cpu = middle(&of(Sample::cpu_s_per_gb));
     let mut more = parameters(case[0]);
     if is_of_small_files(case[0]) {
-        let rates: Vec<f64> = case.iter().map(|sample| sample.files as f64 / sample.wall_s).collect();
-        let _ = write!(more, "; {} files/s", short(median(&rates)));
+        let rates = of(|sample| Some(sample.files as f64 / sample.wall_s));
+        let _ = write!(more, "; {} files/s", middle(&rates));
+    }
+    let with_start = of(|sample| sample.measured.get(RATE_WITH_START)?.value());
+    if !with_start.is_empty() {
+        let _ = write!(more, "; {} Mbit/s with the start", short(median(&with_start) / 1e6));
     }
     for (name, distribution) in &case[0].distributions {
-        let all: Vec<f64> = case
+        let all: Vec<f64> = counted
             .iter()
             .filter_map(|sample| sample.distributions.get(name))
             .flat_map(|distribution| distribution.values.iter().copied())
@@ -100,23 +111,19 @@ fn row(case: &[&Sample]) -> String {
         let _ = write!(more, "; the path itself {} CPU-s/GB", short(cost));
     }
     more.push_str(&told_losses(case));
+    more.push_str(&told_prediction(&counted));
+    if !case[0].distributions.contains_key("lag") {
+        more.push_str(&told_tail(&counted));
+    }
     let void = case.iter().filter(|sample| sample.is_void()).count();
     if void > 0 {
         let _ = write!(more, "; {void} of {} runs VOID: {VOID}", case.len());
     }
-    more.push_str(&told_prediction(case));
     let wrong = case.iter().filter(|sample| sample.is_wrong()).count();
     if wrong > 0 {
         let _ = write!(more, "; {wrong} of {} runs FAILED: {WRONG}", case.len());
     }
-    if !case[0].distributions.contains_key("lag") {
-        more.push_str(&told_tail(case));
-    }
-    format!(
-        "  {:>10} {:>10} {deviation:>9}  {sure:<27} {cpu:>9}  {more}",
-        short(summary.median),
-        short(summary.mean),
-    )
+    format!("  {typical:>10} {mean:>10} {deviation:>9}  {sure:<27} {cpu:>9}  {more}")
 }
 
 /// What was predicted of copies, in medians, how many of them were in the range, and what was wrong most often.
@@ -183,7 +190,7 @@ fn is_of_small_files(sample: &Sample) -> bool {
 fn laws(out: &mut String, results: &Results) {
     for series in results.series() {
         let mut errors: std::collections::BTreeMap<&str, Vec<f64>> = std::collections::BTreeMap::new();
-        for sample in results.samples.iter().filter(|sample| sample.series == series) {
+        for sample in results.samples.iter().filter(|sample| sample.series == series && sample.counts()) {
             for (name, law) in &sample.predicted {
                 let measured = sample.measured.get(name).and_then(Quantity::value);
                 if let (Some(law), Some(measured)) = (law.value(), measured)
@@ -214,8 +221,11 @@ fn figure(sample: &Sample) -> (&'static str, String, f64) {
     if let Some(off) = sample.measured.get(path::OFF).and_then(Quantity::value) {
         return ("shares of the tolerance", format!("off by {off:.2} of the tolerance"), off);
     }
-    let rate = sample.rate_bits_per_s() / 1e6;
-    ("Mbit/s", format!("{:.3} s, {} Mbit/s", sample.wall_s, short(rate)), rate)
+    let rate = sample.shown_rate_bits_per_s() / 1e6;
+    let with_start = sample.measured.get(RATE_WITH_START).and_then(Quantity::value);
+    let with_start =
+        with_start.map_or(String::new(), |whole| format!(", {} with the start", short(whole / 1e6)));
+    ("Mbit/s", format!("{:.3} s, {} Mbit/s{with_start}", sample.wall_s, short(rate)), rate)
 }
 
 /// What was set, in words.
@@ -282,8 +292,8 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::record::LOST_BY_A_SLOW_MACHINE;
     use crate::bench::record::tests::about;
+    use crate::bench::record::{LOST_BY_A_SLOW_MACHINE, NOT_ACCOUNTED, RATE};
 
     #[test]
     fn a_table_has_medians_laws_and_what_was_left_out() {
@@ -321,6 +331,34 @@ mod tests {
         results.samples[0] = results.samples[0].clone().measured(LOST_BY_A_SLOW_MACHINE, 3.0, "1");
         assert!(of(&results).contains("; 1 of 3 runs VOID: this machine was too slow"), "{}", of(&results));
         assert!(told(&results.samples[0]).contains("VOID") && !told(&results.samples[1]).contains("VOID"));
+    }
+
+    #[test]
+    fn runs_that_are_void_or_failed_are_in_no_median_and_are_told() {
+        let sample = |mbit: f64, mark: Option<&str>| {
+            let bytes = (mbit * 1e6 / 8.0) as u64;
+            let sample = Sample { bytes, files: 1, wall_s: 1.0, cpu_s: Some(1.0), ..Sample::default() };
+            mark.map_or(sample.clone(), |mark| sample.measured(mark, 1.0, "1"))
+        };
+        let (void, failed) = (sample(900.0, Some(LOST_BY_A_SLOW_MACHINE)), sample(10.0, Some(NOT_ACCOUNTED)));
+        let good = [sample(500.0, None), sample(510.0, None)];
+        let said = row(&[&void, &good[0], &failed, &good[1]]);
+        assert!(said.trim_start().starts_with("505.0      505.0"), "{said}");
+        assert!(said.contains("500.0 to 510.0"), "{said}");
+        assert!(said.contains("; 1 of 4 runs VOID: ") && said.contains("; 1 of 4 runs FAILED: "), "{said}");
+        let nothing = row(&[&void, &failed]);
+        assert!(nothing.trim_start().starts_with("-          -         -  - "), "{nothing}");
+        assert!(nothing.contains("; 1 of 2 runs VOID: "), "{nothing}");
+    }
+
+    #[test]
+    fn where_a_suite_measures_its_rate_without_the_start_both_rates_are_told() {
+        let sample = Sample { bytes: 100_000_000, files: 1, wall_s: 4.0, ..Sample::default() };
+        let sample = sample.measured(RATE, 800e6, "bit/s").measured(RATE_WITH_START, 200e6, "bit/s");
+        assert!(told(&sample).ends_with("4.000 s, 800.0 Mbit/s, 200.0 with the start"), "{}", told(&sample));
+        let said = row(&[&sample]);
+        assert!(said.trim_start().starts_with("800.0 "), "{said}");
+        assert!(said.contains("; 200.0 Mbit/s with the start"), "{said}");
     }
 
     #[test]

@@ -58,6 +58,7 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Made> {
         .into_iter()
         .filter_map(|choice| {
             let mut samples = reading::chosen(results, &choice);
+            samples.retain(|sample| sample.counts());
             let mut notes: Vec<String> =
                 Some(plan.note).filter(|note| !note.is_empty()).map(str::to_owned).into_iter().collect();
             for (name, hold) in plan.held {
@@ -345,7 +346,11 @@ fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
         .iter()
         .filter(|case| case[0].bytes as f64 > SAME * largest)
         .filter_map(|case| {
-            let times: Vec<f64> = case.iter().map(|sample| sample.wall_s).collect();
+            let counted = case.iter().filter(|sample| sample.counts());
+            let times: Vec<f64> = counted.map(|sample| sample.wall_s).collect();
+            if times.is_empty() {
+                return None;
+            }
             let concurrency = case[0].parameter("concurrency")?;
             Some((case[0].parameter("files")?, case[0].bytes as f64, concurrency, median(&times)))
         })
@@ -408,7 +413,7 @@ fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
 
 /// A figure of a suite that has no plan: over the parameter that varies most, or bars.
 fn of_any(results: &Results) -> Option<Figure> {
-    let samples: Samples<'_> = results.samples.iter().collect();
+    let samples: Samples<'_> = results.samples.iter().filter(|sample| sample.counts()).collect();
     let mut names: Vec<&String> = samples.iter().flat_map(|sample| sample.parameters.keys()).collect();
     names.sort();
     names.dedup();
@@ -458,10 +463,18 @@ pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     // What is taken through an emulated path is taken on the same cores.
     let cost = results.path_cpu_s_per_gb();
     facts.extend(cost.map(|cost| format!("the path itself took {}", Measure::Cpu.unit().show(cost))));
+    let all = results.samples.len();
     let void = results.samples.iter().filter(|sample| sample.is_void()).count();
     if void > 0 {
-        let all = results.samples.len();
-        facts.push(format!("{void} of {all} samples are VOID: the machine was too slow for the path"));
+        facts.push(format!(
+            "{void} of {all} samples are VOID and not shown: the machine was too slow for the path"
+        ));
+    }
+    let wrong = results.samples.iter().filter(|sample| sample.is_wrong()).count();
+    if wrong > 0 {
+        facts.push(format!(
+            "{wrong} of {all} samples FAILED and are not shown: not each frame was accounted for"
+        ));
     }
     facts
 }

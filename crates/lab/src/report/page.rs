@@ -192,14 +192,15 @@ fn parameters(results: &Results) -> Vec<&String> {
 fn medians(results: &Results) -> Markup {
     let (columns, parameters) = (columns(results), parameters(results));
     let of = |case: &[&Sample], measure: Measure| {
-        let values: Vec<f64> = case.iter().filter_map(|sample| measure.of(sample)).collect();
+        let counted = case.iter().filter(|sample| sample.counts());
+        let values: Vec<f64> = counted.filter_map(|sample| measure.of(sample)).collect();
         Summary::of(&values)
     };
     let row = |case: &[&Sample]| {
         html! {
             th scope="row" { (case[0].series) }
             (quantities(results, &parameters, case[0]))
-            td { (case.len()) }
+            td { (runs(case)) }
             @for column in &columns { (figures(of(case, column.measure), column.measure.unit())) }
         }
     };
@@ -230,9 +231,19 @@ fn medians(results: &Results) -> Markup {
     }
 }
 
+/// How many runs there were, and of how many the figures do not count.
+fn runs(case: &[&Sample]) -> String {
+    let void = case.iter().filter(|sample| sample.is_void()).count();
+    let wrong = case.iter().filter(|sample| sample.is_wrong()).count();
+    let not_counted = [(void, "VOID"), (wrong, "FAILED")].into_iter().filter(|(count, _)| *count > 0);
+    let not_counted = not_counted.map(|(count, word)| format!(", {count} {word}"));
+    format!("{}{}", case.len(), not_counted.collect::<String>())
+}
+
 /// What the intervals are.
 fn sure(results: &Results) -> String {
-    let counts: Vec<usize> = results.cases().iter().map(Vec::len).collect();
+    let counted = |case: Vec<&Sample>| case.iter().filter(|sample| sample.counts()).count();
+    let counts: Vec<usize> = results.cases().into_iter().map(counted).collect();
     // A single run has none.
     let Some(&runs) = counts.iter().filter(|runs| **runs > 1).min() else {
         return "Each case was measured once.".to_owned();

@@ -61,8 +61,9 @@ const fn over(x: &'static str, scale: Scale, measure: Measure) -> Kind {
 
 const COPIES: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and syncs are in it, and \
                       weigh the more the smaller the set is.";
-const COPIES_AND_STREAMS: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and \
-                                  syncs are in it. A stream of TCP is measured once it runs, as iperf3 does.";
+const AFTER_THE_START: &str = "A stream of TCP is measured once it runs, as iperf3 does. So is a copy: by what a large one takes longer than \
+                               a small one, without connections and slow start. The raw figures have its rate with the start besides, as \
+                               whole; where they have none, the start is in the rate.";
 
 const FAULTS: &str = "Bits are flipped in chunks of the finished copy, none on the way; the time is that of the copy and of its repair, without \
                       the damaging.";
@@ -98,7 +99,7 @@ pub const PLANS: &[Plan] = &[
         over("loss", Scale::Steps, Measure::Number("share_of_the_tolerance")),
     ),
     Plan {
-        note: COPIES_AND_STREAMS,
+        note: AFTER_THE_START,
         ..plan(
             "latency",
             "rate",

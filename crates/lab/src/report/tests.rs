@@ -1,7 +1,9 @@
 //! Which figure a result gets, and what stands in it.
 
 use super::*;
-use crate::bench::record::{About, LOST_BY_A_SLOW_MACHINE, Machine, Quantity, Sample, Scaling};
+use crate::bench::record::{
+    About, LOST_BY_A_SLOW_MACHINE, Machine, NOT_ACCOUNTED, Quantity, Sample, Scaling,
+};
 use crate::plot::{Bars, Body, Curves, Look, Scale, Series};
 
 fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
@@ -116,6 +118,26 @@ fn samples_for_which_the_machine_was_too_slow_are_told_to_be_void_over_each_figu
         |figure: &Figure| figure.facts.iter().any(|fact| fact.starts_with("1 of 2 samples are VOID"));
     assert!(taken(7.0).iter().all(is_told) && !taken(7.0).is_empty());
     assert!(!taken(0.0).iter().any(is_told));
+}
+
+#[test]
+fn runs_that_are_void_or_failed_are_in_no_figure_and_no_median_and_are_marked() {
+    let run = |wall_s| sample("frames", wall_s, &[("rtt", 0.1)]).measured("lag_max", wall_s, "s");
+    let samples = vec![
+        run(1.0),
+        run(8.0).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1"),
+        run(2.0),
+        run(9.0).measured(NOT_ACCOUNTED, 3.0, "1"),
+    ];
+    let all = [results("lag", gigabit(), samples)];
+    let figures = figures(&all);
+    let figure = named(&figures, "lag-worst");
+    let is_told = |words: &str| figure.facts.iter().any(|fact| fact.starts_with(words));
+    assert!(is_told("1 of 4 samples are VOID") && is_told("1 of 4 samples FAILED"), "{:?}", figure.facts);
+    assert_eq!(bars(figure).series[0].values[0].map(|value| value.value), Some(1.5));
+    let page = html("a report", &all);
+    assert!(page.contains("<td>4, 1 VOID, 1 FAILED</td>"), "{page}");
+    assert!(page.contains("<strong>1.5 s</strong>"), "{page}");
 }
 
 #[test]

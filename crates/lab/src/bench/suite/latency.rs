@@ -5,7 +5,7 @@ use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, encrypted, of_copy, scaled, seconds, size,
 };
 use crate::bench::network::{self, PathWish, Testbed};
-use crate::bench::record::{PathKind, Sample};
+use crate::bench::record::{PathKind, RATE, RATE_WITH_START, Sample};
 use crate::bench::statistics;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::check;
@@ -150,7 +150,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 let series = format!("one TCP stream, {}", buffers.name);
                 let bytes = (rate * wall_s / 8.0) as u64;
                 let sample = Sample { series, bytes, files: 0, wall_s, ..Sample::default() };
-                Ok(sample.measured("rate", rate, "bit/s").predicted("rate", law(buffers, &path)?, "bit/s"))
+                Ok(sample.measured(RATE, rate, "bit/s").predicted(RATE, law(buffers, &path)?, "bit/s"))
             })?,
             Program::Thalweg => {
                 bench.workspace.settle()?;
@@ -169,9 +169,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                     let streams = copied.finished["plan"]["streams"]["value"].as_f64().unwrap_or(0.0);
                     let series = format!("thalweg, {}", buffers.name);
                     let long = of_copy(&series, &copied, file_bytes, 1);
-                    let (whole, rate) = (long.rate_bits_per_s(), rate_after_start(&long, &short));
-                    let long = long.measured("rate", rate, "bit/s").measured("whole", whole, "bit/s");
-                    Ok(long.measured("streams", streams, "1"))
+                    Ok(after_start(long, &short).measured("streams", streams, "1"))
                 })?
             }
         };
@@ -179,10 +177,16 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     })
 }
 
-/// The longer copy's rate after its start, in bits a second. On a machine so noisy that it is not known: its rate as a whole.
-fn rate_after_start(long: &Sample, short: &Sample) -> f64 {
-    statistics::rate_after_start((long.bytes, long.wall_s), (short.bytes, short.wall_s))
-        .map_or_else(|| long.rate_bits_per_s(), |bytes_per_s| bytes_per_s * 8.0)
+/// The longer copy with its rate after its start, and beside that the one with it. On a machine so noisy that the first is not
+/// known, it is of another series, whose rates have the start in them.
+fn after_start(long: Sample, short: &Sample) -> Sample {
+    match statistics::rate_after_start((long.bytes, long.wall_s), (short.bytes, short.wall_s)) {
+        Some(bytes_per_s) => {
+            let with_start = long.rate_bits_per_s();
+            long.measured(RATE, bytes_per_s * 8.0, "bit/s").measured(RATE_WITH_START, with_start, "bit/s")
+        }
+        None => Sample { series: format!("{}, with the start", long.series), ..long },
+    }
 }
 
 #[cfg(test)]
@@ -190,10 +194,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_is_in_both_copies_and_cancels() {
-        let copy = |bytes, wall_s| Sample { bytes, wall_s, ..Sample::default() };
-        assert_eq!(rate_after_start(&copy(400, 5.0), &copy(100, 2.0)), 800.0);
-        assert_eq!(rate_after_start(&copy(400, 2.0), &copy(100, 1.9)), 1600.0);
+    fn the_start_is_in_both_copies_and_cancels_and_where_it_cannot_be_told_the_series_says_so() {
+        let copy = |bytes, wall_s| Sample { series: "x".into(), bytes, wall_s, ..Sample::default() };
+        let known = after_start(copy(400, 5.0), &copy(100, 2.0));
+        assert_eq!((known.series.as_str(), known.shown_rate_bits_per_s()), ("x", 800.0));
+        assert_eq!(known.measured[RATE_WITH_START].value(), Some(640.0));
+        let noisy = after_start(copy(400, 2.0), &copy(100, 1.9));
+        assert_eq!((noisy.series.as_str(), noisy.shown_rate_bits_per_s()), ("x, with the start", 1600.0));
+        assert!(noisy.measured.is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, seconds, size};
 use crate::bench::network::{self, PathWish, Testbed};
-use crate::bench::record::{PathKind, Sample};
+use crate::bench::record::{PathKind, RATE, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::check;
 use crate::testbed::presets::PRESETS;
@@ -128,7 +128,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let wall_s = time.as_secs_f64();
             let bytes = (rate * wall_s / 8.0) as u64;
             let sample = Sample { series: "TCP".to_owned(), bytes, wall_s, ..Sample::default() };
-            Ok(sample.measured("rate", rate, "bit/s").predicted("rate", law(case, &path)?, "bit/s"))
+            Ok(sample.measured(RATE, rate, "bit/s").predicted(RATE, law(case, &path)?, "bit/s"))
         })?;
         let sample = sample.with("rtt", seconds(case.rtt.as_secs_f64()));
         Ok(Some(sample.with("streams", count(case.streams))))
