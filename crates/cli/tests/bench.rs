@@ -90,7 +90,7 @@ fn suites_on_this_machine_alone_run_and_keep_their_samples() {
         let refused = says(&thalweg(&scratch, &[&["bench"], &streaming[..]].concat()));
         assert!(refused.contains("has no `stream`"), "{refused}");
     }
-    let order = measured(&scratch, &["order", "--budget", "256KiB"]);
+    let order = measured(&scratch, &["order", "--budget", "512KiB"]);
     assert!(order.iter().any(|sample| sample["parameters"]["order"] == "strict"));
     let layout = measured(&scratch, &["layout", "--budget", "2MiB"]);
     for order in ["none", "by-device", "layout"] {
@@ -418,6 +418,7 @@ fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
         (&["hop", "--rtt", "6ms,20ms"][..], "`hop` takes one --rtt"),
         (&["latency", "--loss", "1%"], "`latency` takes no --loss"),
         (&["order", "--rate", "1Gbit/s"], "`order` takes no --rate"),
+        (&["order", "--budget", "256KiB"], "one request alone has no order"),
         (&["sweep", "bulk", "--loss", "1%"], "only with --rtt"),
         (&["storage", "--program", env!("CARGO_BIN_EXE_thalweg")], "`storage` takes no --program"),
         (&["congest", "--time", "2500ms"], "`congest` takes a --time of whole seconds"),
@@ -432,6 +433,24 @@ fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
     }));
 }
 
+/// In memory there is no disk that could be told of.
+#[test]
+fn what_cannot_go_past_the_page_cache_is_left_out_and_told() {
+    let scratch = Scratch::in_memory();
+    let place = thalweg_sys::Dir::open(scratch.root()).and_then(|root| root.file_system()).unwrap();
+    if place.kind != thalweg_sys::FileSystemKind::Tmpfs {
+        return skipped("suites without direct I/O", "needs a tmpfs in /dev/shm");
+    }
+    let samples = measured(&scratch, &["order", "--budget", "512KiB"]);
+    assert!(samples.iter().all(|sample| sample["parameters"]["disk"] == "simulated array"), "{samples:?}");
+    let lines = lines(&scratch.path("result.jsonl"));
+    let left_out: Vec<&str> = lines.iter().filter_map(|line| line["left_out"]["what"].as_str()).collect();
+    assert_eq!(left_out, ["reading, the disk of --dir", "writing, the disk of --dir"]);
+    let samples = measured(&scratch, &["storage", "--budget", "64KiB"]);
+    assert!(samples.iter().all(|sample| sample["parameters"]["way"] == "cached"), "{samples:?}");
+    let told = std::fs::read_to_string(scratch.path("result.jsonl")).unwrap();
+    assert!(told.contains("requests past the page cache"), "{told}");
+}
 
 /// What is compared is the program; the path under it is the same.
 #[test]

@@ -190,6 +190,11 @@ impl Bench<'_> {
         self.suite.budget_bytes(self.wishes)
     }
 
+    /// Whether it was told that this does not run.
+    fn is_left_out(&self, what: &str) -> bool {
+        self.left_out.contains(what)
+    }
+
     /// Tells of something that does not run, once.
     fn leave_out(&mut self, what: &str, why: &str) -> Result<()> {
         if !self.left_out.insert(what.to_owned()) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::content::Content;
-use thalweg_sys::{Advice, Buffer, Dir, File};
+use thalweg_sys::{Advice, Buffer, Dir, File, FileSystemKind};
 
 /// What is asked of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Load {
     /// Makes the requests to the file `path`, which is written new, or must be there to be read.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` of direct I/O where the file system has none.
+    /// What the kernel says; `Unsupported` of direct I/O where the file system has none, or is in memory.
     pub fn run(&self, path: &Path) -> io::Result<Timed> {
         let file = self.open(path)?;
         let requests = (self.bytes / self.request_bytes).max(1);
@@ -79,6 +79,9 @@ impl Load {
         let odd = || io::Error::from(io::ErrorKind::InvalidInput);
         let directory = Dir::open(path.parent().ok_or_else(odd)?)?;
         let name = path.file_name().ok_or_else(odd)?.as_encoded_bytes();
+        if self.is_direct && directory.file_system()?.kind == FileSystemKind::Tmpfs {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "it is in memory"));
+        }
         let file = match self.writes {
             true => {
                 let _ = directory.remove_file(name);

@@ -7,7 +7,7 @@
 use super::{MIB, ON_THIS_MACHINE, Suite, bytes, count, of_copy, scaled, size, words};
 use crate::bench::record::{PathKind, SIMULATED};
 use crate::bench::{Bench, Prepared, Wishes};
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 pub const SUITE: Suite = Suite {
     name: "order",
@@ -34,6 +34,8 @@ const ORDERS: [&[&str]; 2] = [&["strict", "serial", "loose", "none"], &["serial"
 /// One disk of 004's arrays (section III-A), and as many as an array has data disks there.
 const ARRAY: &str = "sim:seek=8ms,rate=60MB,devices=7,stripe=64KiB";
 
+const REAL: &str = "the disk of --dir";
+
 #[derive(Clone, Copy, PartialEq)]
 enum Disk {
     Simulated,
@@ -49,6 +51,10 @@ struct Case {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    if SUITE.budget_bytes(wishes) <= REQUESTS[0] {
+        let cause = format!("one request alone has no order: a --budget of more than {}", size(REQUESTS[0]));
+        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+    }
     Ok(Prepared {
         path: PathKind::Disk,
         encryption: "none: one machine".to_owned(),
@@ -92,9 +98,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             for &order in ORDERS[usize::from(writes)] {
                 for threads in THREADS {
                     let of = |request_bytes| Case { disk, writes, order, threads, request_bytes };
-                    cases.extend(
-                        REQUESTS.iter().filter(|bytes| **bytes <= data_bytes).map(|&bytes| of(bytes)),
-                    );
+                    // One request alone has no order, and a file of one goes by way of the page cache.
+                    cases
+                        .extend(REQUESTS.iter().filter(|bytes| **bytes < data_bytes).map(|&bytes| of(bytes)));
                 }
             }
         }
@@ -102,6 +108,16 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     bench.take_turns(cases, |bench, run, case| {
         // A simulated disk has no cache that could be cold.
         if run == 0 && case.disk == Disk::Simulated {
+            return Ok(None);
+        }
+        let side = if case.writes { "destination" } else { "source" };
+        let verb = if case.writes { "writing" } else { "reading" };
+        let disk = match case.disk {
+            Disk::Real => REAL.to_owned(),
+            Disk::Simulated => format!("{SIMULATED} array"),
+        };
+        let what = format!("{verb}, {disk}");
+        if bench.is_left_out(&what) {
             return Ok(None);
         }
         let target = bench.workspace.path("copy");
@@ -112,7 +128,6 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             (Disk::Real, false) => (file.clone(), "null:".to_owned()),
             (Disk::Real, true) => (format!("zero:{data_bytes}"), target.display().to_string()),
         };
-        let side = if case.writes { "destination" } else { "source" };
         let mut line = words(&["cp", "--no-tune", "--io-depth", "1", "--streams"]);
         line.extend([case.threads.to_string(), "--request".into(), case.request_bytes.to_string()]);
         line.extend(["--chunk".into(), case.request_bytes.to_string()]);
@@ -122,14 +137,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
         line.extend([from, to]);
         bench.workspace.settle()?;
-        let copied = bench.workspace.copy(None, None, &line)?;
+        let said = bench.workspace.said(None, None, &line)?;
         bench.workspace.remove(&target)?;
-        let disk = match case.disk {
-            Disk::Real => "the disk of --dir".to_owned(),
-            Disk::Simulated => format!("{SIMULATED} array"),
-        };
-        let verb = if case.writes { "writing" } else { "reading" };
-        let sample = of_copy(&format!("{verb}, {disk}, {}", case.order), &copied, data_bytes, 1);
+        if let Some(why) = said.missed_direct(side) {
+            // That is the speed of memory.
+            bench.leave_out(&what, why)?;
+            return Ok(None);
+        }
+        let sample = of_copy(&format!("{what}, {}", case.order), &said.copied, data_bytes, 1);
         Ok(Some(
             sample
                 .with("direction", verb.into())

@@ -103,7 +103,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             Err(error) if load.is_direct && is_refused(&error) => {
                 bench.leave_out(
                     "requests past the page cache",
-                    &format!("this file system refuses them: {error}"),
+                    &format!("this file system has none: {error}"),
                 )?;
                 return Ok(None);
             }
