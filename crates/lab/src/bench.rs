@@ -250,3 +250,25 @@ pub fn rounds<T, E>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_take_turns_each_first_for_once_and_the_round_that_warms_up_is_the_first() {
+        let mut seen = vec![String::new(); 4];
+        let all = rounds(3, vec!['A', 'B', 'C'], |run, case| {
+            seen[run].push(*case);
+            Ok::<_, ()>(())
+        });
+        assert_eq!((all, seen), (Ok(()), ["ABC", "BCA", "CAB", "ABC"].map(str::to_owned).to_vec()));
+        let mut count = 0;
+        let failed = rounds(3, vec![1, 2], |run, case| {
+            count += 1;
+            if run == 1 { Err(*case) } else { Ok(()) }
+        });
+        assert_eq!((failed, count), (Err(2), 3), "the first that fails ends it");
+        assert_eq!(rounds(3, Vec::<u8>::new(), |_, _| Err(())), Ok(()));
+    }
+}
