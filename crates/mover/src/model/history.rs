@@ -8,7 +8,7 @@
 //! those of small files apart from those of large ones.
 
 use super::Result;
-use super::prediction::{self, Knowledge, Known, Missing, Prediction, Taken, Work};
+use super::prediction::{self, Knowledge, Known, Missing, Prediction, Quick, Taken, Work};
 use crate::plan::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ pub struct Observed {
     byte_s: Option<f64>,
     back_s: Option<f64>,
     end_s: f64,
-    /// Bytes and entries that passed too quickly to be told from start and end; 0 where they took their time.
+    /// Bytes and entries that passed too quickly to say what one of them costs; 0 where they took their time.
     #[serde(default)]
     bytes_free: f64,
     #[serde(default)]
@@ -147,6 +147,14 @@ impl Observed {
             back_s: whole.back_s.unwrap_or(0.0) * of_bytes,
             end_s: self.end_s,
         })
+    }
+
+    fn bytes_quick(&self) -> Quick {
+        Quick { amount: self.bytes_free, seconds: self.whole.map_or(0.0, |whole| whole.bytes_s) }
+    }
+
+    fn entries_quick(&self) -> Quick {
+        Quick { amount: self.entries_free, seconds: self.whole.map_or(0.0, |whole| whole.entries_s) }
     }
 
     /// Whether what it moved were small files; `None` where that was not noted.
@@ -259,10 +267,15 @@ impl Way {
             let cost = of(seen.as_ref()?).filter(|cost| cost.is_finite() && *cost > 0.0)?;
             Some(Known::measured(cost, self.probed.as_ref()?.spread))
         };
-        let most = |of: fn(&Observed) -> f64| self.observed.iter().chain(&seen).map(of).fold(0.0, f64::max);
+        // Of as many, what took the longest.
+        let most = |of: fn(&Observed) -> Quick| {
+            let by_size =
+                |a: &Quick, b: &Quick| a.amount.total_cmp(&b.amount).then(a.seconds.total_cmp(&b.seconds));
+            self.observed.iter().chain(&seen).map(of).max_by(by_size).unwrap_or_default()
+        };
         Knowledge {
-            bytes_free: most(|o| o.bytes_free),
-            entries_free: most(|o| o.entries_free),
+            bytes_quick: most(Observed::bytes_quick),
+            entries_quick: most(Observed::entries_quick),
             start: known(|o| Some(o.start_s.max(LOOK_S))),
             // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
             entry: self
@@ -439,12 +452,13 @@ mod tests {
         }
         let knowledge = history.of("x", 1).unwrap().knowledge(&Work::default());
         assert_eq!((knowledge.byte, knowledge.entry), (None, None));
-        assert_eq!((knowledge.bytes_free, knowledge.entries_free), (1e9, 1e4));
+        let of = |amount| Quick { amount, seconds: 0.05 };
+        assert_eq!((knowledge.bytes_quick, knowledge.entries_quick), (of(1e9), of(1e4)));
         // Written by a version that did not note it.
         let text = history.to_json().replace(",\"bytes_free\":1000000000.0,\"entries_free\":10000.0", "");
         assert_ne!(text, history.to_json());
         let older = History::from_json(text.as_bytes()).unwrap();
-        assert_eq!(older.of("x", 1).unwrap().knowledge(&Work::default()).bytes_free, 1e8);
+        assert_eq!(older.of("x", 1).unwrap().knowledge(&Work::default()).bytes_quick, of(1e8));
     }
 
     /// Seen within one machine: copies of 64 MiB came in one lump, so that nothing said what a byte cost but the probe; and that
@@ -509,6 +523,27 @@ mod tests {
         assert!(is_near(way.predict(&more, 0.0).unwrap().unwrap().seconds, 45.0, 0.15));
     }
 
+    /// 256 MiB in 0.29 s, of which their stages worked for 0.15 s; then half and a third of it, in other numbers of files.
+    #[test]
+    fn what_was_too_quick_to_know_its_cost_takes_its_time_all_the_same() {
+        let bytes = 268_435_456.0;
+        let taken = Taken { start_s: 0.08, entries_s: 0.01, bytes_s: 0.15, back_s: 0.0, end_s: 0.05 };
+        let mut history = History::new([7; 16]);
+        history.observe("x", Observed::of(&taken, &moved(bytes, 100.0), false), None, 1);
+        let way = history.of("x", 1).unwrap();
+        assert_eq!(way.knowledge(&Work::default()).byte, None);
+        for (share, entries) in [(1.0, 10.0), (0.5, 20.0), (1.0 / 3.0, 100.0)] {
+            let work = Work { bytes: bytes * share, entries, ..Work::default() };
+            assert!(way.alike(&work).is_empty());
+            let told = way.predict(&work, 0.0).unwrap().unwrap();
+            let seconds = 0.13 + 0.15 * share + 0.01 * entries / 100.0;
+            assert!(is_near(told.seconds, seconds, 1e-6), "{work:?}: {told:?}");
+        }
+        // Of more than that nothing is known.
+        let more = Work { bytes: bytes * 3.0, entries: 1.0, ..Work::default() };
+        assert_eq!(way.predict(&more, 0.0).unwrap(), Err(Missing(prediction::Term::Bytes)));
+    }
+
     #[test]
     fn a_limit_that_is_asked_for_holds_for_copies_that_had_none() {
         let work = Work { bytes: 1e9, entries: 1.0, bytes_per_s_max: Some(1e7), ..Work::default() };
@@ -550,7 +585,8 @@ mod tests {
             Some(Observed::of(&Taken { start_s: 0.1, ..Taken::default() }, &moved(1e9, 3.0), false));
         history.probed("x", Probed { observed, ..history.of("x", 6).unwrap().probed.clone().unwrap() }, 5);
         let knowledge = history.of("x", 6).unwrap().knowledge(&Work::default());
-        assert!(is_near(knowledge.end.unwrap().median(), END_MIN, 1e-9) && knowledge.bytes_free == 1e9);
+        assert!(is_near(knowledge.end.unwrap().median(), END_MIN, 1e-9));
+        assert_eq!(knowledge.bytes_quick, Quick { amount: 1e9, seconds: 0.0 });
         history.observe("x", Observed::of(&TAKEN, &moved(1e10, 1e3), false), None, 7);
         assert!(is_near(
             history.of("x", 8).unwrap().knowledge(&Work::default()).byte.unwrap().median(),

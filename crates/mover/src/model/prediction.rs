@@ -115,6 +115,23 @@ impl Known {
     }
 }
 
+/// What passed too quickly to be told from start and end by a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Quick {
+    /// Bytes or entries.
+    pub amount: f64,
+    /// What they took by what their stages worked, in seconds.
+    pub seconds: f64,
+}
+
+impl Quick {
+    /// What one of them costs where there are no more of them; `None` where that is nothing, or not known.
+    fn cost(self, amount: f64) -> Option<Known> {
+        (amount <= self.amount && self.seconds > 0.0)
+            .then(|| Known::measured(self.seconds / self.amount, PRIOR_SPREAD))
+    }
+}
+
 /// What is known of a way; costs in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Knowledge {
@@ -128,12 +145,12 @@ pub struct Knowledge {
     pub back: Option<Known>,
     /// After the last byte.
     pub end: Option<Known>,
-    /// So many bytes are known to pass too quickly to be told from start and end.
+    /// The most bytes that are known to pass so.
     #[serde(default)]
-    pub bytes_free: f64,
-    /// So many entries likewise.
+    pub bytes_quick: Quick,
+    /// The most entries likewise.
     #[serde(default)]
-    pub entries_free: f64,
+    pub entries_quick: Quick,
 }
 
 impl Knowledge {
@@ -274,16 +291,18 @@ pub fn by_alike(earlier: &[Taken], work: &Work) -> Result<Prediction> {
 }
 
 fn sum(knowledge: &Knowledge, work: &Work) -> std::result::Result<Prediction, Missing> {
-    let byte = match (knowledge.byte, work.bytes_per_s_max.map(|limit| 1.0 / limit)) {
+    let byte = knowledge.byte.or_else(|| knowledge.bytes_quick.cost(work.bytes));
+    let byte = match (byte, work.bytes_per_s_max.map(|limit| 1.0 / limit)) {
         (Some(known), Some(limit)) if limit <= known.median() => Some(known),
         (_, Some(limit)) => Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count: 1 }),
         (known, None) => known,
     };
-    let is_small = work.entries <= ENTRIES_FREE.max(knowledge.entries_free);
-    let is_little = work.bytes <= BYTES_FREE.max(knowledge.bytes_free);
+    let entry = knowledge.entry.or_else(|| knowledge.entries_quick.cost(work.entries));
+    let is_small = work.entries <= ENTRIES_FREE.max(knowledge.entries_quick.amount);
+    let is_little = work.bytes <= BYTES_FREE.max(knowledge.bytes_quick.amount);
     let all = [
         (Term::Start, knowledge.start, 1.0, 0.0, true),
-        (Term::Entries, knowledge.entry, work.entries, work.entries_sd, !is_small),
+        (Term::Entries, entry, work.entries, work.entries_sd, !is_small),
         (Term::Bytes, byte, work.bytes, work.bytes_sd, !is_little),
         (Term::Verification, knowledge.back, work.bytes, work.bytes_sd, work.reads_back && work.bytes > 0.0),
         (Term::End, knowledge.end, 1.0, 0.0, true),
@@ -514,11 +533,23 @@ mod tests {
         assert_eq!(predict(&knowledge, &many).unwrap(), Err(Missing(Term::Entries)));
         assert!(predict(&knowledge, &Work { bytes: -1.0, ..few }).is_err());
         // What passed in no time before needs no term of its own; more than that does.
-        let quick = Knowledge { bytes_free: 1e9, entries_free: 1e6, ..knowledge };
+        let (bytes_quick, entries_quick) =
+            (Quick { amount: 1e9, seconds: 0.0 }, Quick { amount: 1e6, seconds: 0.0 });
+        let quick = Knowledge { bytes_quick, entries_quick, ..knowledge };
         let much = Work { bytes: 1e9, entries: 1e5, ..Work::default() };
         assert!(is_near(predict(&quick, &much).unwrap().unwrap().seconds, 2.0, 1e-4));
         let more = Work { bytes: 2e9, ..much };
         assert_eq!(predict(&quick, &more).unwrap(), Err(Missing(Term::Bytes)));
+        // Where its stages worked a moment for it, so much of that is added as there is of it.
+        let worked = |quick: Quick| Quick { seconds: 0.16, ..quick };
+        let brief = Knowledge {
+            bytes_quick: worked(quick.bytes_quick),
+            entries_quick: worked(quick.entries_quick),
+            ..quick
+        };
+        let told = predict(&brief, &Work { bytes: 5e8, ..much }).unwrap().unwrap();
+        assert!(is_near(told.seconds, 2.0 + 0.08 + 0.016, 1e-4), "{told:?}");
+        assert_eq!(predict(&brief, &more).unwrap(), Err(Missing(Term::Bytes)));
     }
 
     fn moved(work: &Work) -> Moved {
