@@ -5,9 +5,13 @@
 //! bytes would share it if they took turns. What the first content itself took, at the rate of the rest, is time of bytes
 //! and not of the start: otherwise who predicts by these terms would count it twice. Where all or most of it came in one
 //! lump, the rest says too little of that: it took no less than the busiest stage on its way worked for it.
+//!
+//! Where there was no content to speak of, nothing shows from outside where start and end were: they are taken to have been
+//! as long as usual, and all else is time of entries, no less than their busiest stage worked.
 
-use super::{Evidence, width};
-use crate::model::prediction::Taken;
+use super::{Evidence, rtt_seconds, width};
+use crate::model::history;
+use crate::model::prediction::{self, Taken};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +46,9 @@ const OF_COMING: [Stage; 8] = [
 
 /// Shares out the time.
 pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
+    if history::is_bare(evidence.content_bytes() as f64, evidence.entries as f64) {
+        return of_entries_alone(evidence, passage.seconds);
+    }
     let last_s = passage.last_s.clamp(0.0, passage.seconds);
     let first_s = passage.first_s.clamp(0.0, last_s);
     let (mut entries, mut bytes, mut back, mut coming) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
@@ -77,6 +84,18 @@ pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
         back_s,
         end_s: passage.seconds - last_s,
     }
+}
+
+/// Without content to go by.
+fn of_entries_alone(evidence: &Evidence, seconds: f64) -> Taken {
+    let [start_s, end_s] = prediction::usual_s(rtt_seconds(evidence));
+    let is_of_entries = |width: &width::Width| OF_ENTRIES.iter().any(|stage| stage.name() == width.stage);
+    let widths = width::widths(evidence);
+    let busy = widths.iter().filter(|width| is_of_entries(width)).map(|width| width.busy).fold(0.0, f64::max);
+    let entries_s = (seconds - start_s - end_s).max(busy * evidence.seconds()).min(seconds);
+    let left_s = (seconds - entries_s).max(0.0);
+    let start_s = left_s * start_s / (start_s + end_s);
+    Taken { start_s, entries_s, end_s: left_s - start_s, ..Taken::default() }
 }
 
 #[cfg(test)]
@@ -149,6 +168,34 @@ mod tests {
         assert!((seen.end_s - 0.2).abs() < 1e-9 && (seen.seconds() - 0.5).abs() < 1e-9);
         // Without an account of it, nothing says what it took.
         assert_eq!(taken(&evidence(Vec::new()), &passage).start_s, 0.3);
+    }
+
+    /// 100,000 links in 20 s; and 1,000 in half a second, of which names took three fifths.
+    #[test]
+    fn without_content_all_is_time_of_entries_but_a_usual_start_and_end() {
+        let of = |bytes: u64, entries: u64, nanos: u64, busy_nanos: u64| {
+            let names = StageAccount { busy_nanos, ..row(Stage::Finish, 0) };
+            let evidence = Evidence {
+                elapsed_nanos: nanos,
+                bytes,
+                entries,
+                receiver: SideAccounts { stages: vec![names], ..SideAccounts::default() },
+                ..Evidence::default()
+            };
+            let seconds = nanos as f64 / 1e9;
+            let passage = Passage { first_s: seconds, last_s: seconds, seconds, ..Passage::default() };
+            let taken = taken(&evidence, &passage);
+            assert!((taken.seconds() - seconds).abs() < 1e-9, "{taken:?}");
+            taken
+        };
+        for bytes in [0, 10] {
+            let many = of(bytes, 100_000, 20_000_000_000, 12_000_000_000);
+            assert!((many.start_s - 0.1).abs() < 1e-9 && (many.entries_s - 19.4).abs() < 1e-9, "{many:?}");
+        }
+        let few = of(0, 1000, 500_000_000, 300_000_000);
+        assert!((few.entries_s - 0.3).abs() < 1e-9 && few.start_s < 0.04, "{few:?}");
+        // Content of a size that is usual for small files shows where start and end were.
+        assert_eq!(of(100_000_000, 100_000, 20_000_000_000, 12_000_000_000).end_s, 0.0);
     }
 
     #[test]

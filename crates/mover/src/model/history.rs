@@ -43,6 +43,9 @@ const ENTRIES_ALIKE: f64 = 8.0;
 /// large ones.
 const SMALL_BYTES: f64 = 131_072.0;
 
+/// Fewer bytes for each entry are content of so few that its passage says nothing of when the others came and went.
+const BARE_BYTES: f64 = 16.0;
+
 /// A transfer that was looked at too seldom to see its end took this for it.
 const END_MIN: f64 = 0.02;
 
@@ -111,13 +114,15 @@ impl Observed {
         let rest_bytes = (bytes - moved.first_bytes).max(0.0);
         let rest_s = if bytes > 0.0 { taken.bytes_s * rest_bytes / bytes } else { 0.0 };
         let free = |seconds: f64, amount: f64| if seconds < SECONDS_MIN { amount } else { 0.0 };
+        // All of its time is that of entries.
+        let bytes_seen = if is_bare(bytes, entries) { 0.0 } else { bytes };
         Observed {
             start_s: taken.start_s,
             entry_s: says(taken.entries_s, entries, ENTRIES_MIN, ENTRIES_LONG),
             byte_s: says(rest_s, rest_bytes, BYTES_MIN, BYTES_LONG).filter(|_| !was_limited),
             back_s: says(taken.back_s, bytes, BYTES_MIN, BYTES_LONG),
             end_s: taken.end_s,
-            bytes_free: free(taken.bytes_s, bytes),
+            bytes_free: free(taken.bytes_s, bytes_seen),
             entries_free: free(taken.entries_s, entries),
             whole: (!was_limited).then_some(Whole {
                 bytes,
@@ -147,6 +152,12 @@ impl Observed {
             back_s: whole.back_s.unwrap_or(0.0) * of_bytes,
             end_s: self.end_s,
         })
+    }
+
+    /// What start and end took, where content showed them.
+    fn ends(&self) -> Option<[f64; 2]> {
+        let is_shown = self.whole.is_none_or(|whole| !is_bare(whole.bytes, whole.entries));
+        is_shown.then_some([self.start_s, self.end_s])
     }
 
     fn bytes_quick(&self) -> Quick {
@@ -210,6 +221,11 @@ pub struct Way {
 
 fn is_of_small(bytes: f64, entries: f64) -> bool {
     bytes < entries * SMALL_BYTES
+}
+
+/// Whether so many entries have no content to speak of: directories, links, empty files.
+pub fn is_bare(bytes: f64, entries: f64) -> bool {
+    bytes < entries * BARE_BYTES
 }
 
 impl Way {
@@ -276,7 +292,7 @@ impl Way {
         Knowledge {
             bytes_quick: most(Observed::bytes_quick),
             entries_quick: most(Observed::entries_quick),
-            start: known(|o| Some(o.start_s.max(LOOK_S))),
+            start: known(|o| o.ends().map(|[start_s, _]| start_s.max(LOOK_S))),
             // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
             entry: self
                 .known_of_kind(|o| o.entry_s, wants_small)
@@ -286,7 +302,8 @@ impl Way {
             byte: self.byte_seen(work).or_else(|| once(|o| o.byte_s)).or_else(|| probed(|p| p.byte_s)),
             back: known(|o| o.back_s),
             // Its start is no copy's: the link was there.
-            end: known(|o| Some(o.end_s.max(LOOK_S))).or_else(|| once(|o| Some(o.end_s.max(END_MIN)))),
+            end: known(|o| o.ends().map(|[_, end_s]| end_s.max(LOOK_S)))
+                .or_else(|| once(|o| o.ends().map(|[_, end_s]| end_s.max(END_MIN)))),
         }
     }
 }
@@ -542,6 +559,27 @@ mod tests {
         // Of more than that nothing is known.
         let more = Work { bytes: bytes * 3.0, entries: 1.0, ..Work::default() };
         assert_eq!(way.predict(&more, 0.0).unwrap(), Err(Missing(prediction::Term::Bytes)));
+    }
+
+    /// 100,000 links in 20 s say what an entry costs, and nothing of a start, an end or a byte.
+    #[test]
+    fn a_transfer_without_content_teaches_what_its_entries_cost_and_nothing_else() {
+        let taken = Taken { start_s: 0.1, entries_s: 19.4, end_s: 0.5, ..Taken::default() };
+        for bytes in [0.0, 10.0] {
+            let mut history = History::new([7; 16]);
+            history.observe("x", Observed::of(&taken, &moved(bytes, 1e5), false), None, 1);
+            let way = history.of("x", 1).unwrap();
+            let knowledge = way.knowledge(&Work::default());
+            assert!(is_near(knowledge.entry.unwrap().median(), 1.94e-4, 1e-9));
+            assert_eq!((knowledge.start, knowledge.byte, knowledge.end), (None, None, None));
+            assert_eq!((knowledge.bytes_quick.amount, knowledge.entries_quick.amount), (0.0, 0.0));
+            // Such ones are predicted by it as a whole.
+            let work = Work { bytes, entries: 8e4, ..Work::default() };
+            let told = way.predict(&work, 0.0).unwrap().unwrap();
+            assert!(is_near(told.seconds, 0.6 + 0.8 * 19.4, 1e-6), "{told:?}");
+            let is_of_bytes = told.terms.iter().any(|(term, _)| *term == prediction::Term::Bytes);
+            assert_eq!(is_of_bytes, bytes > 0.0, "{told:?}");
+        }
     }
 
     #[test]

@@ -153,15 +153,21 @@ pub struct Knowledge {
     pub entries_quick: Quick,
 }
 
+/// What a start and an end mostly take, in seconds: dialling and TLS four round trips and some computing, the last round of
+/// syncs half a second.
+pub fn usual_s(rtt_s: f64) -> [f64; 2] {
+    [0.1, 0.5].map(|seconds| seconds + 4.0 * rtt_s)
+}
+
 impl Knowledge {
-    /// The same, with a start and an end where no transfer has shown them: dialling and TLS take four round trips and some
-    /// computing, the last round of syncs half a second; each by a factor of four or five either way (95 %).
+    /// The same, with a start and an end as they are usual where no transfer has shown them; each by a factor of four or five
+    /// either way (95 %).
     #[must_use]
     pub fn completed(self, rtt_s: f64) -> Knowledge {
         const UNKNOWN: f64 = 0.55;
-        let guess =
-            |seconds: f64| Some(Known { count: 0, ..Known::measured(seconds + 4.0 * rtt_s, UNKNOWN) });
-        Knowledge { start: self.start.or(guess(0.1)), end: self.end.or(guess(0.5)), ..self }
+        let [start, end] =
+            usual_s(rtt_s).map(|seconds| Some(Known { count: 0, ..Known::measured(seconds, UNKNOWN) }));
+        Knowledge { start: self.start.or(start), end: self.end.or(end), ..self }
     }
 }
 
@@ -273,7 +279,8 @@ pub fn by_alike(earlier: &[Taken], work: &Work) -> Result<Prediction> {
         Term::Verification => work.reads_back,
         // A few entries that took next to nothing are not worth a line.
         Term::Entries => mean(&|taken| taken.entries_s) > all_s / 100.0 || work.entries > ENTRIES_FREE,
-        Term::Start | Term::Bytes | Term::End => true,
+        Term::Bytes => work.bytes > 0.0,
+        Term::Start | Term::End => true,
     };
     let told_s =
         Term::ALL.into_iter().filter(|&term| is_told(term)).map(|term| mean(&|taken| taken.of(term)));
