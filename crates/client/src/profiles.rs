@@ -1,7 +1,9 @@
 //! What is known of a way from earlier transfers and probes, kept in the state directory: `profiles.json`.
 //!
 //! A way is where content is read, where it is written, and how it gets there: of a place here its file system, of a far one
-//! the mover and its export. In the file stands a hash of that, keyed with random bytes of the file's own, and no name.
+//! the mover and its export. By ssh there are no exports, and nobody asks the far side for its file systems: there it is the
+//! directory of the root that the path is in. In the file stands a hash of that, keyed with random bytes of the file's own,
+//! and no name.
 //! What is turned by hand is part of it: a copy with one stream says nothing of those that thalweg plans itself, and is
 //! predicted by others with one stream.
 //! Written as a whole or not at all; of two programs that write at once one is not remembered.
@@ -159,7 +161,8 @@ impl Profiles {
     /// `None` without a source.
     fn key(&self, from: &From, to: &To, by_hand: &ByHand) -> Option<String> {
         let at = |far: &FarMover, place: &thalweg_wire::message::Place| {
-            format!("{}/{}", far.name(), place.export.as_deref().unwrap_or(""))
+            let part = place.export.clone().unwrap_or_else(|| top_of(&place.path));
+            format!("{}/{part}", far.name())
         };
         let source = match from {
             From::Local(paths) => file_system(paths.first()?),
@@ -195,6 +198,25 @@ fn file_system(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let device = absolute.ancestors().find_map(|above| Some(std::fs::metadata(above).ok()?.dev()));
     format!("device {}", device.unwrap_or(0))
+}
+
+/// The directory of the root that a path of an ssh host is in, with the next one below what holds nothing but file systems;
+/// `~` for what is below home.
+fn top_of(path: &[u8]) -> String {
+    if !path.starts_with(b"/") {
+        return "~".to_owned();
+    }
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in path.split(|&byte| byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    let holds_file_systems = matches!(names.first(), Some(&(b"mnt" | b"media")));
+    names.truncate(if holds_file_systems { 2 } else { 1 });
+    format!("/{}", String::from_utf8_lossy(&names.join(&b'/')))
 }
 
 fn now() -> u64 {
@@ -245,6 +267,10 @@ impl Foreknown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use thalweg_mover::link::{Identity, ServerTrust, client_config};
+    use thalweg_mover::run::client::TcpConnect;
+    use thalweg_wire::message::Place as WirePlace;
 
     #[test]
     fn a_simulated_array_is_a_way_by_what_makes_it_slow_and_not_by_what_lies_on_it() {
@@ -260,6 +286,38 @@ mod tests {
         let one = profiles.key(&From::Zero(1), &To::Null, &ByHand::streams(Some(1)));
         assert_ne!(one, profiles.key(&From::Zero(1), &To::Null, &nothing));
         assert_eq!(one, profiles.key(&From::Zero(9), &To::Null, &ByHand::streams(Some(1))));
+    }
+
+    #[test]
+    fn directories_at_the_root_of_an_ssh_host_are_ways_of_their_own() {
+        let profiles = Profiles::read(Path::new("/nowhere"));
+        let us = Identity::generate("somebody").unwrap();
+        let tls = client_config(&us, &ServerTrust::Pinned(us.fingerprint())).unwrap();
+        let connect = TcpConnect { addresses: vec!["host".to_owned()] };
+        let far = Arc::new(FarMover::new(Arc::new(connect), tls, "thalweg"));
+        let of = |export: Option<&str>, path: &str| {
+            let place = WirePlace { export: export.map(str::to_owned), path: path.as_bytes().to_vec() };
+            profiles.key(&From::Zero(1), &To::Far(far.clone(), place), &ByHand::default())
+        };
+        let alike: [&[&str]; 6] = [
+            &["/nvme/run7", "/nvme", "//./nvme/../nvme/run8/"],
+            &["/hdd/run7", "/nvme/../hdd/run7"],
+            &["/mnt/fast/run7", "/mnt/fast"],
+            &["/mnt/large/run7"],
+            &["/media/disk/a/b", "/media/disk"],
+            &["", ".", "nvme/run7"],
+        ];
+        for (number, paths) in alike.iter().enumerate() {
+            for (path, other) in paths.iter().flat_map(|path| paths.iter().map(move |other| (path, other))) {
+                assert_eq!(of(None, path), of(None, other), "{path}, {other}");
+            }
+            for other in &alike[..number] {
+                assert_ne!(of(None, paths[0]), of(None, other[0]), "{paths:?}, {other:?}");
+            }
+        }
+        // An export is one way as a whole.
+        assert_eq!(of(Some("data"), "nvme/run7"), of(Some("data"), "hdd/run7"));
+        assert_ne!(of(Some("data"), "nvme/run7"), of(Some("other"), "nvme/run7"));
     }
 
     #[test]
