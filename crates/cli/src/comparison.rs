@@ -6,7 +6,8 @@ use thalweg_mover::model::prediction::{Compared, Comparison, Term};
 /// Behind the last line of a copy. That nothing was predicted says nothing of the copy: only `verbose` has it.
 pub fn short(compared: &Compared, verbose: bool) -> String {
     match compared {
-        Compared::NoProfile | Compared::Unknown(_) if !verbose => String::new(),
+        Compared::LittleMoved | Compared::NoProfile | Compared::Unknown(_) if !verbose => String::new(),
+        Compared::LittleMoved => "; not predicted: at most half of it had to be moved".to_owned(),
         Compared::NoProfile => "; no profile of this way yet".to_owned(),
         Compared::Unknown(missing) => format!("; no profile of {} on this way yet", missing.0.name()),
         Compared::Told(told) => {

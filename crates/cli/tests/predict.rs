@@ -211,6 +211,30 @@ fn pushes_pulls_and_trees_of_small_files_are_predicted_and_compared() {
     is_known_after_one_copy(&scratch, &pull, &again);
 }
 
+/// It is said why there is no comparison, and the next prediction knows nothing of such a copy.
+#[test]
+fn a_copy_that_found_most_of_it_at_the_destination_says_that_it_was_not_predicted() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..4 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 1 << 20)).unwrap();
+    }
+    let (from, to) = (format!("{}/", scratch.path("from").display()), scratch.path("to"));
+    let report = scratch.path("report");
+    let copy = |how: &str| {
+        let out = scratch.run(["cp", how, "--report", report.to_str().unwrap(), &from, to.to_str().unwrap()]);
+        assert!(out.status.success(), "{out:?}");
+        out
+    };
+    assert_eq!(last(&copy("--json"))["prediction"]["missing"], "profile");
+    let again = last(&copy("--json"));
+    assert_eq!(again["prediction"]["missing"], "little-moved", "{again}");
+    assert!(std::fs::read_to_string(&report).unwrap().contains("\"missing\":\"little-moved\""));
+    let words = format!("{:?}", copy("-v"));
+    assert!(words.contains("; not predicted: at most half of it had to be moved"), "{words}");
+    assert_eq!(last(&predict(&scratch, &[]))["transfers"], 1);
+}
+
 /// Slow on purpose: what a byte costs is all there is to know.
 #[test]
 fn simulated_disks_are_learned_like_others() {

@@ -228,6 +228,7 @@ pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value>
 /// Predicted against actual.
 pub fn compared(compared: &Compared) -> Map<String, Value> {
     let value = match compared {
+        Compared::LittleMoved => json!({"missing": "little-moved"}),
         Compared::NoProfile => json!({"missing": "profile"}),
         Compared::Unknown(missing) => json!({"missing": missing.0}),
         Compared::Told(told) => json!({

@@ -187,11 +187,15 @@ impl Job {
         let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);
         if let Ok(report) = &mut result
             && is_profiled
-            && profiles::is_of_kind(&report.totals)
         {
-            report.compared = Some(foreknown.map_or(Compared::NoProfile, |known| known.compare(report)));
+            let is_of_kind = profiles::is_of_kind(&report.totals);
+            report.compared = Some(match foreknown {
+                _ if !is_of_kind => Compared::LittleMoved,
+                Some(known) => known.compare(report),
+                None => Compared::NoProfile,
+            });
             // One that was cut off and began again shows how long the outage was.
-            if report.attempts == 1 {
+            if is_of_kind && report.attempts == 1 {
                 Profiles::observe(state, &self.from, &self.to, wishes, report);
             }
         }

@@ -58,8 +58,8 @@ impl ByHand {
     }
 }
 
-/// Whether a copy says how long others take: some entries came, and most of their content travelled. One that mostly found
-/// what it was to bring is of another kind.
+/// Whether a copy says how long others take, and they of it: some entries came, and most of their content travelled. One that
+/// mostly found what it was to bring is of another kind.
 pub fn is_of_kind(totals: &Totals) -> bool {
     totals.done > totals.unchanged && totals.bytes_received * 2 >= totals.bytes_done
 }

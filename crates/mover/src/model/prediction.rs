@@ -405,6 +405,8 @@ pub struct Comparison {
 pub enum Compared {
     /// Both.
     Told(Box<Comparison>),
+    /// At most half of it had to be moved: how long it takes to find that out is not predicted.
+    LittleMoved,
     /// Nothing is known of this way yet.
     NoProfile,
     /// Of this term nothing is known yet.
