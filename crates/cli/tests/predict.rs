@@ -235,6 +235,34 @@ fn a_copy_that_found_most_of_it_at_the_destination_says_that_it_was_not_predicte
     assert_eq!(last(&predict(&scratch, &[]))["transfers"], 1);
 }
 
+#[test]
+fn trees_without_content_are_predicted_by_their_entries() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..100 {
+        std::os::unix::fs::symlink("nowhere", scratch.path(&format!("from/{number}"))).unwrap();
+    }
+    copy(&scratch, 1, &[]);
+    let told = last(&predict(&scratch, &[]));
+    let terms = told["terms"].as_array().unwrap_or_else(|| panic!("{told}"));
+    assert!(terms.iter().all(|term| term["term"] != "bytes"), "{told}");
+    let (from, to) = (scratch.path("from"), scratch.path("to-next"));
+    let words = scratch.ok(["predict", "--no-measure", from.to_str().unwrap(), to.to_str().unwrap()]);
+    assert!(
+        words.contains("0 B in 100 entries") && !words.contains("NaN") && !words.contains(" inf "),
+        "{words}"
+    );
+    // Of larger ones neither a start nor an end is known by it: both are usual values.
+    std::fs::remove_dir_all(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 1 << 20)).unwrap();
+    let other = last(&predict(&scratch, &[]));
+    let terms = other["terms"].as_array().unwrap_or_else(|| panic!("{other}"));
+    let guessed = terms.iter().filter(|term| term["guessed"] == true);
+    let guessed: Vec<&str> = guessed.map(|term| term["term"].as_str().unwrap()).collect();
+    assert_eq!(guessed, ["start", "end"], "{other}");
+}
+
 /// Slow on purpose: what a byte costs is all there is to know.
 #[test]
 fn simulated_disks_are_learned_like_others() {

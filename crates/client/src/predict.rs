@@ -1,13 +1,14 @@
 //! How long a transfer would take, before it begins; what `thalweg predict` and Python's `predict` say.
 //!
 //! 1. Count what is at the source, for a bounded time; of what is larger, take samples ([`thalweg_mover::model::tree`]).
-//! 2. Go by what earlier transfers and probes of the same way took; without any, whoever asks may measure.
+//! 2. Go by what earlier transfers and probes of the same way took; without any, or only by a probe of long ago, whoever asks
+//!    may measure.
 //! 3. Term by term, with a range, and what the plan would be and which limit binds.
 
 use crate::events;
 use crate::far_movers::FarMovers;
 use crate::job::Job;
-use crate::profiles::{ByHand, Profiles};
+use crate::profiles::{self, ByHand, Profiles};
 use crate::reach::Reach;
 use crate::units;
 use serde_json::{Value, json};
@@ -37,6 +38,9 @@ const DESCENTS_MAX: usize = 400;
 const CHOICES_MAX: usize = 65_536;
 /// Levels of a descent.
 const DEPTH_MAX: usize = 256;
+
+/// So long what a probe found is gone by, in seconds: who else uses the line and the disks is another matter the next day.
+const PROBE_HOLDS_S: u64 = 86_400;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +120,7 @@ pub fn path(job: &Job, client: Option<&Client>) -> plan::Path {
 }
 
 /// Asks. `path` is the one between both sides; `measure` is asked for a short probe where nothing is known of a real way,
-/// and may say none.
+/// or nothing but what a probe found more than a day ago, and may say none.
 ///
 /// # Errors
 /// Those of `measure`.
@@ -144,8 +148,11 @@ pub fn predict(
     let mut known = Profiles::read(state).of(&job.from, &job.to, &by_hand).cloned().unwrap_or_default();
     let is_real =
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
-    if known.alike(&work).is_empty()
-        && known.knowledge(&work).byte.is_none()
+    let is_unknown = match known.probe_of_bytes(&work) {
+        Some(probed) => profiles::now().saturating_sub(probed.at) > PROBE_HOLDS_S,
+        None => known.alike(&work).is_empty() && known.knowledge(&work).byte.is_none(),
+    };
+    if is_unknown
         && is_real
         && work.bytes_per_s_max.is_none()
         && let Some(probed) = measure()?
@@ -329,4 +336,61 @@ fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> 
         descents.push(tree::descent(&levels));
     }
     Ok(tree::estimate(&descents))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use thalweg_mover::link::Identity;
+
+    /// Of a file here: what is asked of `measure`, and the probe that the answer rests on.
+    fn asked(state: &Path, job: &Job) -> (u32, Option<u64>) {
+        let size =
+            Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
+        let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
+        let mut measured = 0;
+        let mut measure = || {
+            measured += 1;
+            Ok(Some(probed(profiles::now())))
+        };
+        let told = predict(job, size, state, wanted, &path(job, None), &mut measure).unwrap();
+        let at = told.known.probe_of_bytes(&told.size.work).map(|probed| probed.at);
+        assert!(told.prediction.is_ok());
+        (measured, at)
+    }
+
+    fn probed(at: u64) -> Probed {
+        Probed {
+            stages: Vec::new(),
+            byte_s: Some(1e-9),
+            entry_s: None,
+            spread: 0.1,
+            narrowest: None,
+            observed: None,
+            at,
+        }
+    }
+
+    #[test]
+    fn what_a_probe_found_is_measured_again_after_a_day() {
+        let state = tempfile::tempdir().unwrap();
+        let place = state.path().join("place");
+        let job = Job {
+            from: From::Local(vec![place.clone()]),
+            to: To::Local(place),
+            signer: Arc::new(Identity::generate("somebody").unwrap()),
+            names: (String::new(), String::new()),
+        };
+        let nothing = ByHand::default();
+        let began = profiles::now();
+        let (measured, at) = asked(state.path(), &job);
+        assert!(measured == 1 && at >= Some(began));
+        assert_eq!(asked(state.path(), &job), (0, at));
+        let hours_ago = |hours: u64| probed(profiles::now() - hours * 3600);
+        Profiles::probed(state.path(), &job.from, &job.to, &nothing, hours_ago(23));
+        assert!(matches!(asked(state.path(), &job), (0, Some(at)) if at < began));
+        Profiles::probed(state.path(), &job.from, &job.to, &nothing, hours_ago(25));
+        assert!(matches!(asked(state.path(), &job), (1, Some(at)) if at >= began));
+    }
 }

@@ -219,7 +219,8 @@ fn top_of(path: &[u8]) -> String {
     format!("/{}", String::from_utf8_lossy(&names.join(&b'/')))
 }
 
-fn now() -> u64 {
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

@@ -49,8 +49,8 @@ pub struct ProbeArgs {
 /// Options of predict.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Goes by what earlier transfers and probes of the same way took; without any it measures for some seconds, as \
-`thalweg probe` does. Counts everything at SRC as to be sent: `thalweg cp -n` says what is there already.\n\n\
+    after_help = "Goes by what earlier transfers and probes of the same way took; without any, or where a probe of more than a \
+day ago is all there is, it measures for some seconds, as `thalweg probe` does. Counts everything at SRC as to be sent: `thalweg cp -n` says what is there already.\n\n\
 Exits with 0; with 2 if --deadline is not kept at P99, or if too little is known to say."
 )]
 pub struct PredictArgs {
@@ -66,7 +66,7 @@ pub struct PredictArgs {
     /// Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long again
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::parse_time)]
     pub scan: Duration,
-    /// Measure for so long where nothing is known, from 4 s to 1 min
+    /// Measure for so long where nothing is known, or only by a probe of more than a day ago; from 4 s to 1 min
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_probe_time)]
     pub measure: Duration,
     /// Do not measure: only what is remembered counts

@@ -12,7 +12,8 @@ use thalweg_client::job::Asked;
 use thalweg_client::predict::{self, Predicted, Wanted};
 use thalweg_lab::probe::find;
 use thalweg_mover::failure::Result;
-use thalweg_mover::model::prediction::{Deadline, Missing, Prediction, Term};
+use thalweg_mover::model::history::Way;
+use thalweg_mover::model::prediction::{Deadline, Missing, Prediction, Term, Work};
 
 /// `thalweg predict`.
 ///
@@ -32,7 +33,7 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
         streams: args.streams,
         deadline: args.deadline,
     };
-    // Nothing is remembered: a short probe, which is remembered too.
+    // Nothing is remembered, or only what was measured long ago: a short probe, which is remembered too.
     let mut measure = || match args.no_measure {
         true => Ok(None),
         false => measurer.measure().map(|measured| Some(probe::remembered(&measured, &find(&measured)))),
@@ -113,27 +114,12 @@ impl Said<'_> {
 
     fn terms(&self, told: &Prediction) {
         out::tell("\ntime = start-up + entries + bytes / rate + verification + last sync (001 Eqs 3 and 5)");
+        let (known, work) = (&self.told.known, &self.told.size.work);
         for (term, seconds) in &told.terms {
             let why = match term {
                 Term::Start => "until the first content stands verified".to_owned(),
-                Term::Entries => {
-                    format!(
-                        "{} x {}",
-                        units::count(self.told.size.work.entries as u64),
-                        units::time(seconds / self.told.size.work.entries)
-                    )
-                }
-                Term::Bytes => {
-                    let rate = units::bit_rate(self.told.size.work.bytes * 8.0 / seconds);
-                    let copied = self.told.known.narrowest.as_ref();
-                    let probed = || self.told.known.probed.as_ref()?.narrowest.as_ref();
-                    let narrow = match (copied, probed()) {
-                        (Some(stage), _) => format!("; narrowest of the last copy: {stage}"),
-                        (None, Some(stage)) => format!("; narrowest by the probe: {stage}"),
-                        (None, None) => String::new(),
-                    };
-                    format!("{} at {rate}{narrow}", units::size(self.told.size.work.bytes as u64))
-                }
+                Term::Entries => of_entries(work, *seconds),
+                Term::Bytes => of_bytes(known, work, *seconds),
                 Term::Verification => "reading back what was written".to_owned(),
                 Term::End => "after the last content".to_owned(),
             };
@@ -143,19 +129,116 @@ impl Said<'_> {
         if self.args.verify == Verify::Written {
             out::tell("  verification   with the write: nothing extra");
         }
-        let (count, alike) = (self.told.known.count(), self.told.known.alike(&self.told.size.work).len());
-        let rests = match (count, &self.told.known.probed) {
-            _ if alike > 0 && alike < count => {
-                format!(
-                    "{alike} of {count} earlier transfers of this way: those with about as many bytes and entries"
-                )
-            }
-            (0, Some(_)) => "a probe; no transfer of this way is remembered yet".to_owned(),
-            (0, None) if self.args.bwlimit.is_some() => "the rate limit that was asked for".to_owned(),
-            (0, None) => "nothing that was measured on this way".to_owned(),
-            (1, _) => "1 earlier transfer of this way".to_owned(),
-            (many, _) => format!("{many} earlier transfers of this way"),
+        out::tell(&format!("rests on: {}", rests_on(known, work)));
+    }
+}
+
+fn of_entries(work: &Work, seconds: f64) -> String {
+    let each = if work.entries > 0.0 { seconds / work.entries } else { seconds };
+    format!("{} x {}", units::count(work.entries as u64), units::time(each))
+}
+
+fn of_bytes(known: &Way, work: &Work, seconds: f64) -> String {
+    let size = units::size(work.bytes as u64);
+    let rate = work.bytes * 8.0 / seconds;
+    // What took no time has no rate.
+    let rate = if rate.is_finite() { format!(" at {}", units::bit_rate(rate)) } else { String::new() };
+    let probed = || known.probed.as_ref()?.narrowest.as_ref();
+    let narrow = match (&known.narrowest, probed()) {
+        (Some(stage), _) => format!("; narrowest of the last copy: {stage}"),
+        (None, Some(stage)) => format!("; narrowest by the probe: {stage}"),
+        (None, None) => String::new(),
+    };
+    format!("{size}{rate}{narrow}")
+}
+
+/// Transfers, a probe with its date, or neither.
+fn rests_on(known: &Way, work: &Work) -> String {
+    let (count, alike) = (known.count(), known.alike(work).len());
+    let copies = match count {
+        _ if alike > 0 && alike < count => {
+            format!(
+                "{alike} of {count} earlier transfers of this way: those with about as many bytes and entries"
+            )
+        }
+        1 => "1 earlier transfer of this way".to_owned(),
+        _ => format!("{count} earlier transfers of this way"),
+    };
+    let probe = if count == 0 { known.probed.as_ref() } else { known.probe_of_bytes(work) };
+    let probe = probe.map(|probe| units::moment(i64::try_from(probe.at).unwrap_or(i64::MAX)));
+    match (count, probe) {
+        (0, Some(at)) => format!("a probe of {at}; no transfer of this way is remembered yet"),
+        (0, None) if work.bytes_per_s_max.is_some() => "the rate limit that was asked for".to_owned(),
+        (0, None) => "nothing that was measured on this way".to_owned(),
+        (_, Some(at)) => format!("{copies}; for what a byte costs, a probe of {at}"),
+        (_, None) => copies,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::model::history::{History, Moved, Observed, Probed};
+    use thalweg_mover::model::prediction::Taken;
+
+    const WORK: Work = Work {
+        bytes: 1e9,
+        bytes_sd: 0.0,
+        entries: 10.0,
+        entries_sd: 0.0,
+        reads_back: false,
+        bytes_per_s_max: None,
+    };
+
+    /// Of noon on the first day of 2026.
+    fn probed(history: &mut History) {
+        let at = 1_767_268_800;
+        let probed = Probed {
+            stages: Vec::new(),
+            byte_s: Some(1e-8),
+            entry_s: None,
+            spread: 0.1,
+            narrowest: None,
+            observed: None,
+            at,
         };
-        out::tell(&format!("rests on: {rests}"));
+        history.probed("way", probed, at);
+    }
+
+    /// So many bytes in so many seconds.
+    fn copied(history: &mut History, bytes: f64, bytes_s: f64) {
+        let taken = Taken { start_s: 0.1, bytes_s, end_s: 0.1, ..Taken::default() };
+        let moved = Moved { bytes, entries: 1.0, ..Moved::default() };
+        history.observe("way", Observed::of(&taken, &moved, false), None, 1_767_268_800);
+    }
+
+    #[test]
+    fn what_rests_on_a_probe_says_of_when_that_is() {
+        let mut history = History::new([0; 16]);
+        let said = |history: &History| {
+            let way = history.of("way", 1_767_268_800).cloned().unwrap_or_default();
+            rests_on(&way, &WORK)
+        };
+        assert_eq!(said(&history), "nothing that was measured on this way");
+        probed(&mut history);
+        let of = "a probe of 2026-01-01T12:00:00Z";
+        assert_eq!(said(&history), format!("{of}; no transfer of this way is remembered yet"));
+        // One that was over at once says nothing of a byte.
+        copied(&mut history, 1e6, 0.01);
+        assert_eq!(said(&history), format!("1 earlier transfer of this way; for what a byte costs, {of}"));
+        copied(&mut history, 1e10, 10.0);
+        assert_eq!(said(&history), "2 earlier transfers of this way");
+        copied(&mut history, 1e9, 1.0);
+        assert!(said(&history).starts_with("1 of 3 earlier transfers of this way: "));
+    }
+
+    #[test]
+    fn what_took_no_time_has_no_rate() {
+        let way = Way::default();
+        assert_eq!(of_bytes(&way, &WORK, 8.0), "953.67 MiB at 1.00 Gbit/s");
+        assert_eq!(of_bytes(&way, &WORK, 0.0), "953.67 MiB");
+        assert_eq!(of_bytes(&way, &Work { bytes: 0.0, ..WORK }, 0.0), "0 B");
+        assert_eq!(of_entries(&WORK, 0.1), "10 x 10.00 ms");
+        assert_eq!(of_entries(&Work { entries: 0.0, ..WORK }, 0.1), "0 x 100 ms");
     }
 }

@@ -258,6 +258,14 @@ impl Way {
         of_kind(is_of_small(work.bytes, work.entries)).or_else(|| of_kind(false))
     }
 
+    /// The probe, where it alone says what a byte of such a transfer costs.
+    pub fn probe_of_bytes(&self, work: &Work) -> Option<&Probed> {
+        let is_seen = self.byte_seen(work).is_some() || !self.alike(work).is_empty();
+        let cost = self.knowledge(work).byte.filter(|_| !is_seen && work.bytes > 0.0)?;
+        let is_limited = work.bytes_per_s_max.is_some_and(|limit| cost.median() * limit < 1.0);
+        self.probed.as_ref().filter(|_| !is_limited)
+    }
+
     /// By transfers of small files, or of large ones; and by those of which that was not noted.
     fn known_of_kind(&self, of: fn(&Observed) -> Option<f64>, small: bool) -> Option<Known> {
         let is_kind = |observed: &&Observed| observed.is_of_small().is_none_or(|is| is == small);
@@ -613,6 +621,12 @@ mod tests {
             1e-8,
             1e-9
         ));
+        // All rests on it, unless a limit is narrower.
+        let work = Work { bytes: 1e10, entries: 1e3, ..Work::default() };
+        assert_eq!(history.of("x", 6).unwrap().probe_of_bytes(&work), Some(&probed));
+        let limited = |limit| Work { bytes_per_s_max: Some(limit), ..work };
+        assert_eq!(history.of("x", 6).unwrap().probe_of_bytes(&limited(2e8)), Some(&probed));
+        assert_eq!(history.of("x", 6).unwrap().probe_of_bytes(&limited(1e7)), None);
         // Its own transfer says how much of that were start and end.
         let observed = Some(Observed::of(&Taken { bytes_s: 5.0, ..TAKEN }, &moved(1e9, 3.0), false));
         history.probed("x", Probed { observed, ..probed }, 5);
@@ -626,6 +640,7 @@ mod tests {
         assert!(is_near(knowledge.end.unwrap().median(), END_MIN, 1e-9));
         assert_eq!(knowledge.bytes_quick, Quick { amount: 1e9, seconds: 0.0 });
         history.observe("x", Observed::of(&TAKEN, &moved(1e10, 1e3), false), None, 7);
+        assert_eq!(history.of("x", 8).unwrap().probe_of_bytes(&work), None);
         assert!(is_near(
             history.of("x", 8).unwrap().knowledge(&Work::default()).byte.unwrap().median(),
             1e-9,
