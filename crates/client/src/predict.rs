@@ -341,6 +341,8 @@ fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::far_movers::{How, SshOptions};
+    use crate::place::Places;
     use std::sync::Arc;
     use thalweg_mover::link::Identity;
 
@@ -392,5 +394,47 @@ mod tests {
         assert!(matches!(asked(state.path(), &job), (0, Some(at)) if at < began));
         Profiles::probed(state.path(), &job.from, &job.to, &nothing, hours_ago(25));
         assert!(matches!(asked(state.path(), &job), (1, Some(at)) if at >= began));
+    }
+
+    /// Two thirds of the directories are ten times as large as the others, and a third have one more below them.
+    #[test]
+    fn samples_of_an_uneven_tree_know_how_far_they_are_off() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (mut entries, mut bytes) = (0, 0);
+        let mut fill = |directory: &Path, files: u64| {
+            std::fs::create_dir_all(directory).unwrap();
+            for file in 0..files {
+                std::fs::write(directory.join(format!("file {file}")), vec![0; 100]).unwrap();
+            }
+            entries += files + 1;
+            bytes += 100 * files;
+        };
+        for number in 0..30 {
+            let directory = scratch.path().join(number.to_string());
+            fill(&directory, if number % 3 == 0 { 2 } else { 20 });
+            if number % 3 == 1 {
+                fill(&directory.join("below"), 5);
+            }
+        }
+        let mut far_movers = FarMovers::new(How::to_ask(&Places::default(), None, SshOptions::default()));
+        let reach = Reach::open(scratch.path().as_os_str(), &mut far_movers).unwrap();
+        let until = Instant::now() + Duration::from_secs(3600);
+        let mut within = 0;
+        for seed in 0..10u64 {
+            let mut state = seed;
+            let mut choose = |number: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % number.max(1)
+            };
+            let seen = sample(&reach, until, &mut choose).unwrap();
+            assert_eq!(seen.descents, DESCENTS_MAX);
+            for ((told, error), truth) in [(seen.entries, entries), (seen.bytes, bytes)] {
+                let off = (told - truth as f64).abs();
+                assert!(error > 0.0 && error < told / 20.0 && off < 5.0 * error, "{seen:?}, not {truth}");
+            }
+            within += u32::from((seen.bytes.0 - bytes as f64).abs() < 1.96 * seen.bytes.1);
+        }
+        // Fewer of 10 are one case in a hundred thousand, where each of them holds in 95 of 100.
+        assert!(within >= 5, "{within} of 10");
     }
 }
