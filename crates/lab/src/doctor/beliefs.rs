@@ -1,7 +1,7 @@
 //! The six widely held beliefs that 000 section III examines, with what this machine has to say to each.
 
 use super::finding::{Belief, Holds};
-use super::machine::Machine;
+use super::machine::{Machine, Virtualisation};
 use super::measure::Probes;
 use super::roots::Roots;
 use super::wanted::{LOSS_TYPICAL, RTTS_MS};
@@ -175,8 +175,14 @@ fn processors(roots: &Roots, machine: &Machine, probes: &Probes) -> (Holds, Stri
 }
 
 fn virtualisation(roots: &Roots, machine: &Machine) -> (Holds, String) {
-    let Some(hypervisor) = &machine.hypervisor else {
-        return (Holds::Unknown, "this is no guest, so there is nothing to measure".into());
+    let hypervisor = match &machine.virtualisation {
+        Virtualisation::Guest(hypervisor) => hypervisor,
+        Virtualisation::Hardware => {
+            return (Holds::Unknown, "this is no guest, so there is nothing to measure".into());
+        }
+        Virtualisation::Unseen(why) => {
+            return (Holds::Unknown, format!("whether this is a guest cannot be seen: {why}"));
+        }
     };
     match cpu::stolen_share(roots) {
         Err(why) => (Holds::Unknown, why),

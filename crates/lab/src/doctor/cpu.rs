@@ -59,7 +59,7 @@ fn governor(roots: &Roots, machine: &Machine) -> Finding {
         .filter_map(|cpu| read(&directory.join(cpu).join("cpufreq/scaling_governor")).ok())
         .collect();
     if governors.is_empty() {
-        let why = match machine.hypervisor {
+        let why = match machine.hypervisor() {
             Some(_) => "the host decides about frequencies, a guest does not see them",
             None => "the kernel has no cpufreq here",
         };

@@ -3,12 +3,13 @@
 use super::finding::{Finding, Subject};
 use super::roots::{Roots, names, read};
 use super::wanted::Reach;
+use std::path::Path;
 
 /// Hardware, guest or container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// The hypervisor's name, if this is a guest.
-    pub hypervisor: Option<String>,
+    /// Whether this is a guest.
+    pub virtualisation: Virtualisation,
     /// What keeps the container, if this is one.
     pub container: Option<String>,
     /// Whether settings of the kernel may be written.
@@ -21,6 +22,17 @@ pub struct Machine {
     pub cpu_flags: Vec<String>,
     /// Its name.
     pub cpu_model: String,
+}
+
+/// Whether a machine is a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Virtualisation {
+    /// The processor says that it is none.
+    Hardware,
+    /// A guest, of the hypervisor with this name.
+    Guest(String),
+    /// Nothing says so or otherwise; why.
+    Unseen(String),
 }
 
 /// `CAP_SYS_ADMIN` (capability.h), without which most settings cannot be written.
@@ -49,7 +61,7 @@ impl Machine {
             words.next() == Some("/proc/sys") && words.next().is_some_and(|o| o.split(',').any(|o| o == "ro"))
         });
         Machine {
-            hypervisor: hypervisor(roots, &cpu_flags),
+            virtualisation: virtualisation(roots, field(&["flags"]).is_some(), &cpu_flags),
             container: container(roots, &mounts),
             is_privileged: capabilities & CAPABILITY_SYS_ADMIN != 0 && !settings_are_read_only,
             // The kernel shows this setting in its first network namespace only (net/core/sysctl_net_core.c).
@@ -60,14 +72,22 @@ impl Machine {
         }
     }
 
+    /// The hypervisor's name, if this is a guest.
+    pub fn hypervisor(&self) -> Option<&str> {
+        match &self.virtualisation {
+            Virtualisation::Guest(name) => Some(name),
+            Virtualisation::Hardware | Virtualisation::Unseen(_) => None,
+        }
+    }
+
     /// Where a kernel setting of this reach takes effect when it is changed here; an error if it cannot be.
     ///
     /// # Errors
     /// What stands against it, and where it could be changed.
     pub fn reach(&self, reach: Reach) -> Result<String, String> {
-        let guest = match &self.hypervisor {
-            Some(_) => "; of this guest, not of its host",
-            None => "",
+        let guest = match &self.virtualisation {
+            Virtualisation::Guest(_) => "; of this guest, not of its host",
+            Virtualisation::Hardware | Virtualisation::Unseen(_) => "",
         };
         if !self.is_privileged {
             return Err(match &self.container {
@@ -95,13 +115,15 @@ impl Machine {
 
     /// What it is, as findings.
     pub fn findings(&self) -> Vec<Finding> {
-        let scope = match (&self.container, &self.hypervisor) {
+        let scope = match (&self.container, &self.virtualisation) {
             (Some(_), _) if self.is_privileged => "settings change the host and all of its containers",
             (Some(_), _) => "only few settings can be changed here, for this container alone",
-            (None, Some(_)) => "settings change this guest's kernel only; the host's must fit too",
-            (None, None) => "settings change this machine",
+            (None, Virtualisation::Guest(_)) => {
+                "settings change this guest's kernel only; the host's must fit too"
+            }
+            (None, Virtualisation::Hardware) => "settings change this machine",
+            (None, Virtualisation::Unseen(_)) => "settings change this machine's kernel, guest or not",
         };
-        let virtualisation = self.hypervisor.clone().unwrap_or_else(|| "none: hardware".into());
         let container = self.container.clone().unwrap_or_else(|| "none".into());
         let namespace = if self.is_first_namespace { "the kernel's first" } else { "one of its own" };
         let settings = if self.is_privileged {
@@ -114,12 +136,17 @@ impl Machine {
             finding.source = Some("000 Table VI".into());
             finding
         };
+        let virtualised = |current| {
+            told("virtualisation", current, "a guest pays for interrupts, and depends on its host's kernel")
+        };
         vec![
-            told(
-                "virtualisation",
-                virtualisation,
-                "a guest pays for interrupts, and depends on its host's kernel",
-            ),
+            match &self.virtualisation {
+                Virtualisation::Hardware => virtualised("none: hardware".into()),
+                Virtualisation::Guest(name) => virtualised(name.clone()),
+                Virtualisation::Unseen(why) => {
+                    Finding::unseen(Subject::Machine, "virtualisation", why).scoped(scope)
+                }
+            },
             told("container", container, "a container has no kernel of its own"),
             told(
                 "network namespace",
@@ -131,17 +158,70 @@ impl Machine {
     }
 }
 
-fn hypervisor(roots: &Roots, cpu_flags: &[String]) -> Option<String> {
+/// Names that firmware of guests has, as vendor or product begins (as systemd-detect-virt(1) knows them). Vendors that also
+/// build hardware are here with the product.
+const FIRMWARE_OF_GUESTS: &[&str] = &[
+    "QEMU",
+    "KVM",
+    "VMware",
+    "Xen",
+    "innotek GmbH",
+    "VirtualBox",
+    "Bochs",
+    "Parallels",
+    "BHYVE",
+    "OpenStack",
+    "KubeVirt",
+    "Amazon EC2",
+    "Google Compute Engine",
+    "Virtual Machine",
+    "Apple Virtualization",
+    "vServer",
+];
+
+/// x86 processors have a flag that hypervisors set. Others have none: there only the firmware's names speak for a guest, and
+/// hardly anything against it.
+fn virtualisation(roots: &Roots, is_x86: bool, cpu_flags: &[String]) -> Virtualisation {
     if let Ok(kind) = read(&roots.sys.join("hypervisor/type")) {
-        return Some(kind);
-    }
-    if !cpu_flags.iter().any(|flag| flag == "hypervisor") {
-        return None;
+        return Virtualisation::Guest(kind);
     }
     let dmi = roots.sys.join("class/dmi/id");
-    let vendor = ["sys_vendor", "product_name"].iter().filter_map(|name| read(&dmi.join(name)).ok());
-    let vendor = vendor.collect::<Vec<_>>().join(" ");
-    Some(if vendor.is_empty() { "a hypervisor without a name".into() } else { vendor })
+    let names: Vec<String> =
+        ["sys_vendor", "product_name"].iter().filter_map(|name| read(&dmi.join(name)).ok()).collect();
+    let firmware = names.join(" ");
+    if cpu_flags.iter().any(|flag| flag == "hypervisor") {
+        let is_named = !firmware.is_empty();
+        return Virtualisation::Guest(if is_named { firmware } else { "a hypervisor without a name".into() });
+    }
+    // Clouds rent whole machines as well, under the same vendor.
+    if is_x86 || names.iter().any(|name| name.contains(".metal")) {
+        return Virtualisation::Hardware;
+    }
+    if names.iter().any(|name| FIRMWARE_OF_GUESTS.iter().any(|known| name.starts_with(known))) {
+        return Virtualisation::Guest(firmware);
+    }
+    if let Some(name) = hypervisor_of_device_tree(&roots.proc.join("device-tree")) {
+        return Virtualisation::Guest(name);
+    }
+    Virtualisation::Unseen(match firmware.is_empty() {
+        true => "neither the processor nor the firmware says".into(),
+        false => {
+            format!(
+                "the processor does not say, and `{firmware}` is no name of a hypervisor that is known here"
+            )
+        }
+    })
+}
+
+/// Machines without DMI are described by a tree of small files, whose words end with a zero.
+fn hypervisor_of_device_tree(tree: &Path) -> Option<String> {
+    let compatible = |path: &Path| read(&path.join("compatible")).ok();
+    if let Some(names) = compatible(&tree.join("hypervisor")) {
+        return names.split('\0').next().map(str::to_owned);
+    }
+    // QEMU's machine `virt`.
+    let is_virt = compatible(tree)?.split('\0').any(|name| name == "linux,dummy-virt");
+    is_virt.then(|| "linux,dummy-virt (QEMU, KVM)".into())
 }
 
 fn container(roots: &Roots, mounts: &str) -> Option<String> {

@@ -82,7 +82,7 @@ pub fn sysctls(roots: &Roots, machine: &Machine, subject: Subject) -> Vec<Findin
 fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: &mut Vec<Finding>) {
     let directory = roots.sys.join("class/net").join(device);
     let rate = rate(&directory);
-    let scope = match &machine.hypervisor {
+    let scope = match machine.hypervisor() {
         Some(_) => "the guest's card; the card of the host has its own",
         None => "this card",
     };

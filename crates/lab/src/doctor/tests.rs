@@ -372,6 +372,41 @@ fn a_guest_is_told_that_its_host_decides() {
     assert!(holds == Holds::No && answer.contains("10.0 % of its time"), "{answer}");
 }
 
+/// Its processors have no flag that would say so.
+#[test]
+fn an_arm_machine_is_called_a_guest_by_its_firmware_and_hardware_by_nothing() {
+    let virtualisation = |files: &[(&str, &str)]| {
+        let tree = Tree::with(STOCK);
+        let core = |number| {
+            format!("processor\t: {number}\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd aes pmull sha2\n")
+        };
+        tree.put("proc/cpuinfo", &(0..4).map(core).collect::<String>());
+        files.iter().for_each(|(path, text)| tree.put(path, text));
+        let report = tree.report(&Probes::default(), &[]);
+        assert_eq!(finding(&report, "AES").current.as_deref(), Some("yes"));
+        let scope = finding(&report, "net.core.rmem_max").scope.clone().unwrap_or_default();
+        let found = finding(&report, "virtualisation").clone();
+        (found.current.ok_or(found.why), scope.contains("guest, not of its host"))
+    };
+    let guest = |name: &str| (Ok(name.to_owned()), true);
+    let (vendor, product) = ("sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name");
+    assert_eq!(virtualisation(&[(vendor, "QEMU")]), guest("QEMU"));
+    let cloud = [(vendor, "Amazon EC2"), (product, "m7g.large")];
+    assert_eq!(virtualisation(&cloud), guest("Amazon EC2 m7g.large"));
+    let cloud = [(vendor, "Microsoft Corporation"), (product, "Virtual Machine")];
+    assert_eq!(virtualisation(&cloud), guest("Microsoft Corporation Virtual Machine"));
+    let tree = [("proc/device-tree/hypervisor/compatible", "xen,xen-4.17\0xen,xen\0")];
+    assert_eq!(virtualisation(&tree), guest("xen,xen-4.17"));
+    let tree = [("proc/device-tree/compatible", "linux,dummy-virt\0")];
+    assert_eq!(virtualisation(&tree), guest("linux,dummy-virt (QEMU, KVM)"));
+    let whole = [(vendor, "Amazon EC2"), (product, "m7g.metal")];
+    assert_eq!(virtualisation(&whole), (Ok("none: hardware".into()), false));
+    for files in [&[(vendor, "Ampere")][..], &[("proc/device-tree/compatible", "raspberrypi,5\0")], &[]] {
+        let (seen, is_scoped) = virtualisation(files);
+        assert!(seen.is_err() && !is_scoped, "{files:?}: {seen:?}");
+    }
+}
+
 #[test]
 fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     let tree = Tree::with(&[
