@@ -162,9 +162,10 @@ fn processors(roots: &Roots, machine: &Machine, probes: &Probes) -> (Holds, Stri
         Some(Err(why)) => return (Holds::Unknown, why.clone()),
         None => return (Holds::Unknown, "not measured".into()),
     };
-    let all = core * machine.cpus as f64;
+    let all = core * machine.cpus.usable();
+    let those = if machine.cpus.is_limited() { "" } else { " of them" };
     let measured = format!(
-        "a core digests and seals {core:.1} Gbit/s (measured), {} of them {all:.1} at best",
+        "a core digests and seals {core:.1} Gbit/s (measured), {}{those} {all:.1} at best",
         machine.cpus
     );
     match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {

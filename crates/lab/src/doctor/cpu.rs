@@ -1,7 +1,7 @@
 //! Processors: how many, what they can, how fast they may run.
 
 use super::finding::{Finding, Subject};
-use super::machine::Machine;
+use super::machine::{Cpus, Machine};
 use super::measure::Probes;
 use super::roots::{Roots, names, read};
 use super::wanted::GOVERNOR;
@@ -25,7 +25,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     let mut found = vec![Finding::told(
         Subject::Cpu,
         "processors",
-        format!("{} x {}", machine.cpus, machine.cpu_model),
+        processors(&machine.cpus, &machine.cpu_model),
         "12 to 24 moderate cores were enough for 100 Gbit/s (000 section III-E)",
     )];
     for (name, flags, why) in INSTRUCTIONS {
@@ -50,6 +50,19 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     });
     found.push(governor(roots, machine));
     found
+}
+
+/// With what takes some of them from this process.
+fn processors(cpus: &Cpus, model: &str) -> String {
+    let there = format!("{} x {model}", cpus.online);
+    if !cpus.is_limited() {
+        return there;
+    }
+    let quota = cpus.quota.map_or("has no limit".into(), |quota| format!("allows {quota:.2}"));
+    format!(
+        "{there}; {cpus}: affinity and cpuset allow {}, the quota of the control group {quota}",
+        cpus.allowed
+    )
 }
 
 fn governor(roots: &Roots, machine: &Machine) -> Finding {

@@ -5,6 +5,7 @@ use super::machine::Machine;
 use super::measure::Probes;
 use super::roots::{Roots, number, read};
 use super::wanted::{LOCKED_BYTES, OPEN_FILES};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Everything about it.
@@ -94,37 +95,108 @@ fn limit(text: &str, label: &str, name: &str, least: u64, item: &str, why: &str)
 
 /// What the control group and those above it allow: each may limit (a job's, a user's), and the tightest one does.
 fn groups(roots: &Roots) -> Vec<Finding> {
-    let lines = read(&roots.proc.join("self/cgroup")).unwrap_or_default();
-    let of = |controller: &str| group_and_above(roots, &lines, controller).into_iter();
-    let cpu_v2 = of("").filter_map(|group| {
+    // Version 1 says "no limit" with a number near the largest.
+    let tightest = |files: &[(&str, &str)]| {
+        let numbers = files.iter().flat_map(|(controller, file)| {
+            groups_of(roots, controller).into_iter().filter_map(move |group| number::<u64>(&group.join(file)))
+        });
+        numbers.filter(|number| *number < 1 << 62).min()
+    };
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    let said = |name: &str, value: Option<String>, why: &str| {
+        let current = value.unwrap_or_else(|| "no limit".into());
+        Finding::told(Subject::Limits, name, current, why)
+            .scoped("whoever started this: container, job, unit")
+    };
+    let taken = "of the control group or one around it; what is above it is taken away";
+    vec![
+        said("CPUs of the control group", cpu_quota(roots).map(|cpus| format!("{cpus:.2}")), taken),
+        said(
+            "memory of the control group",
+            tightest(&[("", "memory.max"), ("memory", "memory.limit_in_bytes")]).map(mib),
+            taken,
+        ),
+        said(
+            "memory that slows the control group",
+            tightest(&[("", "memory.high")]).map(mib),
+            "of it or one around it (memory.high): above it processes are held up, and page cache is taken back",
+        ),
+        said(
+            "I/O of the control group",
+            io_limits(roots),
+            "of it or one around it (io.max): bytes (bps) and requests (iops) a second, for each device by its numbers",
+        ),
+        said(
+            "tasks of the control group",
+            tightest(&[("", "pids.max"), ("pids", "pids.max")]).map(|tasks| tasks.to_string()),
+            "of it or one around it (pids.max): threads count, and above it none can be started",
+        ),
+    ]
+}
+
+/// CPUs at once by the quota of the control group and of those above it: the tightest.
+pub fn cpu_quota(roots: &Roots) -> Option<f64> {
+    let version_2 = groups_of(roots, "").into_iter().filter_map(|group| {
         let text = read(&group.join("cpu.max")).ok()?;
         let (quota, period) = text.split_once(' ')?;
         share(quota.parse().ok()?, period.parse().ok()?)
     });
-    let cpu_v1 = of("cpu").filter_map(|group| {
+    let version_1 = groups_of(roots, "cpu").into_iter().filter_map(|group| {
         share(number(&group.join("cpu.cfs_quota_us"))?, number(&group.join("cpu.cfs_period_us"))?)
     });
-    let cpu = cpu_v2.chain(cpu_v1).reduce(f64::min);
-    let memory_v2 = of("").filter_map(|group| number::<u64>(&group.join("memory.max")));
-    let memory_v1 = of("memory").filter_map(|group| number::<u64>(&group.join("memory.limit_in_bytes")));
-    // Version 1 says "no limit" with a number near the largest.
-    let memory = memory_v2.chain(memory_v1).filter(|bytes| *bytes < 1 << 62).min();
-    let said = |name: &str, value: Option<String>| {
-        let current = value.unwrap_or_else(|| "no limit".into());
-        let why = "of the control group or one around it; what is above it is taken away";
-        Finding::told(Subject::Limits, name, current, why)
-            .scoped("whoever started this: container, job, unit")
+    version_2.chain(version_1).reduce(f64::min)
+}
+
+fn share(quota: i64, period: i64) -> Option<f64> {
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+/// The files of version 1 whose lines are what `io.max` has in one.
+const IO_V1: [(&str, &str); 4] = [
+    ("rbps", "blkio.throttle.read_bps_device"),
+    ("wbps", "blkio.throttle.write_bps_device"),
+    ("riops", "blkio.throttle.read_iops_device"),
+    ("wiops", "blkio.throttle.write_iops_device"),
+];
+
+/// The tightest of each kind for each device, as `io.max` has them.
+fn io_limits(roots: &Roots) -> Option<String> {
+    let mut tightest: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    // Without a limit it is `max`, which is no number.
+    let mut limit = |device: &str, kind: &str, number: &str| {
+        if let Ok(number) = number.parse() {
+            let least = tightest.entry(device.into()).or_default().entry(kind.into()).or_insert(number);
+            *least = number.min(*least);
+        }
     };
-    vec![
-        said("CPUs of the control group", cpu.map(|cpus| format!("{cpus:.2}"))),
-        said("memory of the control group", memory.map(|bytes| format!("{} MiB", bytes >> 20))),
-    ]
+    for group in groups_of(roots, "") {
+        for line in read(&group.join("io.max")).unwrap_or_default().lines() {
+            let Some((device, limits)) = line.split_once(' ') else { continue };
+            for (kind, number) in limits.split_whitespace().filter_map(|word| word.split_once('=')) {
+                limit(device, kind, number);
+            }
+        }
+    }
+    for group in groups_of(roots, "blkio") {
+        for (kind, file) in IO_V1 {
+            let text = read(&group.join(file)).unwrap_or_default();
+            for (device, number) in text.lines().filter_map(|line| line.split_once(' ')) {
+                limit(device, kind, number.trim());
+            }
+        }
+    }
+    let devices = tightest.iter().map(|(device, kinds)| {
+        let kinds = kinds.iter().map(|(kind, number)| format!(" {kind}={number}"));
+        format!("{device}{}", kinds.collect::<String>())
+    });
+    (!tightest.is_empty()).then(|| devices.collect::<Vec<_>>().join(", "))
 }
 
 /// Directories of the group that this process is in, by `controller` (none is version 2), and of all above it. A
 /// container with a namespace of groups sees its own as the root; others see the host's path, of which only the root is
 /// there.
-fn group_and_above(roots: &Roots, lines: &str, controller: &str) -> Vec<PathBuf> {
+fn groups_of(roots: &Roots, controller: &str) -> Vec<PathBuf> {
+    let lines = read(&roots.proc.join("self/cgroup")).unwrap_or_default();
     let line = lines.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
@@ -137,8 +209,4 @@ fn group_and_above(roots: &Roots, lines: &str, controller: &str) -> Vec<PathBuf>
     let Some(top) = tops.into_iter().find(|top| top.is_dir()) else { return Vec::new() };
     let group = top.join(path);
     group.ancestors().take_while(|group| group.starts_with(&top)).map(Path::to_owned).collect()
-}
-
-fn share(quota: i64, period: i64) -> Option<f64> {
-    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }

@@ -1,12 +1,14 @@
 //! What machine this is, and what a change here reaches (000 Table VI).
 
 use super::finding::{Finding, Subject};
-use super::roots::{Roots, names, read};
+use super::limits;
+use super::roots::{Roots, names, numbers_of_list, read};
 use super::wanted::Reach;
+use std::fmt;
 use std::path::Path;
 
 /// Hardware, guest or container.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
     /// Whether this is a guest.
     pub virtualisation: Virtualisation,
@@ -16,8 +18,8 @@ pub struct Machine {
     pub is_privileged: bool,
     /// Whether this network namespace is the kernel's first.
     pub is_first_namespace: bool,
-    /// CPUs that are online, or 1.
-    pub cpus: usize,
+    /// Its CPUs.
+    pub cpus: Cpus,
     /// Flags of the first CPU.
     pub cpu_flags: Vec<String>,
     /// Its name.
@@ -33,6 +35,55 @@ pub enum Virtualisation {
     Guest(String),
     /// Nothing says so or otherwise; why.
     Unseen(String),
+}
+
+/// How many CPUs there are, and how many of them a process has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cpus {
+    /// Those that are online, or 1.
+    pub online: usize,
+    /// Those of them that this process may run on, by its affinity and its cpuset.
+    pub allowed: usize,
+    /// So many at once, by the quota of its control group.
+    pub quota: Option<f64>,
+}
+
+impl Cpus {
+    fn of(roots: &Roots, cpuinfo: &str, status: &str) -> Cpus {
+        let processors = cpuinfo.lines().filter_map(|line| line.strip_prefix("processor"));
+        let online: Vec<u32> = processors.filter_map(first_number).collect();
+        let allowed = match status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")) {
+            Some(list) => {
+                let list = numbers_of_list(list);
+                online.iter().filter(|cpu| list.contains(cpu)).count()
+            }
+            None => online.len(),
+        };
+        Cpus { online: online.len().max(1), allowed: allowed.max(1), quota: limits::cpu_quota(roots) }
+    }
+
+    /// How many a process has at once.
+    pub fn usable(&self) -> f64 {
+        self.quota.map_or(self.allowed as f64, |quota| quota.min(self.allowed as f64))
+    }
+
+    /// Whether it has fewer than there are.
+    pub fn is_limited(&self) -> bool {
+        self.usable() < self.online as f64
+    }
+}
+
+impl fmt::Display for Cpus {
+    /// As `8`, or `the 2 of 64 that this process may use`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_limited() {
+            false => self.online.fmt(f),
+            true => {
+                let usable = (self.usable() * 100.0).round() / 100.0;
+                write!(f, "the {usable} of {} that this process may use", self.online)
+            }
+        }
+    }
 }
 
 /// `CAP_SYS_ADMIN` (capability.h), without which most settings cannot be written.
@@ -66,7 +117,7 @@ impl Machine {
             is_privileged: capabilities & CAPABILITY_SYS_ADMIN != 0 && !settings_are_read_only,
             // The kernel shows this setting in its first network namespace only (net/core/sysctl_net_core.c).
             is_first_namespace: roots.sysctl("net.core.netdev_max_backlog").exists(),
-            cpus: info.lines().filter(|line| line.starts_with("processor")).count().max(1),
+            cpus: Cpus::of(roots, &info, &status),
             cpu_model: field(&["model name", "Processor", "CPU part"]).unwrap_or_else(|| "unknown".into()),
             cpu_flags,
         }
@@ -156,6 +207,11 @@ impl Machine {
             told("kernel settings", settings.into(), "needs CAP_SYS_ADMIN and a writable /proc/sys"),
         ]
     }
+}
+
+/// The first number in a text.
+fn first_number(text: &str) -> Option<u32> {
+    text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty())?.parse().ok()
 }
 
 /// Names that firmware of guests has, as vendor or product begins (as systemd-detect-virt(1) knows them). Vendors that also
@@ -255,7 +311,7 @@ pub fn nodes(roots: &Roots) -> Vec<(u32, Vec<u32>)> {
         .filter_map(|name| {
             let number = name.strip_prefix("node")?.parse().ok()?;
             let cpus = read(&directory.join(name).join("cpulist")).ok()?;
-            Some((number, super::roots::numbers_of_list(&cpus)))
+            Some((number, numbers_of_list(&cpus)))
         })
         .collect()
 }

@@ -328,6 +328,9 @@ fn each_thing_has_its_line_and_each_change_its_reason_its_reach_and_its_way_back
         "governor",
         "CPUs of the control group",
         "memory of the control group",
+        "memory that slows the control group",
+        "I/O of the control group",
+        "tasks of the control group",
         "open files",
         "locked memory",
         "io_uring",
@@ -407,6 +410,33 @@ fn an_arm_machine_is_called_a_guest_by_its_firmware_and_hardware_by_nothing() {
     }
 }
 
+/// Two CPUs of a machine with 64 are what a copy has, whatever /proc/cpuinfo shows.
+#[test]
+fn a_limited_process_is_told_how_many_of_the_cpus_it_has() {
+    let told = |allowed: &str, quota: &str| {
+        let tree = Tree::with(&[("sys/class/net/ens1f0/speed", "100000"), ("sys/fs/cgroup/cpu.max", quota)]);
+        let cpu = |number| format!("processor\t: {number}\nmodel name\t: a model\nflags\t\t: fpu aes\n");
+        tree.put("proc/cpuinfo", &(0..64).map(cpu).collect::<String>());
+        tree.put("proc/self/status", &format!("CapEff:\t0\nCpus_allowed_list:\t{allowed}"));
+        let probes = Probes { core_bytes_per_s: Some(Ok(2e9)), ..Probes::default() };
+        let report = tree.report(&probes, &[]);
+        let processors = finding(&report, "processors").current.clone().expect("they are seen");
+        let (holds, answer) = belief(&report, 5);
+        (processors, holds, answer.to_owned())
+    };
+    // A kernel shows those that might be plugged in as well.
+    let (processors, holds, answer) = told("0-255", "max 100000");
+    assert_eq!(processors, "64 x a model");
+    assert!(holds == Holds::No && answer.contains("64 of them 1024.0 at best"), "{answer}");
+    let (processors, holds, answer) = told("0-255", "200000 100000");
+    assert!(processors.contains("the 2 of 64 that this process may use"), "{processors}");
+    assert!(processors.ends_with("allow 64, the quota of the control group allows 2.00"), "{processors}");
+    assert!(holds == Holds::Yes && answer.contains("may use 32.0 at best"), "{answer}");
+    let (processors, holds, answer) = told("0-1,8", "550000 100000");
+    assert!(processors.contains("the 3 of 64") && processors.ends_with("allows 5.50"), "{processors}");
+    assert!(holds == Holds::Yes && answer.contains("may use 48.0 at best"), "{answer}");
+}
+
 #[test]
 fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     let tree = Tree::with(&[
@@ -472,6 +502,33 @@ fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
     ];
     assert_eq!(told(&container), are("1.50", "no limit"));
+}
+
+#[test]
+fn what_slows_a_group_its_disks_and_its_tasks_is_told_too() {
+    let told = |files: &[(&str, &str)]| {
+        let report = Tree::with(files).report(&Probes::default(), &[]);
+        ["memory that slows the control group", "I/O of the control group", "tasks of the control group"]
+            .map(|name| finding(&report, name).current.clone().expect("it is told"))
+    };
+    let version_2 = [
+        ("proc/self/cgroup", "0::/a/b"),
+        ("sys/fs/cgroup/a/b/memory.high", "536870912"),
+        ("sys/fs/cgroup/a/b/io.max", "8:16 rbps=2097152 wbps=max riops=max wiops=120\n8:32 rbps=max wbps=9"),
+        ("sys/fs/cgroup/a/b/pids.max", "max"),
+        ("sys/fs/cgroup/a/memory.high", "max"),
+        ("sys/fs/cgroup/a/io.max", "8:16 rbps=1048576 wiops=500"),
+        ("sys/fs/cgroup/a/pids.max", "100"),
+    ];
+    assert_eq!(told(&version_2), ["512 MiB", "8:16 rbps=1048576 wiops=120, 8:32 wbps=9", "100"]);
+    let version_1 = [
+        ("proc/self/cgroup", "5:pids:/job\n4:blkio:/job\n0::/"),
+        ("sys/fs/cgroup/pids/job/pids.max", "40"),
+        ("sys/fs/cgroup/blkio/job/blkio.throttle.write_bps_device", "8:0 1000"),
+        ("sys/fs/cgroup/blkio/blkio.throttle.read_iops_device", "8:0 7"),
+    ];
+    assert_eq!(told(&version_1), ["no limit", "8:0 riops=7 wbps=1000", "40"]);
+    assert_eq!(told(&[]), ["no limit"; 3]);
 }
 
 #[test]
