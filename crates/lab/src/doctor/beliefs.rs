@@ -98,9 +98,7 @@ fn loss(roots: &Roots) -> (Holds, String) {
     let share = resent.share();
     // Of no loss the law has no answer: that is no error.
     let errors = bit_error_rate(share, FRAME_BYTES).unwrap_or(0.0);
-    let rate = format!(
-        "{resent}, which is a bit error rate of {errors:.0e} at most; congestion control is {default}"
-    );
+    let rate = format!("{resent}; as a bit error rate that is {errors:.0e}. Congestion control is {default}");
     match share <= LOSS_TYPICAL {
         true => {
             (Holds::No, format!("no: {rate}. That is within what a good backbone loses ({LOSS_TYPICAL:.1e})"))

@@ -137,7 +137,7 @@ fn advise(finding: &mut Finding, wanted: &str, source: &str, why: &str) {
 /// What this network namespace sent again since it began, on all paths.
 #[derive(Debug, Clone, Copy)]
 pub struct Resent {
-    /// Segments of TCP.
+    /// Segments of TCP, with those that never leave this machine and those that only acknowledge.
     pub sent: u64,
     /// Those of them that were sent before: no fewer than were lost.
     pub again: u64,
@@ -155,7 +155,8 @@ impl fmt::Display for Resent {
         let Resent { sent, again } = self;
         write!(
             f,
-            "{again} of {sent} segments ({:.1e}) were sent again since boot, on all paths",
+            "{again} of {sent} segments ({:.1e}) were sent again since boot, on all paths; the kernel counts the loopback and \
+             bare acknowledgements as well, so of the data on a path it may be more",
             self.share()
         )
     }

@@ -255,6 +255,7 @@ fn the_six_beliefs_are_answered_by_what_was_measured() {
     // 4 MiB of buffer, half of it window, each 74 ms.
     assert_answered(&report, 1, Holds::No, "0.23 Gbit/s at 74.000 ms (442 streams");
     assert_answered(&report, 2, Holds::No, "220 of 22000000 segments (1.0e-5)");
+    assert_answered(&report, 2, Holds::No, "counts the loopback and bare acknowledgements as well");
     assert_eq!(belief(&report, 3).0, Holds::No);
     assert_answered(&report, 4, Holds::No, "40.0 Gbit/s (measured), less than the line's 100.0");
     assert_answered(&report, 5, Holds::No, "8 of them 128.0");
