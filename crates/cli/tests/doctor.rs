@@ -254,6 +254,32 @@ fn a_proof_that_is_killed_takes_its_testbed_along() {
 }
 
 #[test]
+fn what_somebody_changes_after_a_killed_apply_is_left_and_told() {
+    if !Strace::available("doctor killed, then a change") {
+        return;
+    }
+    let scratch = Scratch::new();
+    machine(&scratch, "machine");
+    let before = facts(&scratch, "machine");
+    // The first gives the record its name, the second comes after all settings.
+    let inject = Strace::inject("rename:signal=KILL:when=2");
+    let killed = Running::start(inject.around(&doctor(&scratch, "machine", "--apply"))).end(LIMIT);
+    assert_ne!(killed.code, Some(0));
+    let setting = scratch.path("machine/proc/sys/net/core/rmem_max");
+    let now = || std::fs::read_to_string(&setting).expect("read");
+    assert_eq!(now(), "2147483647");
+    std::fs::write(&setting, "77777777\n").expect("write");
+    let told = Running::start(doctor(&scratch, "machine", "--undo")).end(LIMIT).expect(2).stdout;
+    assert!(
+        told.contains("net.core.rmem_max was `212992` before: NOT DONE: somebody changed it since"),
+        "{told}"
+    );
+    assert_eq!(now(), "77777777\n");
+    std::fs::write(&setting, "212992\n").expect("write");
+    assert_eq!(facts(&scratch, "machine"), before);
+}
+
+#[test]
 fn killed_at_each_call_that_changes_something_it_can_still_be_undone() {
     if !Strace::available("doctor killed") {
         return;

@@ -1,13 +1,12 @@
 //! Writes settings, and takes them back.
 //!
-//! 1. What is there now is recorded in the state directory, durably, before anything is changed; with a default congestion
-//!    control also who may choose what, which the kernel changes with it.
+//! 1. What is there now, and what is to be there, is recorded in the state directory, durably, before anything is changed;
+//!    with a default congestion control also who may choose what, which the kernel changes with it.
 //! 2. Kernel settings are written, then a file of sysctl.d with those that the kernel took, then a profile of tuned.
-//! 3. The record says that all of it was done.
 //!
-//! A kill between leaves a record that is at worst too long: [`undo`] puts back what it names, and what was not yet changed
-//! is put back as it is. Applied again, what was there at first stays recorded. Settings that somebody else changed since
-//! are left to them, and told.
+//! The record has what was there before the first [`apply`], and all that was put there or was to be since. So whatever call a
+//! kill came at, and however often it was applied: what stands there now is as it was before, or ours, which [`undo`] puts
+//! back, or somebody else's. That is left to them, and told.
 //!
 //! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of it.
 
@@ -18,6 +17,7 @@ use super::network::wanted_rings;
 use super::roots::{Roots, read, spaced};
 use super::wanted::{Rule, SYSCTLS, Sysctl};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -48,7 +48,9 @@ pub struct Done {
 struct Change {
     what: What,
     before: Before,
-    after: Vec<u8>,
+    /// All that was put there, or was to be, each once, the last one last. Of who may choose which congestion control: whom
+    /// the kernel may have added.
+    ours: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +72,6 @@ enum Before {
 /// What one or several [`apply`] have changed since nothing was.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Record {
-    /// Whether the last [`apply`] came to its end: then `after` is what was really there.
-    is_complete: bool,
     changes: Vec<Change>,
     /// The profile that tuned had active before the first [`apply`]; none without tuned, or if it had none.
     #[serde(default)]
@@ -82,7 +82,7 @@ struct Record {
 /// change is an empty answer.
 ///
 /// # Errors
-/// If nothing could be begun; what fails later is told with each change.
+/// If nothing could be begun, or not be recorded; what fails otherwise is told with each change.
 pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let mut record = load(state)?.unwrap_or_default();
@@ -98,79 +98,64 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     if wanted.is_empty() && rings.is_empty() {
         return Ok(Vec::new());
     }
-    let sysctl_file = roots.etc.join("sysctl.d").join(SYSCTL_FILE);
-    let profile = profile_directory(roots).join("tuned.conf");
+    let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
     if record.changes.is_empty() {
         record.tuned_before = active_profile(roots);
+    }
+    for (sysctl, value) in &wanted {
+        let path = roots.sysctl(sysctl.key);
+        keep(&mut record, What::Setting { key: sysctl.key.into() }, &path)?.put(value.as_bytes());
     }
     let is_new_default = wanted.iter().any(|(sysctl, _)| sysctl.key == congestion::DEFAULT);
     if is_new_default {
         keep_allowed(&mut record, roots)?;
     }
-    for (sysctl, value) in &wanted {
-        let (path, after) = (roots.sysctl(sysctl.key), value.clone().into_bytes());
-        keep(&mut record, What::Setting { key: sysctl.key.into() }, &path, after)?;
-    }
-    for path in [&sysctl_file, &profile] {
+    let files = [&sysctl_file, &profile];
+    for path in &files {
         for directory in missing_above(path) {
             let is_known =
                 record.changes.iter().any(|c| c.what == What::Directory { path: directory.clone() });
             if !is_known {
                 let what = What::Directory { path: directory };
-                record.changes.push(Change { what, before: Before::Nothing, after: Vec::new() });
+                record.changes.push(Change { what, before: Before::Nothing, ours: Vec::new() });
             }
         }
         check_plain(path)?;
-        keep(&mut record, What::File { path: path.clone() }, path, Vec::new())?;
+        keep(&mut record, What::File { path: (*path).clone() }, path)?;
     }
-    record.is_complete = false;
     save(state, &record)?;
 
     let mut done = Vec::new();
     for (sysctl, value) in &wanted {
-        done.push(set(roots, sysctl.key, value));
+        let change = keep(&mut record, What::Setting { key: sysctl.key.into() }, &roots.sysctl(sysctl.key))?;
+        done.push(set(roots, sysctl.key, value, change));
     }
     if is_new_default {
         done.extend(allowed_since(roots, &record));
     }
-    // Settings of an earlier time are in the record, and stay in the file. Who may choose what is in no file: it follows.
-    let settings: Vec<(String, String)> = record
-        .changes
-        .iter()
-        .filter_map(|change| match &change.what {
-            What::Setting { key } if key != congestion::ALLOWED => {
-                Some((key.clone(), roots.sysctl_value(key).ok()?))
-            }
-            _ => None,
-        })
-        .filter(|(key, _)| !done.iter().any(|done| done.what == *key && done.trouble.is_some()))
-        .collect();
-    let texts = [(&sysctl_file, sysctl_text(report, &settings)), (&profile, profile_text(&settings, &rings))];
-    for (path, text) in &texts {
-        done.push(told(
-            path,
-            "written",
-            make_parents(path).and_then(|()| write_durably(path, text.as_bytes(), None)),
-        ));
+    let settings = settings_of_files(roots, &record, &mut done);
+    let mut texts = Vec::new();
+    for path in files {
+        let is_profile = path == &profile;
+        let change = keep(&mut record, What::File { path: path.clone() }, path)?;
+        if is_theirs(roots, change) {
+            done.push(left_to_them(change));
+            continue;
+        }
+        let text = if is_profile { profile_text(&settings, &rings) } else { sysctl_text(report, &settings) };
+        change.put(text.as_bytes());
+        texts.push((path, text));
     }
-    for change in &mut record.changes {
-        let now = match &change.what {
-            What::Setting { key } => fs::read(roots.sysctl(key)),
-            What::File { path } => fs::read(path),
-            What::Directory { .. } => continue,
-        };
-        change.after = now.unwrap_or_default();
-    }
-    record.is_complete = true;
     save(state, &record)?;
+    for (path, text) in &texts {
+        let outcome = make_parents(path).and_then(|()| write_durably(path, text.as_bytes(), None));
+        done.push(told(path, "written", outcome));
+    }
     Ok(done)
 }
 
-/// Puts back what was there before the first [`apply`]. Nothing recorded is an empty answer.
-///
-/// 1. What somebody else changed since is struck off the record, and told.
-/// 2. The record says that the rest may be half put back, so that a kill makes nobody else of us.
-/// 3. The rest is put back, the last change first; what cannot be stays recorded.
+/// Puts back what was there before the first [`apply`], the last change first. Nothing recorded is an empty answer. What
+/// somebody else changed since is left, told, and recorded no more; what cannot be put back stays recorded.
 ///
 /// # Errors
 /// If the record cannot be read, written or removed. `Busy`, before anything is changed, while tuned has the profile
@@ -179,20 +164,12 @@ pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let Some(mut record) = load(state)? else { return Ok(Vec::new()) };
     check_let_go(roots, &record)?;
-    let mut done = Vec::new();
-    if record.is_complete {
-        record.changes.retain(|change| match theirs(roots, change) {
-            Some(told) => {
-                done.push(told);
-                false
-            }
-            None => true,
-        });
-        record.is_complete = false;
-        save(state, &record)?;
-    }
-    let mut left = Vec::new();
+    let (mut done, mut left) = (Vec::new(), Vec::new());
     for change in record.changes.drain(..).rev() {
+        if is_theirs(roots, &change) {
+            done.push(left_to_them(&change));
+            continue;
+        }
         match put_back(roots, &change) {
             Ok(told) => {
                 done.extend(told);
@@ -244,6 +221,16 @@ impl Change {
         matches!(&self.what, What::Setting { key } if key == congestion::DEFAULT)
     }
 
+    fn is_setting(&self) -> bool {
+        matches!(self.what, What::Setting { .. })
+    }
+
+    /// Notes that this is put there now.
+    fn put(&mut self, value: &[u8]) {
+        self.ours.retain(|one| one != value);
+        self.ours.push(value.to_owned());
+    }
+
     fn before(&self) -> Option<&[u8]> {
         match &self.before {
             Before::Nothing => None,
@@ -251,62 +238,79 @@ impl Change {
         }
     }
 
+    fn is_as_before(&self, now: Option<&[u8]>) -> bool {
+        self.is_same(now, self.before())
+    }
+
+    fn is_ours(&self, now: Option<&[u8]>) -> bool {
+        if self.is_allowed() {
+            let (before, ours) = (words(self.before()), words(self.ours.last().map(Vec::as_slice)));
+            let now = words(now);
+            return now.is_superset(&before) && now.difference(&before).all(|name| ours.contains(name));
+        }
+        // No setting is empty, but for one that is a plain file, after a kill between the opening and the writing.
+        let is_cut = self.is_setting() && now.is_some_and(<[u8]>::is_empty);
+        is_cut || self.ours.iter().any(|ours| self.is_same(now, Some(ours)))
+    }
+
     /// The kernel shows a setting with white space of its own.
     fn is_same(&self, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
         match (a, b) {
-            (Some(a), Some(b)) if matches!(self.what, What::Setting { .. }) => {
-                spaced(&String::from_utf8_lossy(a)) == spaced(&String::from_utf8_lossy(b))
-            }
+            (Some(a), Some(b)) if self.is_setting() => shown(a) == shown(b),
             (a, b) => a == b,
         }
     }
 }
 
-/// What is neither as we left it nor as it was before is somebody else's.
-fn theirs(roots: &Roots, change: &Change) -> Option<Done> {
+fn shown(bytes: &[u8]) -> String {
+    spaced(&String::from_utf8_lossy(bytes))
+}
+
+fn words(bytes: Option<&[u8]>) -> BTreeSet<String> {
+    shown(bytes.unwrap_or_default()).split_whitespace().map(str::to_owned).collect()
+}
+
+/// What is neither as it was before nor ours is somebody else's. What cannot be read now is tried later, and told then.
+fn is_theirs(roots: &Roots, change: &Change) -> bool {
     if matches!(change.what, What::Directory { .. }) {
-        return None;
+        return false;
     }
-    // What cannot be read now is tried later, and told then.
-    let now = read_if_there(&change.path(roots)).ok()?;
-    if change.is_same(now.as_deref(), Some(&change.after)) || change.is_same(now.as_deref(), change.before())
-    {
-        return None;
-    }
-    let before = change
-        .before()
-        .map_or("not there".into(), |bytes| format!("`{}`", spaced(&String::from_utf8_lossy(bytes))));
-    Some(Done {
+    read_if_there(&change.path(roots))
+        .is_ok_and(|now| !change.is_as_before(now.as_deref()) && !change.is_ours(now.as_deref()))
+}
+
+fn left_to_them(change: &Change) -> Done {
+    let before = change.before().map_or("not there".into(), |bytes| format!("`{}`", shown(bytes)));
+    Done {
         what: change.name(),
         now: format!("was {before} before"),
         trouble: Some("somebody changed it since, so it is left as it is".into()),
-    })
+    }
 }
 
 fn put_back(roots: &Roots, change: &Change) -> std::result::Result<Option<Done>, Done> {
     let path = change.path(roots);
-    let is_setting = match &change.what {
+    match &change.what {
         // Not empty means that somebody keeps something there: then it is theirs.
         What::Directory { .. } => {
-            return Ok(fs::remove_dir(&path).ok().map(|()| told(&path, "removed", Ok(()))));
+            return Ok(fs::remove_dir(&path).ok().map(|()| told(&path, "not there, as before", Ok(()))));
         }
-        What::Setting { .. } => true,
+        What::Setting { .. } => {}
         What::File { .. } => {
             // What a kill in the middle of writing left.
             let _ = fs::remove_file(unfinished(&path));
-            false
         }
-    };
+    }
     let outcome = read_if_there(&path).and_then(|now| match &change.before {
-        _ if change.is_same(now.as_deref(), change.before()) => Ok(()),
+        _ if change.is_as_before(now.as_deref()) => Ok(()),
         Before::Nothing => fs::remove_file(&path),
-        Before::Bytes { bytes, .. } if is_setting => write_setting(&path, bytes),
+        Before::Bytes { bytes, .. } if change.is_setting() => write_setting(&path, bytes),
         Before::Bytes { bytes, mode, uid, gid } => write_durably(&path, bytes, Some((*mode, *uid, *gid))),
     });
     let now = match change.before() {
-        Some(before) if is_setting => format!("= {}", spaced(&String::from_utf8_lossy(before))),
+        Some(before) if change.is_setting() => format!("= {}", shown(before)),
         Some(_) => "as it was before".into(),
-        None => "removed".into(),
+        None => "not there, as before".into(),
     };
     match outcome {
         Ok(()) => Ok(Some(Done { what: change.name(), now, trouble: None })),
@@ -364,17 +368,20 @@ fn check_let_go(roots: &Roots, record: &Record) -> Result<()> {
 }
 
 /// Notes who may choose what: what is made the default is allowed to everybody from then on
-/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c). First in the record, so that it is put back after the
-/// default. Where the list may not be written, in network namespaces, no default changes it.
+/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), what is put back as well. First in the record, so that it is
+/// put back after the default. Where the list may not be written, in network namespaces, no default changes it.
 fn keep_allowed(record: &mut Record, roots: &Roots) -> Result<()> {
     let path = roots.sysctl(congestion::ALLOWED);
     let may_be_written = fs::metadata(&path).is_ok_and(|about| about.mode() & 0o200 != 0);
     if !may_be_written {
         return Ok(());
     }
-    let now =
-        fs::read(&path).map_err(|error| of(&path, "read what is there before it is changed", &error))?;
-    keep(record, What::Setting { key: congestion::ALLOWED.into() }, &path, now)?;
+    let defaults = record.changes.iter().filter(|change| change.is_default());
+    let names: Vec<String> = defaults
+        .flat_map(|change| change.before().into_iter().chain(change.ours.iter().map(Vec::as_slice)))
+        .map(shown)
+        .collect();
+    keep(record, What::Setting { key: congestion::ALLOWED.into() }, &path)?.put(names.join(" ").as_bytes());
     record.changes.sort_by_key(|change| !change.is_allowed());
     Ok(())
 }
@@ -382,28 +389,56 @@ fn keep_allowed(record: &mut Record, roots: &Roots) -> Result<()> {
 /// Tells what the kernel made of who may choose what.
 fn allowed_since(roots: &Roots, record: &Record) -> Option<Done> {
     let kept = record.changes.iter().find(|change| change.is_allowed())?;
-    let before = spaced(&String::from_utf8_lossy(kept.before()?));
+    let before = shown(kept.before()?);
     let now = roots.sysctl_value(congestion::ALLOWED).ok()?;
     let what = congestion::ALLOWED.into();
     (now != before).then(|| Done { what, now: format!("= {now} (was {before})"), trouble: None })
 }
 
-/// Notes what is there, unless that is noted from an earlier time.
-fn keep(record: &mut Record, what: What, path: &Path, after: Vec<u8>) -> Result<()> {
-    if let Some(known) = record.changes.iter_mut().find(|change| change.what == what) {
-        known.after = after;
-        return Ok(());
+/// What the files are to set: what this time and earlier ones have set and the kernel took. Where somebody else changed it
+/// since, that is told, and the files keep what was put there. Who may choose what is in no file: it follows.
+fn settings_of_files(roots: &Roots, record: &Record, done: &mut Vec<Done>) -> Vec<(String, String)> {
+    let mut settings = Vec::new();
+    for change in record.changes.iter().filter(|change| change.is_setting() && !change.is_allowed()) {
+        let key = change.name();
+        let has_failed = done.iter().any(|done| done.what == key && done.trouble.is_some());
+        let Ok(now) = roots.sysctl_value(&key) else { continue };
+        if has_failed || change.is_as_before(Some(now.as_bytes())) {
+            continue;
+        }
+        let Some(ours) = change.ours.last().map(|ours| shown(ours)) else { continue };
+        if !change.is_ours(Some(now.as_bytes())) {
+            let now = format!("= {now}: left, as somebody changed it since; {ours} from the next start on");
+            done.push(Done { what: key.clone(), now, trouble: None });
+        }
+        settings.push((key, ours));
     }
-    let before = match fs::read(path) {
+    settings
+}
+
+/// The change of it, with what is there, unless that is noted from an earlier time.
+fn keep<'a>(record: &'a mut Record, what: What, path: &Path) -> Result<&'a mut Change> {
+    let known = record.changes.iter().position(|change| change.what == what);
+    let at = match known {
+        Some(at) => at,
+        None => {
+            let before = read_before(path)?;
+            record.changes.push(Change { what, before, ours: Vec::new() });
+            record.changes.len() - 1
+        }
+    };
+    Ok(&mut record.changes[at])
+}
+
+fn read_before(path: &Path) -> Result<Before> {
+    match fs::read(path) {
         Ok(bytes) => {
             let about = fs::metadata(path).map_err(|error| of(path, "look at", &error))?;
-            Before::Bytes { bytes, mode: about.mode() & 0o7777, uid: about.uid(), gid: about.gid() }
+            Ok(Before::Bytes { bytes, mode: about.mode() & 0o7777, uid: about.uid(), gid: about.gid() })
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Before::Nothing,
-        Err(error) => return Err(of(path, "read what is there before it is changed", &error)),
-    };
-    record.changes.push(Change { what, before, after });
-    Ok(())
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Before::Nothing),
+        Err(error) => Err(of(path, "read what is there before it is changed", &error)),
+    }
 }
 
 /// A link would be replaced by a file, and could not be put back: who made it wants the file elsewhere, or (`/dev/null`) not at
@@ -425,14 +460,17 @@ fn check_plain(path: &Path) -> Result<()> {
 }
 
 /// Writes a setting and looks whether the kernel took it.
-fn set(roots: &Roots, key: &str, value: &str) -> Done {
+fn set(roots: &Roots, key: &str, value: &str, change: &mut Change) -> Done {
     let path = roots.sysctl(key);
     let before = roots.sysctl_value(key).unwrap_or_default();
     let outcome = write_setting(&path, value.as_bytes()).map_err(|error| error.to_string());
     let now = roots.sysctl_value(key).unwrap_or_default();
     let trouble = match outcome {
         Err(why) => Some(why),
-        Ok(()) if now != value => Some(format!("the kernel made `{now}` of `{value}`")),
+        Ok(()) if now != value => {
+            change.put(now.as_bytes());
+            Some(format!("the kernel made `{now}` of `{value}`"))
+        }
         Ok(()) => None,
     };
     Done { what: key.into(), now: format!("= {now} (was {before})"), trouble }
@@ -487,10 +525,11 @@ fn missing_above(path: &Path) -> Vec<PathBuf> {
 }
 
 /// tuned 2.23 looks in `profiles`, older ones beside it.
-fn profile_directory(roots: &Roots) -> PathBuf {
+fn profile_path(roots: &Roots) -> PathBuf {
     let tuned = roots.etc.join("tuned");
     let profiles = tuned.join("profiles");
-    if profiles.is_dir() { profiles.join(PROFILE) } else { tuned.join(PROFILE) }
+    let place = if profiles.is_dir() { profiles } else { tuned };
+    place.join(PROFILE).join("tuned.conf")
 }
 
 const HEAD: &str = "# Written by `thalweg doctor --apply`; `thalweg doctor --undo` takes it back.\n";
