@@ -11,9 +11,10 @@
 //! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of it.
 
 use super::congestion;
-use super::finding::{Report, Subject, Verdict};
+use super::cpu;
+use super::finding::{Finding, Report, Subject, Verdict};
 use super::measure::Probes;
-use super::network::wanted_rings;
+use super::network::{rings_name, wanted_rings};
 use super::roots::{Roots, read, spaced};
 use super::wanted::{Rule, SYSCTLS, Sysctl};
 use serde::{Deserialize, Serialize};
@@ -91,11 +92,12 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     let rings: Vec<(&String, (u32, u32))> = probes
         .cards
         .iter()
-        .filter_map(|(device, card)| Some((device, card.rings.as_ref().ok()?)))
-        .filter(|(_, rings)| (rings.receive, rings.send) != wanted_rings(rings))
-        .map(|(device, rings)| (device, wanted_rings(rings)))
+        .filter(|(device, _)| is_to_change(report, Subject::Network, &rings_name(device)))
+        .filter_map(|(device, card)| Some((device, wanted_rings(card.rings.as_ref().ok()?))))
         .collect();
-    if wanted.is_empty() && rings.is_empty() {
+    let is_governor = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME);
+    let is_for_profile = is_governor || !rings.is_empty();
+    if wanted.is_empty() && !is_for_profile {
         return Ok(Vec::new());
     }
     let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
@@ -110,7 +112,8 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     if is_new_default {
         keep_allowed(&mut record, roots)?;
     }
-    let files = [&sysctl_file, &profile];
+    // Without a new setting the file has nothing new to say.
+    let files = if wanted.is_empty() { vec![&profile] } else { vec![&sysctl_file, &profile] };
     for path in &files {
         for directory in missing_above(path) {
             let is_known =
@@ -137,6 +140,9 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     let mut texts = Vec::new();
     for path in files {
         let is_profile = path == &profile;
+        if settings.is_empty() && !(is_profile && is_for_profile) {
+            continue;
+        }
         let change = keep(&mut record, What::File { path: path.clone() }, path)?;
         if is_theirs(roots, change) {
             done.push(left_to_them(change));
@@ -152,6 +158,12 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
         done.push(told(path, "written", outcome));
     }
     Ok(done)
+}
+
+/// Whether these changes have put the profile of tuned where it belongs.
+pub fn has_profile(roots: &Roots, done: &[Done]) -> bool {
+    let path = profile_path(roots).display().to_string();
+    done.iter().any(|one| one.what == path && one.trouble.is_none())
 }
 
 /// Puts back what was there before the first [`apply`], the last change first. Nothing recorded is an empty answer. What
@@ -326,6 +338,12 @@ fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a finding wants a change, which a proof that was asked for does not speak against.
+fn is_to_change(report: &Report, subject: Subject, name: &str) -> bool {
+    let is_it = |finding: &&Finding| finding.subject == subject && finding.name == name;
+    report.findings.iter().find(is_it).is_some_and(|finding| finding.verdict == Verdict::Change)
 }
 
 /// What a setting is to be changed to, if it is. What somebody raised since it was looked at is not lowered either.

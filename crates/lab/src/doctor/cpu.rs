@@ -20,6 +20,9 @@ const INSTRUCTIONS: &[(&str, &[&str], &str)] = &[
     ("SHA", &["sha_ni", "sha2"], "certificates and foreign checksums only: thalweg's own digest is BLAKE3"),
 ];
 
+/// What the finding about the governor is called.
+pub const GOVERNOR_NAME: &str = "governor";
+
 /// Everything about them.
 pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
     let mut found = vec![Finding::told(
@@ -76,12 +79,12 @@ fn governor(roots: &Roots, machine: &Machine) -> Finding {
             Some(_) => "the host decides about frequencies, a guest does not see them",
             None => "the kernel has no cpufreq here",
         };
-        return Finding::unseen(Subject::Cpu, "governor", why);
+        return Finding::unseen(Subject::Cpu, GOVERNOR_NAME, why);
     }
     let current = governors.iter().cloned().collect::<Vec<_>>().join(", ");
     Finding::told(
         Subject::Cpu,
-        "governor",
+        GOVERNOR_NAME,
         &current,
         "a core that first has to speed up is late for each burst",
     )

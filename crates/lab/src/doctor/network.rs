@@ -114,7 +114,7 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
                 Ok(rings) => say(ring(device, rings)),
                 Err(why) => say(Finding::unseen(
                     Subject::Network,
-                    format!("{device} rings"),
+                    rings_name(device),
                     format!("the driver does not say: {why}"),
                 )),
             }
@@ -130,7 +130,7 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
                 Err(why) => say(Finding::unseen(Subject::Network, format!("{device} queue"), why)),
             }
         }
-        None => say(Finding::unseen(Subject::Network, format!("{device} rings"), "the driver was not asked")),
+        None => say(Finding::unseen(Subject::Network, rings_name(device), "the driver was not asked")),
     }
     if let Some(finding) = interrupts(roots, device, &directory) {
         say(finding);
@@ -157,6 +157,11 @@ fn packets(device: &str, mtu: u32, rate: Option<u64>) -> Finding {
         )
 }
 
+/// What the finding about a card's rings is called.
+pub fn rings_name(device: &str) -> String {
+    format!("{device} rings")
+}
+
 /// Slots that a card's rings should have, to receive and to send: no fewer than they have.
 pub fn wanted_rings(rings: &Rings) -> (u32, u32) {
     let wanted = |now: u32, max: u32| RING_SLOTS.min(max).max(now);
@@ -169,7 +174,7 @@ fn ring(device: &str, rings: &Rings) -> Finding {
     let shown = |receive, send| format!("rx {receive} tx {send}");
     Finding::told(
         Subject::Network,
-        format!("{device} rings"),
+        rings_name(device),
         shown(rings.receive, rings.send),
         format!(
             "a burst that the kernel does not fetch in time is lost; the card has at most {}",

@@ -1,6 +1,6 @@
 //! Machines made of files: nothing of the machine that runs the tests is read or changed.
 
-use super::change::{Done, apply, undo};
+use super::change::{Done, apply, has_profile, undo};
 use super::congestion::DEFAULT;
 use super::measure::{Card, DiskSpeed, Probes, Way};
 use super::queue::Queue;
@@ -902,6 +902,35 @@ fn what_somebody_changed_after_half_an_undo_is_left_and_told() {
     let done = undo(&tree.roots(), &tree.state()).expect("undo");
     assert!(done.len() == 1 && value(&done, "net.core.wmem_max").trouble.is_some(), "{done:?}");
     assert_eq!(tree.roots().sysctl_value("net.core.wmem_max").as_deref(), Ok("77777777"));
+}
+
+/// As a trial (`--prove`) leaves what it could not try.
+#[test]
+fn what_is_not_proved_is_in_no_file_and_the_governor_needs_the_profile_alone() {
+    let tree = dtn();
+    let probes = dtn_probes();
+    let before = tree.files();
+    let change = || {
+        let mut report = tree.report(&probes, &[]);
+        for found in report.findings.iter_mut().filter(|found| found.subject == Subject::Network) {
+            if found.verdict == Verdict::Change {
+                found.verdict = Verdict::Unproved;
+            }
+            found.remedy.iter_mut().for_each(|remedy| remedy.by_apply = false);
+        }
+        apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply")
+    };
+    let done = change();
+    let profile = tree.0.path().join("etc/tuned/thalweg-dtn/tuned.conf");
+    assert!(done.len() == 1 && done[0].trouble.is_none(), "{done:?}");
+    assert!(has_profile(&tree.roots(), &done));
+    let text = fs::read_to_string(&profile).expect("the profile");
+    assert!(text.contains("include=throughput-performance") && !text.contains("ring"), "{text}");
+    assert!(!tree.0.path().join("etc/sysctl.d").exists());
+    undo(&tree.roots(), &tree.state()).expect("undo");
+    assert_eq!(tree.files(), before);
+    tree.put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+    assert!(change().is_empty() && !tree.0.path().join("etc").exists());
 }
 
 #[test]
