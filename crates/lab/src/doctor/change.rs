@@ -89,18 +89,21 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     let mut record = load(state)?.unwrap_or_default();
     let wanted: Vec<(&Sysctl, String)> =
         SYSCTLS.iter().filter_map(|sysctl| Some((sysctl, wanted_value(roots, report, sysctl)?))).collect();
+    let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
+    let is_wanted = |device: &String| is_to_change(report, Subject::Network, &rings_name(device));
+    // Rings of an earlier time stay in the profile, as settings do.
+    let standing = fs::read_to_string(&profile).unwrap_or_default();
     let rings: Vec<(&String, (u32, u32))> = probes
         .cards
         .iter()
-        .filter(|(device, _)| is_to_change(report, Subject::Network, &rings_name(device)))
+        .filter(|(device, _)| is_wanted(device) || standing.contains(&rings_section(device)))
         .filter_map(|(device, card)| Some((device, wanted_rings(card.rings.as_ref().ok()?))))
         .collect();
-    let is_governor = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME);
-    let is_for_profile = is_governor || !rings.is_empty();
+    let is_for_profile = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME)
+        || rings.iter().any(|(device, _)| is_wanted(device));
     if wanted.is_empty() && !is_for_profile {
         return Ok(Vec::new());
     }
-    let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
     if record.changes.is_empty() {
         record.tuned_before = active_profile(roots);
     }
@@ -571,10 +574,16 @@ fn profile_text(settings: &[(String, String)], rings: &[(&String, (u32, u32))]) 
     }
     for (device, (receive, send)) in rings {
         text.push_str(&format!(
-            "\n[net_{device}]\ntype=net\ndevices={device}\nring=rx {receive} tx {send}\n"
+            "\n{}type=net\ndevices={device}\nring=rx {receive} tx {send}\n",
+            rings_section(device)
         ));
     }
     text
+}
+
+/// The line above the rings of a card.
+fn rings_section(device: &str) -> String {
+    format!("[net_{device}]\n")
 }
 
 /// One doctor at a time.
