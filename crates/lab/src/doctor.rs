@@ -42,6 +42,8 @@ mod clock;
 
 mod beliefs;
 
+mod next_start;
+
 /// Writes settings, and takes them back.
 pub mod change;
 

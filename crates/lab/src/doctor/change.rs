@@ -3,6 +3,7 @@
 //! 1. What is there now, and what is to be there, is recorded in the state directory, durably, before anything is changed;
 //!    with a default congestion control also who may choose what, which the kernel changes with it.
 //! 2. Kernel settings are written, then a file of sysctl.d with those that the kernel took, then a profile of tuned.
+//! 3. Files that set something else at the next start are told.
 //!
 //! The record has what was there before the first [`apply`], and all that was put there or was to be since. So whatever call a
 //! kill came at, and however often it was applied: what stands there now is as it was before, or ours, which [`undo`] puts
@@ -15,6 +16,7 @@ use super::cpu;
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::measure::Probes;
 use super::network::{rings_name, wanted_rings};
+use super::next_start;
 use super::roots::{Roots, read, spaced};
 use super::wanted::{Rule, SYSCTLS, Sysctl};
 use serde::{Deserialize, Serialize};
@@ -159,6 +161,9 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     for (path, text) in &texts {
         let outcome = make_parents(path).and_then(|()| write_durably(path, text.as_bytes(), None));
         done.push(told(path, "written", outcome));
+    }
+    if texts.iter().any(|(path, _)| *path == &sysctl_file) {
+        done.extend(next_start::others(roots, SYSCTL_FILE, &settings).into_iter().map(at_next_start));
     }
     Ok(done)
 }
@@ -435,6 +440,15 @@ fn settings_of_files(roots: &Roots, record: &Record, done: &mut Vec<Done>) -> Ve
         settings.push((key, ours));
     }
     settings
+}
+
+/// A file that is read after ours and says something else.
+fn at_next_start(other: next_start::Other) -> Done {
+    Done {
+        what: other.path.display().to_string(),
+        now: format!("sets {} = {} at the next start", other.key, other.value),
+        trouble: Some(format!("it is read after {SYSCTL_FILE}: take that line out of it")),
+    }
 }
 
 /// The change of it, with what is there, unless that is noted from an earlier time.

@@ -15,13 +15,15 @@ pub struct Roots {
     pub etc: PathBuf,
     /// `/run`.
     pub run: PathBuf,
+    /// `/usr`.
+    pub usr: PathBuf,
 }
 
 impl Roots {
     /// Those below `root`: `/` is this machine.
     pub fn below(root: &Path) -> Roots {
         let at = |name| root.join(name);
-        Roots { proc: at("proc"), sys: at("sys"), etc: at("etc"), run: at("run") }
+        Roots { proc: at("proc"), sys: at("sys"), etc: at("etc"), run: at("run"), usr: at("usr") }
     }
 
     /// The file of a kernel setting.

@@ -940,6 +940,31 @@ fn what_is_not_proved_is_in_no_file_and_the_governor_needs_the_profile_alone() {
     assert!(change().is_empty() && !tree.0.path().join("etc").exists());
 }
 
+/// By the rules of sysctl.d(5): the order of names, whichever directory; of one name the first directory alone.
+#[test]
+fn files_that_set_something_else_at_the_next_start_are_told() {
+    let tree = dtn();
+    for (path, text) in [
+        ("usr/lib/sysctl.d/50-early.conf", "net.core.netdev_max_backlog = 1"),
+        ("usr/lib/sysctl.d/95-masked.conf", "net.ipv4.tcp_rmem = 1 2 3"),
+        ("etc/sysctl.d/95-masked.conf", "# nothing"),
+        ("run/sysctl.d/95-first.conf", "net.core.rmem_max = 1\nnet.ipv4.tcp_wmem = 4096 67108864 1073741824"),
+        ("etc/sysctl.conf", "net/core/rmem_max = 212992"),
+        ("usr/lib/sysctl.d/99-note.txt", "net.core.wmem_max = 1"),
+    ] {
+        tree.put(path, text);
+    }
+    let link = tree.0.path().join("etc/sysctl.d/99-sysctl.conf");
+    std::os::unix::fs::symlink("../sysctl.conf", &link).expect("make a link");
+    let probes = Probes::default();
+    let done = apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
+    let told: Vec<&Done> = done.iter().filter(|done| done.trouble.is_some()).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].what, link.display().to_string());
+    assert_eq!(told[0].now, "sets net.core.rmem_max = 212992 at the next start");
+    assert!(told[0].trouble.as_ref().is_some_and(|why| why.contains("read after 90-thalweg.conf")));
+}
+
 #[test]
 fn a_damaged_record_is_told_and_nothing_is_changed() {
     let tree = dtn();
