@@ -222,6 +222,39 @@ fn what_does_not_help_in_a_testbed_is_not_recommended() {
     assert!(!scratch.path("doctor-state/testbed/doctor").exists(), "a testbed was left behind");
 }
 
+#[test]
+fn what_was_tried_and_did_not_help_is_told_and_nothing_is_changed() {
+    if !is_root() {
+        return skipped("doctor --prove --apply", "needs root");
+    }
+    let scratch = Scratch::new();
+    // Missed only where packets are lost.
+    for (path, text) in [("sys/net/ipv4/tcp_sack", "0"), ("self/status", "CapEff:\t000001ffffffffff\n")] {
+        let path = scratch.path("machine/proc").join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("make directories");
+        std::fs::write(path, text).expect("write");
+    }
+    let before = facts(&scratch, "machine");
+    let prove = |options: &[&str]| {
+        let mut command = doctor(&scratch, "machine", "--prove");
+        command.arg("--apply").args(options);
+        Running::start(command).end(PROOF_LIMIT)
+    };
+    let ran = prove(&[]);
+    if ran.stderr.contains("the kernel needs") {
+        return skipped("doctor --prove --apply", ran.stderr.trim());
+    }
+    let told = ran.expect(0).stdout;
+    assert!(told.contains("net.ipv4.tcp_sack: tried in a testbed: "), "{told}");
+    assert!(told.contains("nothing that was tried was shown to help"), "{told}");
+    assert!(!told.contains("tuned-adm") && !told.contains("from here"), "{told}");
+    assert_eq!(facts(&scratch, "machine"), before);
+    let event: Value =
+        serde_json::from_str(prove(&["--json"]).expect(0).stdout.trim()).expect("one line of JSON");
+    assert_eq!(event["trials"][0]["settings"][0], "net.ipv4.tcp_sack", "{event:#}");
+    assert_eq!(event["changes"].as_array().map(Vec::len), Some(0), "{event:#}");
+}
+
 /// Interrupted, it leaves no testbed that stands in the way of the next proof.
 #[test]
 fn a_proof_that_is_killed_takes_its_testbed_along() {

@@ -26,8 +26,7 @@ const TRIAL_RATE_BITS_PER_S: u64 = 1_000_000_000;
 pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let roots = Roots::below(args.root.as_deref().unwrap_or(Path::new("/")));
     if args.undo {
-        let done = change::undo(&roots, &state(args)?)?;
-        return changed(args, "undone", &done, "nothing to put back: --apply has changed nothing");
+        return undone(args, &roots);
     }
     let paths = args.paths.iter().map(|path| absolute(path)).collect::<Result<Vec<PathBuf>>>()?;
     let probes = match args.root {
@@ -40,16 +39,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
         false => None,
     };
     if args.apply {
-        let done = change::apply(&roots, &report, &probes, &state(args)?)?;
-        let exit = changed(args, "applied", &done, "nothing to change that may be changed from here")?;
-        if !args.json && !done.is_empty() {
-            out::line(&format!(
-                "activate the profile: tuned-adm profile {PROFILE}; take all of it back: thalweg doctor --undo, after tuned has \
-                 let go of the profile"
-            ))?;
-            out::flush()?;
-        }
-        return Ok(exit);
+        return applied(args, &roots, &report, &probes, trials.as_deref());
     }
     match args.json {
         true => json::line(
@@ -59,6 +49,65 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
     }
     out::flush()?;
     Ok(Exit::Done)
+}
+
+fn undone(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
+    let done = change::undo(roots, &state(args)?)?;
+    let exit = exit_of(&done);
+    match args.json {
+        true => json::line(&json!({"event": "doctor-undone", "changes": done, "exit": exit.code()}))?,
+        false if done.is_empty() => out::line("nothing to put back: --apply has changed nothing")?,
+        false => all(done.iter().map(changed))?,
+    }
+    out::flush()?;
+    Ok(exit)
+}
+
+/// Tells what was tried before anything is changed: that took long, and says why the rest is left alone.
+fn applied(
+    args: &DoctorArgs,
+    roots: &Roots,
+    report: &Report,
+    probes: &Probes,
+    trials: Option<&[Trial]>,
+) -> Result<Exit> {
+    if !args.json {
+        all(trials.unwrap_or_default().iter().map(tried))?;
+    }
+    let done = change::apply(roots, report, probes, &state(args)?)?;
+    let exit = exit_of(&done);
+    match args.json {
+        true => json::line(
+            &json!({"event": "doctor-applied", "trials": trials, "changes": done, "exit": exit.code()}),
+        )?,
+        false if done.is_empty() => out::line(nothing_to_change(trials))?,
+        false => {
+            all(done.iter().map(changed))?;
+            all(what_next(&done, change::has_profile(roots, &done)))?;
+        }
+    }
+    out::flush()?;
+    Ok(exit)
+}
+
+/// Why nothing is changed. `trials`: of a proof that was asked for.
+fn nothing_to_change(trials: Option<&[Trial]>) -> &'static str {
+    match trials {
+        None => "nothing to change that may be changed from here",
+        Some([]) => "nothing is changed: there was nothing that --prove can try",
+        Some(_) => "nothing is changed: nothing that was tried was shown to help",
+    }
+}
+
+/// What to do after these changes.
+fn what_next(done: &[Done], has_profile: bool) -> Option<String> {
+    let back = "take all of it back: thalweg doctor --undo";
+    if has_profile {
+        return Some(format!(
+            "activate the profile: tuned-adm profile {PROFILE}; {back}, after tuned has let go of the profile"
+        ));
+    }
+    done.iter().any(|one| one.trouble.is_none()).then(|| back.to_owned())
 }
 
 /// On the path to the machine that was asked for, else on one of 000 Table IV; at a rate that two cores carry.
@@ -99,20 +148,22 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     })
 }
 
-fn changed(args: &DoctorArgs, word: &str, done: &[Done], nothing: &str) -> Result<Exit> {
+fn exit_of(done: &[Done]) -> Exit {
     let has_trouble = done.iter().any(|done| done.trouble.is_some());
-    let exit = if has_trouble { Exit::Partial } else { Exit::Done };
-    if args.json {
-        json::line(&json!({"event": format!("doctor-{word}"), "changes": done, "exit": exit.code()}))?;
-    } else if done.is_empty() {
-        out::line(nothing)?;
-    }
-    for one in done.iter().filter(|_| !args.json) {
-        let trouble = one.trouble.as_ref().map(|why| format!(": NOT DONE: {why}")).unwrap_or_default();
-        out::line(&format!("{} {}{trouble}", one.what, one.now))?;
-    }
-    out::flush()?;
-    Ok(exit)
+    if has_trouble { Exit::Partial } else { Exit::Done }
+}
+
+fn all(lines: impl IntoIterator<Item = String>) -> Result<()> {
+    lines.into_iter().try_for_each(|line| out::line(&line))
+}
+
+fn changed(done: &Done) -> String {
+    let trouble = done.trouble.as_ref().map(|why| format!(": NOT DONE: {why}")).unwrap_or_default();
+    format!("{} {}{trouble}", done.what, done.now)
+}
+
+fn tried(trial: &Trial) -> String {
+    format!("{}: {}", trial.settings.join(", "), trial.sentence())
 }
 
 fn show(report: &Report, trials: &[Trial], verbose: bool) -> Result<()> {
@@ -130,9 +181,7 @@ fn show(report: &Report, trials: &[Trial], verbose: bool) -> Result<()> {
     for belief in &report.beliefs {
         out::line(&believed(belief))?;
     }
-    for trial in trials {
-        out::line(&format!("{}: {}", trial.settings.join(", "), trial.sentence()))?;
-    }
+    all(trials.iter().map(tried))?;
     let count = |verdict| report.findings.iter().filter(|finding| finding.verdict == verdict).count();
     out::line(&format!(
         "{} to change,{} {} maybe, {} good, {} not seen; `thalweg doctor --apply` changes kernel settings, `--undo` takes that back",
@@ -186,4 +235,43 @@ fn believed(belief: &Belief) -> String {
         Holds::Unknown => "unknown",
     };
     format!("  {word} \"{}\" ({}): {}", belief.belief, belief.source, belief.answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(trouble: Option<&str>) -> Done {
+        Done { what: "a.setting".into(), now: "= 1 (was 0)".into(), trouble: trouble.map(str::to_owned) }
+    }
+
+    fn trial() -> Trial {
+        Trial {
+            settings: vec!["a.setting"],
+            before_bits_per_s: vec![1e8],
+            after_bits_per_s: vec![1e8],
+            lost_by_the_path: 0,
+            path_cpu_s_per_gb: 1.0,
+            helps: Some(false),
+        }
+    }
+
+    #[test]
+    fn what_was_tried_and_did_not_help_is_not_said_to_be_out_of_reach() {
+        assert!(nothing_to_change(None).contains("may be changed from here"));
+        assert!(nothing_to_change(Some(&[])).contains("nothing that --prove can try"));
+        assert!(nothing_to_change(Some(&[trial()])).contains("nothing that was tried was shown to help"));
+        let told = tried(&trial());
+        assert!(told.starts_with("a.setting: ") && told.contains("does not help"), "{told}");
+    }
+
+    #[test]
+    fn a_profile_is_to_be_activated_only_where_it_was_written() {
+        let refused = done(Some("Permission denied"));
+        assert_eq!(what_next(std::slice::from_ref(&refused), false), None);
+        assert_eq!(changed(&refused), "a.setting = 1 (was 0): NOT DONE: Permission denied");
+        let next = |has_profile| what_next(&[done(None), refused.clone()], has_profile).expect("words");
+        assert!(next(true).contains("tuned-adm profile thalweg-dtn") && next(true).contains("--undo"));
+        assert!(!next(false).contains("tuned-adm") && next(false).contains("--undo"));
+    }
 }
