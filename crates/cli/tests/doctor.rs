@@ -4,6 +4,8 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::chance::{is_root, quick_or_torture, skipped};
@@ -46,7 +48,7 @@ fn doctor(scratch: &Scratch, name: &str, what: &str) -> Command {
 }
 
 fn facts(scratch: &Scratch, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
-    fn walk(path: &std::path::Path, into: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+    fn walk(path: &Path, into: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         use std::os::unix::ffi::OsStrExt;
         for entry in std::fs::read_dir(path).expect("list").flatten() {
             let bytes =
@@ -253,6 +255,47 @@ fn what_was_tried_and_did_not_help_is_told_and_nothing_is_changed() {
         serde_json::from_str(prove(&["--json"]).expect(0).stdout.trim()).expect("one line of JSON");
     assert_eq!(event["trials"][0]["settings"][0], "net.ipv4.tcp_sack", "{event:#}");
     assert_eq!(event["changes"].as_array().map(Vec::len), Some(0), "{event:#}");
+}
+
+/// Who may neither read all of it nor change it: each is said with its reason, and nothing is changed.
+#[test]
+fn who_may_not_is_told_of_each_what_could_not_be_done() {
+    let scratch = Scratch::new();
+    machine(&scratch, "machine");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("set a mode");
+    };
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("doctor of nobody") else { return };
+    let before = facts(&scratch, "machine");
+    let closed = scratch.path("machine/proc/sys/net/core/netdev_max_backlog");
+    mode(&closed, 0);
+    let run = |options: &[&str]| {
+        let mut command = doctor(&scratch, "machine", options[0]);
+        command.args(&options[1..]);
+        Running::start(as_nobody(command)).end(LIMIT)
+    };
+    let event: Value =
+        serde_json::from_str(run(&["--json"]).expect(0).stdout.trim()).expect("one line of JSON");
+    let findings = event["findings"].as_array().expect("findings");
+    let backlog = findings.iter().find(|finding| finding["name"] == "net.core.netdev_max_backlog");
+    let why = backlog.and_then(|finding| finding["why"].as_str()).unwrap_or_default();
+    assert!(why.ends_with("netdev_max_backlog may not be read by this user"), "{event:#}");
+
+    let told = run(&["--apply"]).expect(2).stdout;
+    for key in ["net.core.rmem_max", "net.ipv4.tcp_rmem"] {
+        let line = told.lines().find(|line| line.starts_with(key)).unwrap_or_default();
+        assert!(line.contains(": NOT DONE: Permission denied"), "{told}");
+    }
+    assert!(!told.contains("tuned-adm") && !told.contains("--undo"), "{told}");
+    run(&["--undo"]).expect(0);
+
+    let refused = run(&["--prove"]).expect(3).stderr;
+    for words in ["make a network namespace failed", "a testbed needs root"] {
+        assert!(refused.contains(words), "{refused}");
+    }
+    mode(&closed, 0o644);
+    assert_eq!(facts(&scratch, "machine"), before);
 }
 
 /// Interrupted, it leaves no testbed that stands in the way of the next proof.

@@ -455,33 +455,12 @@ fn a_directory_with_more_files_than_may_be_open_at_once_arrives_whole() {
     assert_no_litter(&to);
 }
 
-/// Nobody, if we are root, whom no mode keeps out. `None` if nobody may not run the program here.
-fn as_nobody(scratch: &Scratch) -> Option<impl Fn(std::process::Command) -> std::process::Command> {
-    use std::os::unix::process::CommandExt;
-    const NOBODY: u32 = 65534;
-    let is_root = chance::is_root();
-    let by = move |mut command: std::process::Command| {
-        if is_root {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        command
-    };
-    let mut version = by(scratch.thalweg());
-    // Where tests run may be closed to others.
-    version.current_dir(scratch.root());
-    if version.arg("--version").output().is_ok_and(|output| output.status.success()) {
-        return Some(by);
-    }
-    chance::skipped("stream unreadable", "nobody may not run the program where it is");
-    None
-}
-
 #[test]
 fn what_cannot_be_read_costs_exit_0_and_whose_file_it_is_does_not() {
     let scratch = Scratch::new();
     let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     mode(scratch.root(), 0o777);
-    let Some(as_nobody) = as_nobody(&scratch) else { return };
+    let Some(as_nobody) = scratch.as_nobody("stream unreadable") else { return };
     let (from, to) = (scratch.path("from"), scratch.path("to"));
     std::fs::create_dir_all(from.join("locked")).unwrap();
     std::fs::create_dir(&to).unwrap();

@@ -93,6 +93,28 @@ impl Scratch {
         command
     }
 
+    /// Makes commands be run by nobody, if we are root, whom no mode keeps out. `None` if nobody may not run the program
+    /// here: that is told as the skipping of `row`.
+    pub fn as_nobody(&self, row: &str) -> Option<impl Fn(Command) -> Command + use<>> {
+        use std::os::unix::process::CommandExt;
+        const NOBODY: u32 = 65534;
+        let is_root = chance::is_root();
+        let by = move |mut command: Command| {
+            if is_root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command
+        };
+        let mut version = by(self.thalweg());
+        // Where tests run may be closed to others.
+        version.current_dir(self.root());
+        if version.arg("--version").output().is_ok_and(|output| output.status.success()) {
+            return Some(by);
+        }
+        chance::skipped(row, "nobody may not run the program where it is");
+        None
+    }
+
     /// Runs the program to its end, see [`finish`].
     pub fn run<I, S>(&self, args: I) -> Output
     where

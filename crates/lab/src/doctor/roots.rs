@@ -96,6 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_that_this_user_may_not_read_is_said_to_be_one() {
+        let why = unseen(Path::new("/sys/one"), &io::ErrorKind::PermissionDenied.into());
+        assert_eq!(why, "/sys/one may not be read by this user");
+    }
+
+    #[test]
     fn lists_of_the_kernel_are_read_and_bounded() {
         assert_eq!(numbers_of_list("0-2,8\n"), [0, 1, 2, 8]);
         assert_eq!(numbers_of_list(""), [0; 0]);
