@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub struct DoctorArgs {
-    /// Directories that data are read from or written to: their disks are measured for some four seconds each, with a file
+    /// Directories that data are read from or written to: their disks are measured for some five seconds each, with a file
     /// of 256 MiB at most that has no name
     #[arg(value_name = "DIR")]
     pub paths: Vec<PathBuf>,

@@ -2,7 +2,7 @@
 
 use super::finding::{Belief, Holds};
 use super::machine::{Machine, Virtualisation};
-use super::measure::Probes;
+use super::measure::{IN_FLIGHT, Probes};
 use super::roots::Roots;
 use super::wanted::{LOSS_TYPICAL, RTTS_MS};
 use super::{congestion, cpu, network};
@@ -132,24 +132,19 @@ fn bandwidth(roots: &Roots, probes: &Probes) -> (Holds, String) {
             "name a path that data are written to, so that its disk can be measured".into(),
         );
     };
-    let disk = speed.write_bytes_per_s * 8.0 / 1e9;
-    let path = path.display();
+    let gbit = |bytes_per_s: f64| bytes_per_s * 8.0 / 1e9;
+    let disk = gbit(speed.write_bytes_per_s);
+    let takes = format!(
+        "{} takes {disk:.1} Gbit/s (measured with {IN_FLIGHT} requests in flight; {:.1} one at a time)",
+        path.display(),
+        gbit(speed.write_one_bytes_per_s)
+    );
     match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
-        Some(line) if disk < line => (
-            Holds::No,
-            format!("no: {path} takes {disk:.1} Gbit/s (measured), less than the line's {line:.1}"),
-        ),
-        Some(line) => (
-            Holds::Yes,
-            format!(
-                "here it would: {path} takes {disk:.1} Gbit/s (measured), more than the line's {line:.1}"
-            ),
-        ),
+        Some(line) if disk < line => (Holds::No, format!("no: {takes}, less than the line's {line:.1}")),
+        Some(line) => (Holds::Yes, format!("here it would: {takes}, more than the line's {line:.1}")),
         None => (
             Holds::Unknown,
-            format!(
-                "{path} takes {disk:.1} Gbit/s (measured); a line above that brings nothing, and no card says how fast it is"
-            ),
+            format!("{takes}; a line above that brings nothing, and no card says how fast it is"),
         ),
     }
 }

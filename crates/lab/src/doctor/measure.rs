@@ -2,18 +2,21 @@
 //!
 //! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
 
-use super::queue::{self, Queue};
+use super::queue as packet_queue;
 use crate::testbed::netlink;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::link::sealed::{SECRET_BYTES, Sealer};
+use thalweg_mover::plan::IO_DEPTH;
 use thalweg_sys::card::{Offload, Rings, has_offload, rings};
 use thalweg_sys::host::ClockState;
 use thalweg_sys::namespace::NetworkNamespace;
-use thalweg_sys::{Buffer, Dir, File, socket};
+use thalweg_sys::queue::{Engine, Operation, Queue, Request};
+use thalweg_sys::{Buffer, Dir, File, Memory, socket};
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::{digest, limits};
 
@@ -29,7 +32,10 @@ const SMALL_BYTES: usize = 4096;
 /// Small requests, at most.
 const SMALL_REQUESTS_MAX: usize = 100;
 
-/// Each of the four measurements of a disk takes no longer than this and the request that it ends in.
+/// Requests in flight where several are: those of four streams.
+pub const IN_FLIGHT: usize = 4 * IO_DEPTH as usize;
+
+/// Each of the five measurements of a disk takes no longer than this and the request that it ends in.
 const DISK_TIME: Duration = Duration::from_secs(1);
 
 /// How long a core is measured.
@@ -73,15 +79,17 @@ pub struct Card {
     /// Which offloads are on; those that it says nothing of are missing.
     pub offloads: Vec<(Offload, bool)>,
     /// What its packets wait in.
-    pub queue: Tried<Queue>,
+    pub queue: Tried<packet_queue::Queue>,
 }
 
 /// What a disk did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskSpeed {
-    /// Written and synced, in bytes a second.
+    /// Written one request after another and synced, in bytes a second.
+    pub write_one_bytes_per_s: f64,
+    /// The same with [`IN_FLIGHT`] requests in flight.
     pub write_bytes_per_s: f64,
-    /// Read, in bytes a second; nothing where the page cache cannot be passed by.
+    /// Read with [`IN_FLIGHT`] requests in flight, in bytes a second; nothing where the page cache cannot be passed by.
     pub read_bytes_per_s: Option<f64>,
     /// Median of small reads at random; likewise.
     pub read_latency: Option<Duration>,
@@ -101,7 +109,7 @@ pub struct Way {
 }
 
 impl Probes {
-    /// Tries and measures on this machine: some 300 ms, and up to four seconds for each of `paths`.
+    /// Tries and measures on this machine: some 300 ms, and up to five seconds for each of `paths`.
     pub fn take(devices: &[String], paths: &[PathBuf], to: Option<&str>) -> Probes {
         let cards = devices.iter().map(|device| (device.clone(), card(device))).collect();
         Probes {
@@ -123,7 +131,11 @@ fn in_words<T>(result: io::Result<T>) -> Tried<T> {
 
 fn card(device: &str) -> Card {
     let offloads = Offload::ALL.iter().filter_map(|&kind| Some((kind, has_offload(device, kind).ok()?)));
-    Card { rings: in_words(rings(device)), offloads: offloads.collect(), queue: in_words(queue::of(device)) }
+    Card {
+        rings: in_words(rings(device)),
+        offloads: offloads.collect(),
+        queue: in_words(packet_queue::of(device)),
+    }
 }
 
 /// Whether the kernel takes over TLS: tried.
@@ -159,7 +171,7 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
     const NAME: &[u8] = b".thalweg-doctor";
     let directory = Dir::open(path)?;
     let _ = directory.remove_file(NAME);
-    let file = directory.create_new(NAME, 0o600)?;
+    let file = Arc::new(directory.create_new(NAME, 0o600)?);
     directory.remove_file(NAME)?;
     let is_direct = file.set_direct(true).is_ok();
     let mut buffer = filled()?;
@@ -171,43 +183,80 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
         offset += buffer.len() as u64;
     }
     file.sync_data()?;
-    let write_bytes_per_s = offset as f64 / began.elapsed().as_secs_f64();
+    let write_one_bytes_per_s = offset as f64 / began.elapsed().as_secs_f64();
     let written = offset;
+    let write_bytes_per_s = rate_in_flight(&file, Operation::Write, written)?;
 
     let sync_latency = median(|_| {
         file.write_all_at(&buffer[..SMALL_BYTES], 0)?;
         file.sync_data()
     })?;
     if !is_direct {
-        return Ok(DiskSpeed { write_bytes_per_s, read_bytes_per_s: None, read_latency: None, sync_latency });
+        return Ok(DiskSpeed {
+            write_one_bytes_per_s,
+            write_bytes_per_s,
+            read_bytes_per_s: None,
+            read_latency: None,
+            sync_latency,
+        });
     }
-    let began = Instant::now();
-    let mut offset = 0;
-    while offset < written && began.elapsed() < DISK_TIME {
-        offset += read(&file, &mut buffer, offset)?;
-    }
-    let read_bytes_per_s = Some(offset as f64 / began.elapsed().as_secs_f64());
+    let read_bytes_per_s = Some(rate_in_flight(&file, Operation::Read, written)?);
     // A machine that stood still for that second has written nothing.
     let blocks = (written / SMALL_BYTES as u64).max(1);
     // A step that has no factor with a power of two visits blocks far from each other, none twice.
     let read_latency = median(|number| {
         let block = (number as u64).wrapping_mul(0x9E37_79B1) % blocks;
-        read(&file, &mut buffer[..SMALL_BYTES], block * SMALL_BYTES as u64).map(drop)
+        match file.read_at(&mut buffer[..SMALL_BYTES], block * SMALL_BYTES as u64)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
     })?;
-    Ok(DiskSpeed { write_bytes_per_s, read_bytes_per_s, read_latency: Some(read_latency), sync_latency })
+    Ok(DiskSpeed {
+        write_one_bytes_per_s,
+        write_bytes_per_s,
+        read_bytes_per_s,
+        read_latency: Some(read_latency),
+        sync_latency,
+    })
+}
+
+/// Of the first `bytes` of a file that has as many, with [`IN_FLIGHT`] requests in flight; what was written is synced.
+fn rate_in_flight(file: &Arc<File>, operation: Operation, bytes: u64) -> io::Result<f64> {
+    let mut queue =
+        Queue::new(Engine::IoUring, IN_FLIGHT).or_else(|_| Queue::new(Engine::Threads, IN_FLIGHT))?;
+    let mut idle = (0..IN_FLIGHT).map(|_| filled().map(Memory::Own)).collect::<io::Result<Vec<Memory>>>()?;
+    let (began, mut offset) = (Instant::now(), 0u64);
+    while offset < bytes && began.elapsed() < DISK_TIME {
+        let memory = match idle.pop() {
+            Some(memory) => memory,
+            None => take_back(&mut queue)?,
+        };
+        let (file, bytes) = (file.clone(), memory.len());
+        let request = Request { operation, file, memory, start: 0, bytes, offset, tag: offset };
+        queue.push(request).map_err(|(error, _)| error)?;
+        offset += bytes as u64;
+    }
+    while queue.in_flight() > 0 {
+        take_back(&mut queue)?;
+    }
+    if operation == Operation::Write {
+        file.sync_data()?;
+    }
+    Ok(offset as f64 / began.elapsed().as_secs_f64())
+}
+
+fn take_back(queue: &mut Queue) -> io::Result<Memory> {
+    let done = queue.take(true).ok_or_else(|| io::Error::other("nothing is in flight"))?;
+    match done.result? {
+        bytes if bytes == done.request.bytes => Ok(done.request.memory),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 fn filled() -> io::Result<Buffer> {
     let mut buffer = Buffer::new(DISK_REQUEST_BYTES)?;
     fastrand::Rng::with_seed(0).fill(&mut buffer);
     Ok(buffer)
-}
-
-fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<u64> {
-    match file.read_at(buffer, offset)? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        bytes => Ok(bytes as u64),
-    }
 }
 
 /// The median time of a small request.

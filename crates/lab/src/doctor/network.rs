@@ -7,7 +7,7 @@ use super::queue;
 use super::roots::{Roots, names, number, numbers_of_list, read};
 use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, Reach, SYSCTLS};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thalweg_sys::card::Rings;
 
 /// Network devices that lead out: those with hardware behind them; without any, all but the loopback.
@@ -20,9 +20,14 @@ pub fn devices(roots: &Roots) -> Vec<String> {
     if hardware.is_empty() { all } else { hardware }
 }
 
-/// The rate of the fastest line, in bits a second; none if no card says.
+/// The rate of the fastest line that is up, in bits a second; none if no card says.
 pub fn line_rate_bits_per_s(roots: &Roots) -> Option<u64> {
-    devices(roots).iter().filter_map(|device| rate(&roots.sys.join("class/net").join(device))).max()
+    let cards = devices(roots).into_iter().map(|device| roots.sys.join("class/net").join(device));
+    // Drivers that do not say leave it at `unknown`.
+    let is_up = |card: &PathBuf| {
+        read(&card.join("operstate")).map_or(true, |state| ["up", "unknown"].contains(&&*state))
+    };
+    cards.filter(is_up).filter_map(|card| rate(&card)).max()
 }
 
 fn rate(card: &Path) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! File systems and disks of the paths that were asked about.
 
 use super::finding::{Finding, Subject};
-use super::measure::{DiskSpeed, Probes};
+use super::measure::{DiskSpeed, IN_FLIGHT, Probes};
 use super::memory::chosen;
 use super::network;
 use super::roots::{Roots, read};
@@ -150,17 +150,18 @@ fn measured(roots: &Roots, path: &Path, speed: &DiskSpeed, found: &mut Vec<Findi
             None => finding,
         });
     };
-    rate(
-        "write",
-        speed.write_bytes_per_s,
-        "measured: 1 MiB at a time, one after another, and synced; several in flight may do more",
-    );
+    let measured = format!("measured: {IN_FLIGHT} requests of 1 MiB in flight");
+    rate("write", speed.write_bytes_per_s, &format!("{measured}, and synced"));
     if let Some(bytes_per_s) = speed.read_bytes_per_s {
-        rate("read", bytes_per_s, "measured: 1 MiB at a time, one after another, past the page cache");
+        rate("read", bytes_per_s, &format!("{measured}, past the page cache"));
     } else {
         let why = "the page cache cannot be passed by here, so it would be memory that is measured";
         found.push(Finding::unseen(Subject::Storage, name("read"), why));
     }
+    let why = "measured: 1 MiB, then the next, and synced; so write programs that keep none in flight";
+    let one =
+        Finding::told(Subject::Storage, name("write, one at a time"), gbit(speed.write_one_bytes_per_s), why);
+    found.push(one.scoped("this file system"));
     let ms = |time: std::time::Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
     if let Some(latency) = speed.read_latency {
         let why = "measured: median of 4 KiB reads at random; latency undoes concurrency (000 section III-D)";

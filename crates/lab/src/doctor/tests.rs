@@ -129,6 +129,7 @@ fn dtn_probes() -> Probes {
     let queue = Queue { root: "mq".into(), number: 0, each: ["pfifo_fast".into()].into() };
     let card = Card { rings: Ok(rings), offloads, queue: Ok(queue) };
     let speed = DiskSpeed {
+        write_one_bytes_per_s: 4e9,
         write_bytes_per_s: 5e9,
         read_bytes_per_s: Some(14e9),
         read_latency: Some(Duration::from_micros(80)),
@@ -257,7 +258,12 @@ fn the_six_beliefs_are_answered_by_what_was_measured() {
     assert_answered(&report, 2, Holds::No, "220 of 22000000 segments (1.0e-5)");
     assert_answered(&report, 2, Holds::No, "counts the loopback and bare acknowledgements as well");
     assert_eq!(belief(&report, 3).0, Holds::No);
-    assert_answered(&report, 4, Holds::No, "40.0 Gbit/s (measured), less than the line's 100.0");
+    assert_answered(
+        &report,
+        4,
+        Holds::No,
+        "/data takes 40.0 Gbit/s (measured with 16 requests in flight; 32.0 one at a time), less than the line's 100.0",
+    );
     assert_answered(&report, 5, Holds::No, "8 of them 128.0");
     assert_answered(&report, 6, Holds::Unknown, "no guest");
 }
@@ -283,6 +289,20 @@ fn a_belief_that_holds_here_is_said_to_hold() {
     assert_answered(&report, 3, Holds::Unknown, "nfnetlink_queue");
     assert_answered(&report, 4, Holds::Yes, "160.0 Gbit/s");
     assert_answered(&report, 5, Holds::Yes, "8 of them 64.0");
+}
+
+/// One of 100 Gbit/s that nobody plugged in is not what a disk is to fill.
+#[test]
+fn of_the_lines_only_those_that_are_up_count() {
+    let tree = dtn();
+    tree.put("sys/class/net/ens1f0/operstate", "down");
+    tree.put("sys/class/net/ens2f0/operstate", "up");
+    tree.put("sys/class/net/ens2f0/speed", "25000");
+    tree.put("sys/class/net/ens2f0/device/numa_node", "0");
+    let report = tree.report(&dtn_probes(), &["/data"]);
+    assert_answered(&report, 4, Holds::Yes, "more than the line's 25.0");
+    assert_eq!(finding(&report, "/data write").verdict, Verdict::Good);
+    assert_eq!(finding(&report, "/data write, one at a time").verdict, Verdict::Told);
 }
 
 /// Everything that a node is to be asked about, each with its line; what should be otherwise says what, why, by whom it is
