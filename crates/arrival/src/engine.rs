@@ -323,7 +323,7 @@ impl<'a> Life<'a> {
                         if let Some(changes) = &changes {
                             driver.hear_below(changes, &view.directories);
                         }
-                        self.hear(looked.began, Input::Looked(view.items))?;
+                        self.hear(looked.began, Input::Looked(view.items, view.unseen))?;
                     }
                     // At the beginning it is a mistake in the command; later it is an outage.
                     Err(failure) if !looks.has_seen => return Err(failure),

@@ -31,8 +31,8 @@ pub enum Order {
 pub enum Complete {
     /// Sizes and times have not changed for so long.
     Stable(Duration),
-    /// There is a marker: of a file `NAME` + this suffix beside it, of a directory a file of this name in it. The marker
-    /// of a directory travels with it, that of a file is no item and stays.
+    /// There is a marker that is not older than the last change of content: of a file `NAME` + this suffix beside it, of a
+    /// directory a file of this name in it. The marker of a directory travels with it, that of a file is no item and stays.
     Marker(Vec<u8>),
 }
 

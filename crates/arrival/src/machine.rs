@@ -136,8 +136,8 @@ pub enum Stage {
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// All that is there now.
-    Looked(Vec<Seen>),
+    /// All that is there now, but for what is at these paths or below: there nobody could look.
+    Looked(Vec<Seen>, Vec<RelativePath>),
     /// A copy ended.
     Moved(RelativePath, Result<Arrived, Trouble>),
     /// A run ended.
@@ -155,6 +155,13 @@ pub enum Trouble {
     Lasting,
     /// Something is not there. Whether that is the item only a look can say.
     Missing,
+}
+
+impl Trouble {
+    /// Failed attempts after which it is given up.
+    fn tries_max(self) -> u32 {
+        if self == Trouble::Lasting { 1 } else { u32::MAX }
+    }
 }
 
 /// What to do.
@@ -191,7 +198,7 @@ struct Item {
     work: Work,
     /// Failures since the last success of anything.
     tries: u32,
-    /// When the last copy failed because something is not there.
+    /// When the last copy, or the last way back of results, failed because something is not there.
     missing: Option<Duration>,
     /// A copy failed though the item was there: should it go, it is lost.
     is_missed: bool,
@@ -201,6 +208,7 @@ struct Item {
 #[derive(Clone, Copy)]
 struct Look {
     version: Version,
+    /// From when on it is as it is, as far as looks saw it.
     since: Duration,
     is_marked: bool,
 }
@@ -221,6 +229,28 @@ impl Ord for Line {
 impl PartialOrd for Line {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+/// Paths at which nobody could look, nor below.
+struct Unseen(HashSet<Vec<u8>>);
+
+impl Unseen {
+    fn new(paths: &[RelativePath]) -> Unseen {
+        Unseen(paths.iter().map(|path| path.as_bytes().to_vec()).collect())
+    }
+
+    /// Whether it is one of them: what was seen of it may not be all.
+    fn is(&self, name: &RelativePath) -> bool {
+        self.0.contains(name.as_bytes())
+    }
+
+    /// Whether it is one of them, or below one.
+    fn has(&self, name: &RelativePath) -> bool {
+        let bytes = name.as_bytes();
+        let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let mut ends = [0, bytes.len()].into_iter().chain(slashes);
+        !self.0.is_empty() && ends.any(|end| self.0.contains(&bytes[..end]))
     }
 }
 
@@ -315,10 +345,21 @@ impl Machine {
         self.items.get(name)?.known.as_ref().map(|known| &known.arrived)
     }
 
-    /// Items that were given up; also those that are tried on, and fail again and again because something is not there.
+    /// Items that were given up; also those that are tried on, and fail again and again because something is not there; and
+    /// one without its marker, if others that arrived wait for it in order.
     pub fn given_up(&self) -> Vec<&RelativePath> {
-        let is_stuck = |line: &&Line| self.items.get(&line.name).is_some_and(|item| self.is_stuck(item));
-        self.open.iter().filter(is_stuck).map(|line| &line.name).collect()
+        let holds = |item: &Item| {
+            self.lacks_marker(item)
+                && self.is_ordered()
+                && self.open.first() == Some(&item.line)
+                && self
+                    .open
+                    .iter()
+                    .any(|line| self.items.get(&line.name).is_some_and(Item::waits_for_command))
+        };
+        let is_given_up = |item: &Item| self.is_stuck(item) || holds(item);
+        let of = |line: &&Line| self.items.get(&line.name).is_some_and(is_given_up);
+        self.open.iter().filter(of).map(|line| &line.name).collect()
     }
 
     /// Items whose copies failed, and that went from the source before one succeeded; the first so many by name.
@@ -337,14 +378,13 @@ impl Machine {
         self.moves > 0 || self.runs > 0
     }
 
-    /// Whether nothing is left to do but what was given up, or waits for that in order.
+    /// Whether nothing is left to do but what was given up or has no marker, or waits for that in order.
     pub fn is_idle(&self) -> bool {
         let mut is_held = false;
         self.open.iter().filter_map(|line| self.items.get(&line.name)).all(|item| {
-            let is_stuck = self.is_stuck(item);
-            let has_arrived = item.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived);
-            is_held |= is_stuck && self.is_ordered();
-            is_stuck || is_held && has_arrived && item.work == Work::Rest
+            let rests = self.is_stuck(item) || self.lacks_marker(item);
+            is_held |= rests && self.is_ordered();
+            rests || is_held && item.waits_for_command()
         })
     }
 
@@ -365,8 +405,8 @@ impl Machine {
     #[must_use]
     pub fn take(&mut self, now: Duration, input: Input) -> Vec<Record> {
         let (name, mut records) = match input {
-            Input::Looked(all) => {
-                self.looked(now, all);
+            Input::Looked(all, unseen) => {
+                self.looked(now, all, &Unseen::new(&unseen));
                 self.looked_at = Some(now);
                 let (items, rules) = (&self.items, &self.rules);
                 let rests_at =
@@ -459,7 +499,7 @@ impl Machine {
         (records, actions)
     }
 
-    fn looked(&mut self, now: Duration, all: Vec<Seen>) {
+    fn looked(&mut self, now: Duration, all: Vec<Seen>, unseen: &Unseen) {
         let mut there: HashSet<RelativePath> = HashSet::with_capacity(all.len());
         for Seen { name, version, is_marked } in all {
             let rules = &self.rules;
@@ -468,10 +508,12 @@ impl Machine {
                 *met += 1;
                 Item::new(line_of(rules, &name, *met, version.changed_ns))
             });
+            let is_whole = !unseen.is(&name);
             match &mut item.seen {
+                Some(look) if !is_whole => look.since = now,
                 Some(look) if look.version == version => look.is_marked = is_marked,
                 seen => {
-                    *seen = Some(Look { version, since: now, is_marked });
+                    *seen = Some(Look { version, since: now, is_marked: is_marked && is_whole });
                     if rules.order == Order::Time && item.known.is_none() {
                         self.open.remove(&item.line);
                         item.line.first = version.changed_ns;
@@ -484,24 +526,37 @@ impl Machine {
                     }
                 }
             }
-            // It was something else that is not there.
-            item.is_missed |= item.missing.is_some_and(|at| at <= now);
+            // It was something else that is not there. What arrived is not missed.
+            item.is_missed |= item.waits_for_source() && item.missing.is_some_and(|at| at <= now);
             self.settle(&name);
-            if let Some(item) = self.items.get(&name).filter(|item| self.open.contains(&item.line))
-                && let Some(at) = item.rests_at(&self.rules).filter(|at| *at > now)
-            {
-                self.rests.insert((at, name.clone()));
-            }
+            self.note_rest(now, &name);
             there.insert(name);
         }
-        let gone: Vec<RelativePath> = self
+        let others: Vec<RelativePath> = self
             .items
             .iter()
             .filter(|(name, item)| item.seen.is_some() && !there.contains(*name))
             .map(|(name, _)| name.clone())
             .collect();
-        for name in gone {
-            self.gone(&name);
+        for name in others {
+            if !unseen.has(&name) {
+                self.gone(&name);
+                continue;
+            }
+            // It stays as it was, but nobody saw it rest.
+            if let Some(look) = self.items.get_mut(&name).and_then(|item| item.seen.as_mut()) {
+                look.since = now;
+            }
+            self.note_rest(now, &name);
+        }
+    }
+
+    /// Keeps when it will have rested, if something is left to do with it.
+    fn note_rest(&mut self, now: Duration, name: &RelativePath) {
+        if let Some(item) = self.items.get(name).filter(|item| self.open.contains(&item.line))
+            && let Some(at) = item.rests_at(&self.rules).filter(|at| *at > now)
+        {
+            self.rests.insert((at, name.clone()));
         }
     }
 
@@ -529,7 +584,7 @@ impl Machine {
                     item.missing = (trouble == Trouble::Missing).then_some(now);
                     item.is_missed |= item.missing.is_none();
                 }
-                self.failed(now, &name, if trouble == Trouble::Lasting { 1 } else { u32::MAX });
+                self.failed(now, &name, trouble.tries_max());
                 Vec::new()
             }
         }
@@ -551,8 +606,11 @@ impl Machine {
                 self.rest(&name);
                 vec![Record::Done(name)]
             }
-            Err(_) => {
-                self.failed(now, &name, u32::MAX);
+            Err(trouble) => {
+                if let Some(item) = self.items.get_mut(&name) {
+                    item.missing = (trouble == Trouble::Missing).then_some(now);
+                }
+                self.failed(now, &name, trouble.tries_max());
                 Vec::new()
             }
         }
@@ -657,6 +715,14 @@ impl Machine {
         item.work == Work::GivenUp || item.missing.is_some() && item.tries >= self.rules.attempts_max
     }
 
+    /// Whether nothing can be done with it until somebody makes its marker.
+    fn lacks_marker(&self, item: &Item) -> bool {
+        matches!(self.rules.complete, Complete::Marker(_))
+            && item.work != Work::Busy
+            && item.waits_for_source()
+            && item.seen.is_some_and(|look| !look.is_marked)
+    }
+
     fn work_of(&self, name: &RelativePath) -> Option<Work> {
         self.items.get(name).map(|item| item.work)
     }
@@ -696,6 +762,11 @@ impl Item {
     fn waits_for_source(&self) -> bool {
         let stage = self.known.as_ref().map(|known| known.stage);
         self.is_replaced() || matches!(stage, None | Some(Stage::Done))
+    }
+
+    /// Whether it arrived, and waits for its turn.
+    fn waits_for_command(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived) && self.work == Work::Rest
     }
 
     /// Whether the source has another version of what the command failed for.

@@ -2,12 +2,12 @@
 
 use crate::item::{Complete, ItemKind, Version};
 use crate::machine::Seen;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::manifest::filter::Filter;
-use thalweg_wire::{Entry, Kind, RelativePath};
+use thalweg_wire::{Entry, Kind, RelativePath, Time};
 
 /// Lists items: what counts as one.
 pub struct Scanner {
@@ -24,53 +24,100 @@ pub struct Scanner {
 pub struct View {
     /// The items, by name.
     pub items: Vec<Seen>,
+    /// Paths that could not be looked at: what is there, and below, nobody knows. For one in a directory that is an item
+    /// stands the item.
+    pub unseen: Vec<RelativePath>,
     /// Directories in which something may change.
     pub directories: Vec<RelativePath>,
 }
 
+/// What a look found so far.
+#[derive(Default)]
+struct Gathered {
+    items: BTreeMap<RelativePath, Parts>,
+    /// Of files: when each changed last.
+    markers: HashMap<RelativePath, Time>,
+    unseen: BTreeSet<RelativePath>,
+    directories: Vec<RelativePath>,
+}
+
+/// What was found of one item.
+struct Parts {
+    version: Version,
+    /// When a file in it changed last, its marker left out.
+    changed: Option<Time>,
+    /// When its marker did.
+    marked: Option<Time>,
+}
+
+impl Parts {
+    fn new(version: Version) -> Parts {
+        Parts { version, changed: None, marked: None }
+    }
+
+    /// A marker is for what was there when it was made. Clocks of file systems are coarse: equal times count.
+    fn is_marked(&self) -> bool {
+        self.marked.is_some() && self.marked >= self.changed
+    }
+}
+
 impl Scanner {
-    /// Looks. What could not be looked at is told, and is as if it were not there.
+    /// Looks. What could not be looked at is told.
     ///
     /// # Errors
     /// If the directory itself cannot be listed.
     pub fn scan(&self, reach: &Reach, trouble: &mut dyn FnMut(&Failure)) -> Result<View> {
-        let mut items: BTreeMap<RelativePath, (Version, bool)> = BTreeMap::new();
-        let mut directories = vec![RelativePath::root()];
-        let mut markers: HashSet<RelativePath> = HashSet::new();
+        let mut gathered = Gathered { directories: vec![RelativePath::root()], ..Gathered::default() };
         reach.list(true, &mut |found| {
-            match found {
-                Found::Entry(entry) => self.take(&entry, &mut items, &mut directories, &mut markers),
-                Found::Trouble(failure) => trouble(&failure),
+            if let Found::Trouble(failure) = &found {
+                trouble(failure);
             }
+            self.take(found, &mut gathered);
             Ok(())
         })?;
-        let is_marked = |name: &RelativePath, within: bool| match (&self.complete, self.kind) {
-            (Complete::Marker(suffix), ItemKind::File) => {
-                RelativePath::new([name.as_bytes(), suffix].concat()).is_ok_and(|m| markers.contains(&m))
-            }
-            _ => within,
-        };
-        let seen = items.into_iter().map(|(name, (version, within))| Seen {
-            is_marked: is_marked(&name, within),
-            name,
-            version,
-        });
-        Ok(View { items: seen.collect(), directories })
+        Ok(self.view(gathered))
     }
 
-    fn take(
-        &self,
-        entry: &Entry,
-        items: &mut BTreeMap<RelativePath, (Version, bool)>,
-        directories: &mut Vec<RelativePath>,
-        markers: &mut HashSet<RelativePath>,
-    ) {
+    fn view(&self, gathered: Gathered) -> View {
+        let Gathered { items, markers, unseen, directories } = gathered;
+        let marked_beside = |name: &RelativePath| match (&self.complete, self.kind) {
+            (Complete::Marker(suffix), ItemKind::File) => {
+                let marker = RelativePath::new([name.as_bytes(), suffix].concat()).ok()?;
+                markers.get(&marker).copied()
+            }
+            _ => None,
+        };
+        let seen = items.into_iter().map(|(name, parts)| {
+            let parts = Parts { marked: parts.marked.or_else(|| marked_beside(&name)), ..parts };
+            Seen { is_marked: parts.is_marked(), version: parts.version, name }
+        });
+        View { items: seen.collect(), unseen: unseen.into_iter().collect(), directories }
+    }
+
+    fn take(&self, found: Found, gathered: &mut Gathered) {
+        match found {
+            Found::Entry(entry) => self.take_entry(&entry, gathered),
+            Found::Trouble(failure) => self.miss(&failure, gathered),
+        }
+    }
+
+    /// What has no path has a name that no item can have.
+    fn miss(&self, failure: &Failure, gathered: &mut Gathered) {
+        let Some(path) = &failure.path else { return };
+        let item = top_of(path).filter(|_| self.kind == ItemKind::Directory);
+        gathered.unseen.insert(item.unwrap_or_else(|| path.clone()));
+        if gathered.unseen.len() > UNSEEN_MAX {
+            gathered.unseen = BTreeSet::from([RelativePath::root()]);
+        }
+    }
+
+    fn take_entry(&self, entry: &Entry, gathered: &mut Gathered) {
         if entry.path.is_root() {
             return;
         }
         let is_directory = matches!(entry.kind, Kind::Directory);
-        if is_directory && directories.len() < DIRECTORIES_MAX {
-            directories.push(entry.path.clone());
+        if is_directory && gathered.directories.len() < DIRECTORIES_MAX {
+            gathered.directories.push(entry.path.clone());
         }
         match self.kind {
             ItemKind::File => {
@@ -80,24 +127,31 @@ impl Scanner {
                 if let Complete::Marker(suffix) = &self.complete
                     && entry.path.as_bytes().ends_with(suffix)
                 {
-                    markers.insert(entry.path.clone());
+                    gathered.markers.insert(entry.path.clone(), entry.evidence.ctime);
                     return;
                 }
                 if self.is_item(&entry.path, false) {
                     // The name is the item's own; it is no part of its version.
                     let bare = Entry { path: RelativePath::root(), ..entry.clone() };
-                    items.insert(entry.path.clone(), (Version::EMPTY.with(&bare), false));
+                    let parts =
+                        Parts { changed: Some(changed(entry)), ..Parts::new(Version::EMPTY.with(&bare)) };
+                    gathered.items.insert(entry.path.clone(), parts);
                 }
             }
             ItemKind::Directory => {
                 let Some(top) = top_of(&entry.path) else { return };
                 if top == entry.path && is_directory && self.is_item(&top, true) {
-                    items.insert(top, (Version::EMPTY.with(entry), false));
-                } else if let Some((version, is_marked)) = items.get_mut(&top) {
-                    *version = version.with(entry);
-                    if let Complete::Marker(name) = &self.complete {
-                        let within = entry.path.as_bytes().get(top.as_bytes().len() + 1..);
-                        *is_marked |= within == Some(name);
+                    gathered.items.insert(top, Parts::new(Version::EMPTY.with(entry)));
+                } else if let Some(parts) = gathered.items.get_mut(&top) {
+                    parts.version = parts.version.with(entry);
+                    let within = entry.path.as_bytes().get(top.as_bytes().len() + 1..);
+                    match &self.complete {
+                        Complete::Marker(name) if within == Some(name) => {
+                            parts.marked = Some(entry.evidence.ctime);
+                        }
+                        // A directory changes when the marker comes into it.
+                        _ if is_directory => {}
+                        _ => parts.changed = parts.changed.max(Some(changed(entry))),
                     }
                 }
             }
@@ -120,6 +174,15 @@ impl Scanner {
 /// More directories than these are not heard of; they are looked at all the same.
 const DIRECTORIES_MAX: usize = 1024;
 
+/// If more paths than these cannot be looked at, nothing that is not seen is known to be gone.
+const UNSEEN_MAX: usize = 1 << 16;
+
+/// When the content of an entry changed last. That moves both times; but programs set the one, also to what is yet to come,
+/// and the other moves when only a mode or a name changes.
+fn changed(entry: &Entry) -> Time {
+    entry.evidence.mtime.min(entry.evidence.ctime)
+}
+
 /// The first component.
 fn top_of(path: &RelativePath) -> Option<RelativePath> {
     let top = path.as_bytes().split(|byte| *byte == b'/').next()?;
@@ -130,6 +193,8 @@ fn top_of(path: &RelativePath) -> Option<RelativePath> {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use thalweg_mover::failure::FailureKind;
+    use thalweg_wire::{EntryId, Evidence};
 
     fn look(scanner: &Scanner, directory: &std::path::Path) -> Vec<(String, bool)> {
         let reach = Reach::Local(directory.to_owned());
@@ -168,5 +233,93 @@ mod tests {
         assert_eq!(before, version(&scanner));
         std::fs::write(root.join("run1/new"), "").unwrap();
         assert_ne!(before, version(&scanner));
+    }
+
+    /// An entry whose content changed at the one time, and anything of it at the other.
+    fn entry(path: &str, kind: Kind, mtime: i64, ctime: i64) -> Found {
+        let at = |seconds| Time { seconds, nanos: 0 };
+        Found::Entry(Entry {
+            id: EntryId(0),
+            path: RelativePath::new(path.into()).unwrap(),
+            kind,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { mtime: at(mtime), ctime: at(ctime), ..Evidence::default() },
+            xattrs: Vec::new(),
+        })
+    }
+
+    fn file(path: &str, mtime: i64, ctime: i64) -> Found {
+        entry(path, Kind::File { sparse: false, marked: false }, mtime, ctime)
+    }
+
+    fn directory(path: &str, changed: i64) -> Found {
+        entry(path, Kind::Directory, changed, changed)
+    }
+
+    fn trouble(path: &str) -> Found {
+        let path = RelativePath::new(path.into()).unwrap();
+        Found::Trouble(Failure::new(FailureKind::Io, "list", "Input/output error").at(&path))
+    }
+
+    fn view(kind: ItemKind, marker: &str, found: Vec<Found>) -> View {
+        let complete = Complete::Marker(marker.into());
+        let scanner = Scanner { kind, complete, filter: Filter::new(Vec::new()).unwrap() };
+        let mut gathered = Gathered::default();
+        found.into_iter().for_each(|found| scanner.take(found, &mut gathered));
+        scanner.view(gathered)
+    }
+
+    #[test]
+    fn a_marker_is_for_what_was_there_when_it_was_made() {
+        // When the content changed, when anything did, when the marker was made, and whether it counts.
+        let cases = [
+            (5, 5, 6, true),
+            // Clocks are coarse.
+            (5, 5, 5, true),
+            (7, 7, 6, false),
+            // Its mode changed, or another name came.
+            (5, 9, 6, true),
+            // Whoever wrote it has a clock that is ahead.
+            (99, 5, 6, true),
+        ];
+        for (mtime, ctime, made, counts) in cases {
+            // A time that somebody set says nothing of when a marker was made.
+            let found = vec![file("a.done", 1, made), file("a", mtime, ctime)];
+            assert_eq!(
+                view(ItemKind::File, ".done", found).items[0].is_marked,
+                counts,
+                "{mtime} {ctime} {made}"
+            );
+            let found = vec![
+                // It changes when the marker comes into it.
+                directory("run", made + 1),
+                file("run/READY", 1, made),
+                directory("run/deep", made + 1),
+                file("run/deep/data", mtime, ctime),
+                file("run/old", 1, 1),
+            ];
+            let items = view(ItemKind::Directory, "READY", found).items;
+            assert_eq!(items[0].is_marked, counts, "{mtime} {ctime} {made}");
+        }
+        assert!(
+            view(ItemKind::Directory, "READY", vec![directory("run", 1), file("run/READY", 2, 2)]).items[0]
+                .is_marked
+        );
+        assert!(!view(ItemKind::Directory, "READY", vec![directory("run", 1)]).items[0].is_marked);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_told_by_its_path_or_by_the_item_that_it_is_in() {
+        let of = |kind, found| -> Vec<String> {
+            view(kind, "x", found).unseen.iter().map(ToString::to_string).collect()
+        };
+        let found =
+            || vec![trouble("run/deep"), directory("run", 1), trouble("run/deep/more"), trouble("gone")];
+        assert_eq!(of(ItemKind::File, found()), ["gone", "run/deep", "run/deep/more"]);
+        assert_eq!(of(ItemKind::Directory, found()), ["gone", "run"]);
+        let many = (0..=UNSEEN_MAX).map(|number| trouble(&number.to_string())).collect();
+        assert_eq!(of(ItemKind::File, many), ["."], "of so many none is known");
     }
 }

@@ -8,7 +8,7 @@ mod support;
 mod sshd;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,6 +51,15 @@ impl Bench {
     fn watch(&self, source: &str, destination: &str, more: &[&str]) -> Command {
         let mut command = self.scratch.thalweg();
         command.args(["watch", source, destination, "--stable", "100ms", "--look-every", "100ms"]).args(more);
+        command.env("LOG", self.scratch.path("log"));
+        command
+    }
+
+    /// Each file is complete when it has its marker.
+    fn by_markers(&self, more: &[&str]) -> Command {
+        let mut command = self.scratch.thalweg();
+        command.arg("watch").args([&self.source, &self.destination]);
+        command.args(["--marker", ".done", "--look-every", "100ms"]).args(more);
         command.env("LOG", self.scratch.path("log"));
         command
     }
@@ -378,6 +387,51 @@ fn a_directory_arrives_when_its_marker_is_there_and_a_pull_analyses_where_data_a
     assert_eq!(bench.log().len(), 2);
 }
 
+#[test]
+fn a_marker_that_stands_from_before_does_not_make_half_a_file_an_arrival() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, "cat \"$THALWEG_ITEM_PATH\" >> \"$LOG\"\necho >> \"$LOG\"");
+    let watch = start(bench.by_markers(&["--on-arrival", script.to_str().unwrap()]));
+    bench.put("a", b"first");
+    bench.put("a.done", b"");
+    assert!(wait_until(LIMIT, || bench.log() == ["first"]));
+    // As an instrument does that pauses, once the clock of the file system has gone on.
+    let changed = |name: &str| {
+        let of = std::fs::metadata(bench.source.join(name)).unwrap();
+        (of.ctime(), of.ctime_nsec())
+    };
+    let rewrite = |content: &[u8]| {
+        std::fs::write(bench.source.join("a"), content).unwrap();
+        changed("a") > changed("a.done")
+    };
+    assert!(wait_until(LIMIT, || rewrite(b"half")));
+    bench.put("b", b"other");
+    bench.put("b.done", b"");
+    assert!(wait_until(LIMIT, || bench.log() == ["first", "other"]), "{:?}", bench.log());
+    assert!(rewrite(b"second"));
+    bench.put("a.done", b"");
+    assert!(wait_until(LIMIT, || bench.log().len() > 2));
+    assert_eq!(bench.log(), ["first", "other", "second"]);
+    terminate(&watch);
+    assert_eq!(support::finish(watch).status.code(), Some(143));
+}
+
+#[test]
+fn an_item_without_its_marker_keeps_no_watch_from_its_end_and_in_order_is_told() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, LOG);
+    bench.put("a", b"a");
+    bench.put("b", b"b");
+    bench.put("b.done", b"");
+    let more = ["--idle-exit", "500ms", "--on-arrival", script.to_str().unwrap(), "--in-order", "name"];
+    let (code, text) = ends(bench.by_markers(&more));
+    assert_eq!((code, bench.log().len()), (Some(2), 0), "{text}");
+    assert!(text.contains("a: given up"), "{text}");
+    let (code, text) = ends(bench.by_markers(&more[..4]));
+    assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+    assert!(!bench.destination.join("a").exists(), "it is not complete");
+}
+
 /// What a watch told with `--json`: when an item was done, and which.
 fn items_done(said: &[(Instant, String)]) -> Vec<(Instant, String)> {
     let done = |(at, line): &(Instant, String)| {
@@ -608,6 +662,29 @@ fn a_destination_that_is_not_there_is_told_and_no_success() {
     std::fs::remove_file(bench.source.join("a")).unwrap();
     let ran = watch.end(LIMIT).expect(2);
     assert!(ran.stdout.contains(r#""lost":["a"]"#), "{}", ran.stdout);
+}
+
+#[test]
+fn results_that_have_no_place_are_told_and_no_success_and_the_watch_ends() {
+    let bench = Bench::new();
+    let back = bench.scratch.path("back");
+    std::fs::create_dir(&back).unwrap();
+    let daemon = bench.scratch.daemon(&[("back", &back)]);
+    let script = analysis(&bench.scratch, &format!("echo result > \"$THALWEG_ITEM_RESULTS/seen\"\n{LOG}"));
+    bench.put("a", b"a");
+    let (misspelt, place) = (daemon.place("misspelt", ""), daemon.place("back", ""));
+    let ends_with = |place: &str| {
+        let ticket = daemon.ticket.to_str().unwrap();
+        let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "2", "--results-back", place];
+        ends(bench.local(&[&more[..], &["--on-arrival", script.to_str().unwrap()]].concat()))
+    };
+    let (code, text) = ends_with(&misspelt);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("there is no export `misspelt`") && text.contains("a: given up"), "{text}");
+    // The next start sends them back, and runs nothing again.
+    let (code, text) = ends_with(&place);
+    assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+    assert_eq!(std::fs::read(back.join("a/seen")).unwrap(), b"result\n");
 }
 
 #[test]

@@ -32,6 +32,11 @@ fn seen(files: &BTreeMap<String, u64>) -> Vec<Seen> {
     files.iter().map(one).collect()
 }
 
+/// A look to which nothing was hidden.
+fn looked(all: Vec<Seen>) -> Input {
+    Input::Looked(all, Vec::new())
+}
+
 fn arrived(name: &RelativePath, version: Version) -> Arrived {
     let digest = Digest([version.mark as u8; 32]);
     Arrived { version, digest: digest.to_string(), key: key_of(name, &digest), bytes: version.bytes }
@@ -173,8 +178,13 @@ impl World {
         let fails = may_fail && self.random.u32(0..4) == 0;
         match self.random.u32(0..6) {
             0 => {
-                let all = seen(&self.files);
-                self.input(Input::Looked(all))?;
+                let mut all = seen(&self.files);
+                let place = self.random.usize(0..8);
+                // Of what it never saw it knows nothing.
+                let is_known = |seen: &Seen| self.machine.items.contains_key(&seen.name);
+                let may_hide = may_fail && all.get(place).is_some_and(is_known);
+                let hidden = may_hide.then(|| all.remove(place).name);
+                self.input(Input::Looked(all, hidden.into_iter().collect()))?;
             }
             1 => self.now += Duration::from_millis(self.random.u64(0..3000)),
             2 if !self.moves.is_empty() => {
@@ -236,7 +246,7 @@ impl World {
             assert!(self.now < Duration::from_secs(1_000_000), "it never ends");
             looks += 1;
             let all = seen(&self.files);
-            let _ = self.input(Input::Looked(all));
+            let _ = self.input(looked(all));
             self.run(50, false);
             self.now += Duration::from_secs(3);
         }
@@ -290,7 +300,7 @@ fn in_order_the_next_waits_for_the_one_before_whatever_is_killed_or_fails() {
             }
             // All are seen before anything is done.
             let all = seen(&world.files);
-            let _ = world.input(Input::Looked(all));
+            let _ = world.input(looked(all));
             world.run(600, true);
             world.calm_down();
             let contents: Vec<u64> = world.analysed.iter().map(|(_, content)| *content).collect();
@@ -302,7 +312,7 @@ fn in_order_the_next_waits_for_the_one_before_whatever_is_killed_or_fails() {
 #[test]
 fn what_grows_is_left_alone_until_it_has_rested() {
     let mut machine = Machine::new(rules(Order::Arrival));
-    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    let look = |content| looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
     let at = Duration::from_secs;
     for second in 0..5 {
         assert!(machine.take(at(second), look(second)).is_empty());
@@ -320,9 +330,9 @@ fn an_item_that_fails_again_and_again_is_given_up_and_in_order_holds_the_others(
     let mut machine = Machine::new(Rules { order: Order::Name, ..rules(Order::Name) });
     let files = BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 2)]);
     let mut now = Duration::ZERO;
-    let _ = machine.take(now, Input::Looked(seen(&files)));
+    let _ = machine.take(now, looked(seen(&files)));
     now += Duration::from_secs(2);
-    let _ = machine.take(now, Input::Looked(seen(&files)));
+    let _ = machine.take(now, looked(seen(&files)));
     let (_, moves) = machine.decide(now);
     assert_eq!(moves.len(), 2);
     for name in ["b", "a"] {
@@ -338,8 +348,7 @@ fn an_item_that_fails_again_and_again_is_given_up_and_in_order_holds_the_others(
     assert_eq!(machine.blocked_by(), Some(&path("a")));
     assert!(machine.decide(now).1.is_empty());
     // A new version is another chance.
-    let _ =
-        machine.take(now, Input::Looked(seen(&BTreeMap::from([("a".to_owned(), 7), ("b".to_owned(), 2)]))));
+    let _ = machine.take(now, looked(seen(&BTreeMap::from([("a".to_owned(), 7), ("b".to_owned(), 2)]))));
     assert_eq!(machine.blocked_by(), None);
 }
 
@@ -350,8 +359,8 @@ fn what_was_not_found_is_gone_only_if_a_look_says_so() {
     let at = Duration::from_secs;
     let begun = || {
         let mut machine = Machine::new(rules(Order::Name));
-        let _ = machine.take(at(0), Input::Looked(seen(&both)));
-        let _ = machine.take(at(2), Input::Looked(seen(&both)));
+        let _ = machine.take(at(0), looked(seen(&both)));
+        let _ = machine.take(at(2), looked(seen(&both)));
         assert_eq!(machine.decide(at(2)).1.len(), 2);
         let moved = Input::Moved(path("run2"), Ok(arrived(&path("run2"), version(2))));
         let _ = machine.take(at(2), moved);
@@ -361,12 +370,12 @@ fn what_was_not_found_is_gone_only_if_a_look_says_so() {
         machine
     };
     let mut machine = begun();
-    let _ = machine.take(at(3), Input::Looked(seen(&both)));
+    let _ = machine.take(at(3), looked(seen(&both)));
     assert_eq!(machine.decide(at(3)).1, [Action::Move(path("run1"), version(1))]);
     let _ = machine.take(at(3), Input::Moved(path("run1"), Ok(arrived(&path("run1"), version(1)))));
     assert_eq!(machine.decide(at(3)).1, [Action::Run(path("run1"), 1)]);
     let mut machine = begun();
-    let _ = machine.take(at(3), Input::Looked(seen(&late)));
+    let _ = machine.take(at(3), looked(seen(&late)));
     assert_eq!(machine.decide(at(3)).1, [Action::Run(path("run2"), 1)]);
     assert_eq!(machine.lost().count(), 0);
 }
@@ -376,10 +385,10 @@ fn what_fails_because_something_else_is_not_there_is_tried_on_and_counts_when_it
     let files = BTreeMap::from([("a".to_owned(), 1)]);
     let mut machine = Machine::new(rules(Order::Arrival));
     let mut now = Duration::ZERO;
-    let _ = machine.take(now, Input::Looked(seen(&files)));
+    let _ = machine.take(now, looked(seen(&files)));
     for attempt in 1..=5 {
         now += BACKOFF_MAX;
-        let _ = machine.take(now, Input::Looked(seen(&files)));
+        let _ = machine.take(now, looked(seen(&files)));
         assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))], "attempt {attempt}");
         assert!(machine.is_busy(), "this one may succeed");
         let _ = machine.take(now, Input::Moved(path("a"), Err(Trouble::Missing)));
@@ -387,18 +396,18 @@ fn what_fails_because_something_else_is_not_there_is_tried_on_and_counts_when_it
         assert_eq!(machine.is_idle(), attempt >= 3, "attempt {attempt}");
         assert_eq!(machine.given_up().len(), usize::from(attempt >= 3));
     }
-    let _ = machine.take(now, Input::Looked(Vec::new()));
+    let _ = machine.take(now, looked(Vec::new()));
     assert_eq!((machine.is_idle(), machine.given_up().len()), (true, 0));
     assert_eq!(machine.lost().collect::<Vec<_>>(), [&path("a")]);
     // It comes again, and arrives.
-    let _ = machine.take(now, Input::Looked(seen(&files)));
+    let _ = machine.take(now, looked(seen(&files)));
     let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
     assert_eq!(machine.lost().count(), 0);
 }
 
 #[test]
 fn what_goes_while_a_later_version_of_it_is_copied_leaves_nothing_to_do() {
-    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    let look = |content| looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
     let at = Duration::from_secs;
     for (trouble, is_lost) in [(Trouble::Missing, false), (Trouble::Passing, true), (Trouble::Lasting, true)]
     {
@@ -413,7 +422,7 @@ fn what_goes_while_a_later_version_of_it_is_copied_leaves_nothing_to_do() {
         let _ = machine.take(at(3), look(2));
         let _ = machine.take(at(5), look(2));
         assert_eq!(machine.decide(at(5)).1, [Action::Move(path("a"), version(2))]);
-        let _ = machine.take(at(6), Input::Looked(Vec::new()));
+        let _ = machine.take(at(6), looked(Vec::new()));
         let _ = machine.take(at(6), Input::Moved(path("a"), Err(trouble)));
         assert!(machine.is_idle() && machine.given_up().is_empty(), "{trouble:?}");
         assert_eq!(machine.lost().count(), usize::from(is_lost), "{trouble:?}");
@@ -422,7 +431,7 @@ fn what_goes_while_a_later_version_of_it_is_copied_leaves_nothing_to_do() {
 
 #[test]
 fn what_the_command_failed_for_is_replaced_by_what_somebody_corrected() {
-    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    let look = |content| looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
     // Once; until it is given up; and in an earlier life.
     for (failures, is_restarted) in [(1, false), (3, false), (1, true), (3, true)] {
         let rules = rules([Order::Arrival, Order::Name][failures as usize % 2]);
@@ -461,7 +470,7 @@ fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again()
     let mut machine = Machine::new(rules());
     let mut now = Duration::ZERO;
     let look = |content: Option<u64>| {
-        Input::Looked(seen(&content.map(|content| ("a".to_owned(), content)).into_iter().collect()))
+        looked(seen(&content.map(|content| ("a".to_owned(), content)).into_iter().collect()))
     };
     // What a look at this content leads to; a run succeeds at once.
     let mut go = |machine: &mut Machine, content: u64| -> Option<u32> {
@@ -503,9 +512,9 @@ fn a_touch_without_new_content_runs_nothing_again() {
     let mut now = Duration::ZERO;
     for (touch, runs) in [(1, true), (2, false), (3, false)] {
         let all = vec![Seen { name: path("a"), version: version(touch), is_marked: false }];
-        let _ = machine.take(now, Input::Looked(all.clone()));
+        let _ = machine.take(now, looked(all.clone()));
         now += Duration::from_secs(2);
-        let _ = machine.take(now, Input::Looked(all));
+        let _ = machine.take(now, looked(all));
         assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(touch))]);
         let same = Arrived { version: version(touch), ..arrived(&path("a"), version(1)) };
         let _ = machine.take(now, Input::Moved(path("a"), Ok(same)));
@@ -524,8 +533,8 @@ fn a_copy_that_ends_leads_to_the_next_however_many_wait_for_their_turn() {
     let mut machine = Machine::new(rules(Order::Name));
     let files: BTreeMap<String, u64> = (1..=9u64).map(|number| (format!("scan{number}"), number)).collect();
     let at = Duration::from_secs;
-    let _ = machine.take(at(0), Input::Looked(seen(&files)));
-    let _ = machine.take(at(2), Input::Looked(seen(&files)));
+    let _ = machine.take(at(0), looked(seen(&files)));
+    let _ = machine.take(at(2), looked(seen(&files)));
     let moved = |machine: &mut Machine, number: u64| {
         let name = path(&format!("scan{number}"));
         let _ = machine.take(at(2), Input::Moved(name.clone(), Ok(arrived(&name, version(number)))));
@@ -547,4 +556,130 @@ fn a_copy_that_ends_leads_to_the_next_however_many_wait_for_their_turn() {
     machine.snapshot().into_iter().for_each(|record| next.replay(record));
     next.begin();
     assert_eq!(next.decide(at(0)).1, [Action::Recover(path("scan1"), 1)]);
+}
+
+#[test]
+fn what_nobody_could_look_at_stays_as_it_was_and_is_not_taken_to_rest() {
+    let files = |first| BTreeMap::from([("a/1".to_owned(), first), ("b/2".to_owned(), 2)]);
+    let rest = || seen(&BTreeMap::from([("b/2".to_owned(), 2)]));
+    let at = Duration::from_secs;
+    // The file itself, a directory above it, all of it.
+    for unseen in ["a/1", "a", ""] {
+        let mut machine = Machine::new(rules(Order::Name));
+        let hidden =
+            || Input::Looked(if unseen.is_empty() { Vec::new() } else { rest() }, vec![path(unseen)]);
+        let _ = machine.take(at(0), looked(seen(&files(1))));
+        let _ = machine.take(at(1), looked(seen(&files(1))));
+        let _ = machine.take(at(2), looked(seen(&files(7))));
+        assert_eq!(machine.decide(at(2)).1, [Action::Move(path("b/2"), version(2))]);
+        let _ = machine.take(at(2), Input::Moved(path("b/2"), Ok(arrived(&path("b/2"), version(2)))));
+        for second in [3, 4, 5] {
+            let _ = machine.take(at(second), hidden());
+            assert_eq!(machine.decide(at(second)).1, [], "{unseen:?}: nothing overtakes it, and it may grow");
+            assert_eq!(machine.wakes_at(), Some(at(second + 2)));
+        }
+        assert!(!machine.is_idle());
+        assert_eq!(machine.lost().count(), 0);
+        let _ = machine.take(at(6), looked(seen(&files(7))));
+        assert_eq!(machine.decide(at(6)).1, [], "{unseen:?}: it was seen again only now");
+        let _ = machine.take(at(7), looked(seen(&files(7))));
+        assert_eq!(machine.decide(at(7)).1, [Action::Move(path("a/1"), version(7))], "{unseen:?}");
+    }
+    // What is seen beside it is complete when it has rested.
+    let mut machine = Machine::new(rules(Order::Arrival));
+    for second in [0, 2] {
+        let _ = machine.take(at(second), Input::Looked(rest(), vec![path("b"), path("")]));
+    }
+    assert_eq!(machine.decide(at(2)).1, [Action::Move(path("b/2"), version(2))]);
+}
+
+#[test]
+fn a_directory_that_is_seen_in_part_is_no_other_version_and_not_complete() {
+    let look = |content, unseen: &[&str]| {
+        let all = seen(&BTreeMap::from([("run1".to_owned(), content)]));
+        Input::Looked(all, unseen.iter().map(|name| path(name)).collect())
+    };
+    let at = Duration::from_secs;
+    let mut machine = Machine::new(Rules { runs_command: false, ..rules(Order::Arrival) });
+    for second in [0, 2] {
+        let _ = machine.take(at(second), look(1, &["run1"]));
+        assert_eq!(machine.decide(at(second)).1, [], "it may be more");
+    }
+    let _ = machine.take(at(3), look(5, &[]));
+    let _ = machine.take(at(5), look(5, &[]));
+    assert_eq!(machine.decide(at(5)).1, [Action::Move(path("run1"), version(5))]);
+    let moved = machine.take(at(5), Input::Moved(path("run1"), Ok(arrived(&path("run1"), version(5)))));
+    assert_eq!(moved.last(), Some(&Record::Done(path("run1"))));
+    for second in [6, 9, 12] {
+        let _ = machine.take(at(second), look(1, &["run1"]));
+        assert_eq!(machine.decide(at(second)).1, []);
+    }
+    assert!(machine.is_idle());
+}
+
+#[test]
+fn an_item_without_its_marker_is_nothing_to_do_and_is_told_where_others_wait_for_it_in_order() {
+    let at = Duration::from_secs;
+    for order in [Order::Arrival, Order::Name] {
+        let complete = Complete::Marker(b".done".to_vec());
+        let mut machine = Machine::new(Rules { complete, returns_results: false, ..rules(order) });
+        let look = |marked: &[&str]| {
+            let of = |name: &&str| Seen {
+                name: path(name),
+                version: version(1),
+                is_marked: marked.contains(name),
+            };
+            looked(["a", "b"].iter().map(of).collect())
+        };
+        let _ = machine.take(at(0), look(&[]));
+        assert_eq!(machine.decide(at(0)).1, []);
+        assert!(machine.is_idle() && machine.given_up().is_empty(), "{order:?}");
+        let _ = machine.take(at(1), look(&["b"]));
+        assert!(!machine.is_idle(), "{order:?}");
+        assert_eq!(machine.decide(at(1)).1, [Action::Move(path("b"), version(1))]);
+        let _ = machine.take(at(1), Input::Moved(path("b"), Ok(arrived(&path("b"), version(1)))));
+        let actions = machine.decide(at(1)).1;
+        match order {
+            Order::Arrival => {
+                assert_eq!(actions, [Action::Run(path("b"), 1)]);
+                let _ = machine.take(at(1), Input::Ended(path("b"), 1, Outcome::Succeeded));
+                assert!(machine.is_idle() && machine.given_up().is_empty());
+            }
+            _ => {
+                assert_eq!(actions, []);
+                assert!(machine.is_idle());
+                assert_eq!(machine.given_up(), [&path("a")]);
+            }
+        }
+        let _ = machine.take(at(2), look(&["a", "b"]));
+        assert!(!machine.is_idle() && machine.given_up().is_empty(), "{order:?}");
+    }
+}
+
+#[test]
+fn results_that_have_nowhere_to_go_are_given_up_as_copies_are_and_their_item_is_not_lost() {
+    let files = BTreeMap::from([("a".to_owned(), 1)]);
+    for (trouble, attempts) in [(Trouble::Missing, 3), (Trouble::Lasting, 1)] {
+        let mut machine = Machine::new(rules(Order::Arrival));
+        let mut now = Duration::ZERO;
+        for _ in 0..2 {
+            let _ = machine.take(now, looked(seen(&files)));
+            now += Duration::from_secs(2);
+        }
+        let _ = machine.take(now, looked(seen(&files)));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+        assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 1)]);
+        let _ = machine.take(now, Input::Ended(path("a"), 1, Outcome::Succeeded));
+        for attempt in 1..=attempts {
+            assert_eq!(machine.decide(now).1, [Action::Return(path("a"))], "attempt {attempt}");
+            let _ = machine.take(now, Input::Returned(path("a"), Err(trouble)));
+            assert_eq!(machine.is_idle(), attempt == attempts, "{trouble:?}, attempt {attempt}");
+            now += BACKOFF_MAX;
+            let _ = machine.take(now, looked(seen(&files)));
+        }
+        assert_eq!(machine.given_up(), [&path("a")], "{trouble:?}");
+        let _ = machine.take(now, looked(Vec::new()));
+        assert_eq!(machine.lost().count(), 0, "it arrived");
+    }
 }
