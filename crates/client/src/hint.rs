@@ -77,6 +77,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Damage, "verify") => {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
+        (FailureKind::Changed, "read on") => "open it again: somebody replaced it, or writes it",
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
         (FailureKind::Permission, "make a network namespace") => {
             "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"

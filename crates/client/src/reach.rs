@@ -11,7 +11,7 @@ use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::client::{Answers, Client, LinkSettings};
 use thalweg_wire::message::{Place, Question, Reply};
-use thalweg_wire::{Digest, Entry};
+use thalweg_wire::{Digest, Entry, Evidence};
 
 /// See the module.
 pub enum Reach {
@@ -188,8 +188,10 @@ impl Reach {
     /// # Errors
     /// As [`survey::read`], and what the connection says.
     pub fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Reach::Far(client, place) = self else { return self.read_range(0, u64::MAX, sink) };
-        let ask = |offset| client.ask(Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES });
+        let Reach::Far(client, place) = self else { return self.read_range(0, u64::MAX, None, sink) };
+        let ask = |offset| {
+            client.ask(Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES, seen: None })
+        };
         let mut offset = 0;
         let mut next = ask(offset)?;
         loop {
@@ -205,11 +207,12 @@ impl Reach {
     /// Reads at most `bytes` of the file that this place is, from `offset` on; fewer where it ends.
     ///
     /// # Errors
-    /// As [`Reach::read`].
+    /// As [`Reach::read`]; `Changed` if it is no more what was `seen`.
     pub fn read_range(
         &self,
         offset: u64,
         bytes: u64,
+        seen: Option<Evidence>,
         sink: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         // 0 means all in the question.
@@ -217,9 +220,9 @@ impl Reach {
             return Ok(());
         }
         match self {
-            Reach::Local(path) => survey::read(&local(path), offset, bytes, sink),
+            Reach::Local(path) => survey::read(&local(path), offset, bytes, seen, sink),
             Reach::Far(client, place) => {
-                let question = Question::Read { place: place.clone(), offset, bytes };
+                let question = Question::Read { place: place.clone(), offset, bytes, seen };
                 hear_bytes(client.ask(question)?, sink).map(drop)
             }
         }

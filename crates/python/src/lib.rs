@@ -37,6 +37,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<work::Work>()?;
     module.add_class::<session::Session>()?;
+    module.add_class::<session::Seen>()?;
     module.add_class::<frames::Sender>()?;
     module.add_class::<frames::Receiver>()?;
     module.add_class::<frames::Frame>()?;

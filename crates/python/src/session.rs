@@ -13,6 +13,7 @@ use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
+use thalweg_wire::Evidence;
 
 /// See the module.
 #[pyclass(frozen)]
@@ -20,6 +21,10 @@ pub struct Session {
     place: OsString,
     inner: Mutex<Inner>,
 }
+
+/// What shows, without reading it, that a file is still the one that was seen.
+#[pyclass(frozen)]
+pub struct Seen(Evidence);
 
 struct Inner {
     /// `None` once it is dropped.
@@ -97,17 +102,25 @@ impl Session {
         })
     }
 
-    /// At most `bytes` of a file from `offset` on.
+    /// What is at a path itself, as JSON text, and what shows that it is still that.
+    fn look(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<(String, Seen)> {
+        let entry = self.ask(py, |reach| reach.below(&path).entry())?;
+        Ok((events::listed(&entry).to_string(), Seen(entry.evidence)))
+    }
+
+    /// At most `bytes` of a file from `offset` on, all of them of what was seen.
     fn read<'py>(
         &self,
         py: Python<'py>,
         path: Vec<u8>,
         offset: u64,
         bytes: u64,
+        seen: Option<Bound<'py, Seen>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        let seen = seen.map(|seen| seen.get().0);
         let content = self.ask(py, |reach| {
             let mut content = Vec::new();
-            reach.below(&path).read_range(offset, bytes, &mut |piece| {
+            reach.below(&path).read_range(offset, bytes, seen, &mut |piece| {
                 content.extend_from_slice(piece);
                 Ok(())
             })?;

@@ -248,6 +248,29 @@ def test_a_listing_that_is_old_hides_and_cuts_nothing(daemon: Daemon, fs: Thalwe
     assert not fs.exists("data/d/below/b") and not fs.exists("data/d/a")
 
 
+def test_a_file_that_changes_while_it_is_open_is_no_mixture(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    there = daemon.root / "f"
+    there.write_bytes(b"a" * 100_000)
+    with fs.open("data/f", cache_type="none") as file:
+        assert file.read(10) == b"a" * 10
+        (daemon.root / "new").write_bytes(b"b" * 100_000)
+        (daemon.root / "new").rename(there)
+        with pytest.raises(thalweg.ChangedError, match="`f`: it is not the file"):
+            file.read(10)
+    # In place, with size and time as they were.
+    with fs.open("data/f", block_size=1000) as file:
+        assert file.read(10) == b"b" * 10
+        before = there.stat()
+        while there.stat().st_ctime_ns == before.st_ctime_ns:
+            with there.open("r+b") as writer:
+                writer.write(b"c" * 100_000)
+            os.utime(there, ns=(before.st_atime_ns, before.st_mtime_ns))
+        file.seek(50_000)
+        with pytest.raises(thalweg.ChangedError):
+            file.read(10)
+    assert fs.cat_file("data/f") == b"c" * 100_000
+
+
 def test_find_asks_once_and_finds_what_fsspec_would(daemon: Daemon, fs: ThalwegFileSystem) -> None:
     content = make_tree(daemon.root, 9)
     (daemon.root / "empty").mkdir()

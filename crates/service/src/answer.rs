@@ -14,7 +14,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::session::Session;
 use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
-use thalweg_wire::{Digest, Entry, RelativePath, limits};
+use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// Answers `question`, piece by piece.
 pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Question, room: &Room) {
@@ -25,7 +25,7 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
             pen.say(Reply::About { program, exports: host.exports.names() })
         }
         Question::List { place, recursive } => list(host, &pen, &place, recursive),
-        Question::Read { place, offset, bytes } => read(host, &pen, &place, offset, bytes),
+        Question::Read { place, offset, bytes, seen } => read(host, &pen, &place, offset, bytes, seen),
         Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
         Question::Channel { place } => {
@@ -61,9 +61,16 @@ fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()
     if batch.is_empty() { Ok(()) } else { pen.say(Reply::Entries(batch)) }
 }
 
-fn read(host: &Host, pen: &Pen<'_>, place: &Place, offset: u64, bytes: u64) -> Result<()> {
+fn read(
+    host: &Host,
+    pen: &Pen<'_>,
+    place: &Place,
+    offset: u64,
+    bytes: u64,
+    seen: Option<Evidence>,
+) -> Result<()> {
     let place = resolve(host, place, false)?;
-    survey::read(&place, offset, bytes, &mut |piece| pen.say(Reply::Bytes(piece.to_vec())))
+    survey::read(&place, offset, bytes, seen, &mut |piece| pen.say(Reply::Bytes(piece.to_vec())))
 }
 
 fn digest(host: &Host, pen: &Pen<'_>, place: &Place, segment_bytes: u64) -> Result<()> {

@@ -32,6 +32,23 @@ pub struct Evidence {
     pub inode: u64,
 }
 
+impl Evidence {
+    /// Checks what the types cannot.
+    ///
+    /// # Errors
+    /// `TooLarge` or `Invalid` naming the field.
+    pub fn check(&self) -> Result<(), DecodeError> {
+        if self.size > limits::FILE_BYTES_MAX {
+            let limit = limits::FILE_BYTES_MAX;
+            return Err(DecodeError::TooLarge { what: "file size", value: self.size, limit });
+        }
+        if self.mtime.nanos >= 1_000_000_000 || self.ctime.nanos >= 1_000_000_000 {
+            return Err(DecodeError::Invalid { what: "nanoseconds" });
+        }
+        Ok(())
+    }
+}
+
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
@@ -125,12 +142,7 @@ impl Entry {
     /// `TooLarge` or `Invalid` naming the field.
     pub fn check(&self) -> Result<(), DecodeError> {
         let too_large = |what, value: u64, limit: u64| Err(DecodeError::TooLarge { what, value, limit });
-        if self.evidence.size > limits::FILE_BYTES_MAX {
-            return too_large("file size", self.evidence.size, limits::FILE_BYTES_MAX);
-        }
-        if self.evidence.mtime.nanos >= 1_000_000_000 || self.evidence.ctime.nanos >= 1_000_000_000 {
-            return Err(DecodeError::Invalid { what: "nanoseconds" });
-        }
+        self.evidence.check()?;
         if self.mode & !0o7777 != 0 {
             return Err(DecodeError::Invalid { what: "mode" });
         }

@@ -459,7 +459,7 @@ fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
     let place = Place { export: Some("data".into()), path: b"large".to_vec() };
     let ask = |number| Message::Ask {
         number,
-        question: Question::Read { place: place.clone(), offset: 0, bytes: 0 },
+        question: Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
     };
     client.line.say(&ask(1));
     let mut pieces = 0;

@@ -123,7 +123,7 @@ class DamageError(Error):
 
 
 class ChangedError(Error):
-    """The source changed while it was read, again and again."""
+    """The source changed while it was read; a copy tries some times before it says so."""
 
 
 class NoSpaceError(Error, OSError):

@@ -4,9 +4,10 @@ Registered by entry points, so pandas, xarray, zarr, dask and others open such U
 
 >>> pandas.read_csv("tw://host/data/t.csv", storage_options={"ticket": "ticket"})  # doctest: +SKIP
 
-Reads are ranges over one session for each file system object, kept open, with fsspec's caches (``cache_type``); writes go to
-a temporary file here and are copied when the file is closed: verified, durable, and under the final name stands the old
-content or the whole new one; what is appended to is fetched first. ``get``, ``put`` and their kin are copies by the engine.
+Reads are ranges over one session for each file system object, kept open, with fsspec's caches (``cache_type``). They are all
+of what the file was when it was opened, or raise ``ChangedError``. Writes go to a temporary file here and are copied when the
+file is closed: verified, durable, and under the final name stands the old content or the whole new one; what is appended to is
+fetched first. ``get``, ``put`` and their kin are copies by the engine.
 """
 
 from __future__ import annotations
@@ -131,11 +132,13 @@ class ThalwegFileSystem(AbstractFileSystem):
         except NotFoundError:
             return None
 
-    def _file(self, path: str, operation: str) -> dict[str, Any]:
-        """What is known of a file now; raises for what is none."""
-        told = self._list(path)[0]
+    def _file(self, path: str, operation: str) -> tuple[dict[str, Any], _thalweg.Seen]:
+        """What is known of a file now, and what shows that it is still that; raises for what is none."""
+        session, below = self._session(path)
+        text, seen = session.look(below)
+        told = _entry(path, json.loads(text), is_first=True)
         if told["type"] == "file":
-            return told
+            return told, seen
         where = f" (it leads to {told['destination']!r})" if "destination" in told else ""
         cause = f"it is no file but of kind {told['type']}{where}"
         raise UnsupportedError(cause, kind="unsupported", operation=operation, path=path)
@@ -230,20 +233,25 @@ class ThalwegFileSystem(AbstractFileSystem):
             raise UsageError(f"mode {mode!r}: rb, wb, ab or xb", kind="usage", operation="open", path=path)
         block = block_size if isinstance(block_size, int) else "default"
         # As it is now: by the size of an older listing the end of one that grew would be missing.
-        kwargs["size"] = self._file(path, "open")["size"]
-        return _Read(self, path, mode, block, cache_options=cache_options, **kwargs)
+        told, seen = self._file(path, "open")
+        kwargs["size"] = told["size"]
+        return _Read(self, path, seen, mode, block, cache_options=cache_options, **kwargs)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         path = self._strip_protocol(path)
         start = 0 if start is None else start
-        size = self._file(path, "read")["size"] if start < 0 or end is None or end < 0 else 0
+        size, seen = 0, None
+        if start < 0 or end is None or end < 0:
+            told, seen = self._file(path, "read")
+            size = told["size"]
         start = max(0, size + start) if start < 0 else start
         end = size if end is None else max(0, size + end) if end < 0 else end
-        return self._read_range(path, start, end)
+        return self._read_range(path, start, end, seen)
 
-    def _read_range(self, path: str, start: int, end: int) -> bytes:
+    def _read_range(self, path: str, start: int, end: int, seen: _thalweg.Seen | None) -> bytes:
+        """Of the file as it was seen, or ``ChangedError``; of whatever is there, if it was not."""
         session, below = self._session(path)
-        return session.read(below, start, end - start) if end > start else b""
+        return session.read(below, start, end - start, seen) if end > start else b""
 
     # Copying
 
@@ -435,11 +443,16 @@ class ThalwegSshFileSystem(ThalwegFileSystem):
 
 
 class _Read(AbstractBufferedFile):
-    """A far file, read by ranges."""
+    """A far file, read by ranges, all of them of what it was when it was opened."""
+
+    def __init__(self, fs: ThalwegFileSystem, path: str, seen: _thalweg.Seen, *args: Any, **kwargs: Any) -> None:
+        # Some caches read at once.
+        self._seen = seen
+        super().__init__(fs, path, *args, **kwargs)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         fs: ThalwegFileSystem = self.fs
-        return fs._read_range(fs._strip_protocol(self.path), start, end)
+        return fs._read_range(fs._strip_protocol(self.path), start, end, self._seen)
 
 
 class _Written(io.BufferedIOBase):

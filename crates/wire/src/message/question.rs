@@ -2,7 +2,7 @@
 
 use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count};
 use crate::digest::Digest;
-use crate::entry::Entry;
+use crate::entry::{Entry, Evidence};
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub enum Question {
         offset: u64,
         /// How much; 0 for all.
         bytes: u64,
+        /// What it was when it was seen; if it is that no more, the answer ends with `Changed`.
+        seen: Option<Evidence>,
     },
     /// Digests of the files below a place. Answered by `Digests`, then `End`.
     Digest {
@@ -106,6 +108,7 @@ impl Question {
                 if is_within { Ok(()) } else { Err(DecodeError::Invalid { what: "measurement" }) }
             }
             Question::Slot(ask) => ask.check(),
+            Question::Read { seen: Some(seen), .. } => seen.check(),
             _ => Ok(()),
         }
     }

@@ -450,7 +450,7 @@ fn failure_kinds() -> Vec<Sample<FailureKind>> {
 fn questions() -> Vec<Sample<Question>> {
     each! { Question;
         Question::List { .. } => "list": Question::List { place: place(), recursive: true };
-        Question::Read { .. } => "read": Question::Read { place: place(), offset: 1 << 33, bytes: 4096 };
+        Question::Read { .. } => "read": read(None), "read on": read(Some(evidence()));
         Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
@@ -458,6 +458,10 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Measure { .. } => "measure": measure(Part::Read);
         Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
     }
+}
+
+fn read(seen: Option<Evidence>) -> Question {
+    Question::Read { place: place(), offset: 1 << 33, bytes: 4096, seen }
 }
 
 fn slot_asks() -> Vec<Sample<Question>> {

@@ -22,7 +22,7 @@ use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
 use thalweg_wire::message::Preserve;
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, Entry, RelativePath, limits};
+use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// A place that a question is about.
 pub struct SurveyPlace {
@@ -122,17 +122,32 @@ pub fn list(place: &SurveyPlace, recursive: bool, sink: &mut dyn FnMut(Found) ->
 }
 
 /// Reads a file from `offset` on, at most `bytes` (0: all) in pieces of up to [`PIECE_BYTES`]. Links of the place
-/// itself are followed.
+/// itself are followed. All of the bytes are of what was `seen`, if that is given and no failure follows them.
 ///
 /// # Errors
-/// `NotFound`, `Permission`, `Io`; `Conflict` for what is no regular file; what the sink says.
+/// `NotFound`, `Permission`, `Io`; `Conflict` for what is no regular file; `Changed` if it is not what was `seen`; what
+/// the sink says.
 pub fn read(
     place: &SurveyPlace,
     offset: u64,
     bytes: u64,
+    seen: Option<Evidence>,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let file = open_file(place)?;
+    let compare = || {
+        let Some(seen) = seen else { return Ok(()) };
+        let stat = file.stat().map_err(|error| place.failed("read", &error))?;
+        match evidence_of(&stat) == seen {
+            true => Ok(()),
+            false => Err(place.refused(
+                FailureKind::Changed,
+                "read on",
+                "it is not the file that was opened any more",
+            )),
+        }
+    };
+    compare()?;
     let mut buffer = vec![0; PIECE_BYTES];
     let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
     let mut at = offset;
@@ -147,7 +162,7 @@ pub fn read(
         sink(&buffer[..got])?;
         at += got as u64;
     }
-    Ok(())
+    compare()
 }
 
 /// Digests the regular files at or below a place, read from the medium as far as that can be had; the page cache is as it

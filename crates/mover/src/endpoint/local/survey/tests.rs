@@ -25,13 +25,50 @@ fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
     let ask = |path: &str| {
         let below = Some(Dir::open(&export).unwrap());
         let place = SurveyPlace { path: path.into(), below };
-        let failure = read(&place, 0, 0, &mut |_| panic!("bytes of {path}")).unwrap_err();
+        let failure = read(&place, 0, 0, None, &mut |_| panic!("bytes of {path}")).unwrap_err();
         Failure { cause: failure.cause.replace(path, "PATH"), ..failure }
     };
     let absent = ask("not-there");
     for path in ["up", "away", "dir/secret", "gone", "../secret", ".thalweg-staging/x"] {
         assert_eq!(ask(path), absent, "{path}");
     }
+}
+
+#[test]
+fn what_is_read_of_a_file_is_of_the_one_that_was_seen_or_there_is_a_failure() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("file");
+    std::fs::write(&path, vec![7; 2 * PIECE_BYTES]).unwrap();
+    let place = SurveyPlace { path: path.clone(), below: None };
+    let seen = || {
+        let file = Dir::open(scratch.path()).unwrap().open_read(b"file").unwrap();
+        Some(evidence_of(&file.stat().unwrap()))
+    };
+    let before = seen();
+    let mut got = 0;
+    read(&place, 5, 0, before, &mut |piece| {
+        got += piece.len();
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(got, 2 * PIECE_BYTES - 5);
+    // While it is read, in place, by who makes sure that a coarse clock has gone on.
+    let failure = read(&place, 0, 0, before, &mut |_| {
+        while seen() == before {
+            std::fs::write(&path, vec![8; 2 * PIECE_BYTES]).unwrap();
+        }
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed);
+    // Another one under its name.
+    let before = seen();
+    std::fs::write(scratch.path().join("new"), vec![9; 2 * PIECE_BYTES]).unwrap();
+    std::fs::rename(scratch.path().join("new"), &path).unwrap();
+    let failure = read(&place, 0, 1, before, &mut |_| panic!("bytes of another file")).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed);
+    assert!(failure.cause.contains("file"), "{failure}");
+    read(&place, 0, 1, None, &mut |_| Ok(())).unwrap();
 }
 
 #[test]
