@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -54,6 +55,29 @@ def test_a_task_that_is_cancelled_stops_its_copy_and_the_loop_stays_alive(
         return ticks
 
     assert asyncio.run(work()) > 5
+
+
+def test_what_is_cancelled_twice_goes_on_when_its_work_has_ended() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert may_end.wait(60)
+        raise RuntimeError("nobody asks")
+
+    async def work() -> None:
+        running = asyncio.ensure_future(thalweg.aio.to_its_end(hold))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        for _ in range(3):
+            running.cancel()
+            await asyncio.sleep(0.05)
+            assert not running.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(work())
 
 
 def test_events_are_iterated(tmp_path: Path, leaves_no_threads: None) -> None:

@@ -420,6 +420,27 @@ def test_coroutines_push_and_take_and_a_cancelled_wait_loses_nothing(channel: Ch
     assert asyncio.run(work()) == content
 
 
+def test_what_two_waits_took_at_the_same_time_is_handed_out_all_of_it(channel: Channel) -> None:
+    place, ticket = channel.hub.place("scan"), channel.ticket
+
+    async def work() -> list[bytes]:
+        got: list[bytes] = []
+        async with thalweg.aio.Receiver(place, ticket=ticket) as receiver:
+            async with thalweg.aio.Sender(place, ticket=ticket) as sender:
+                for number in range(0, 40, 2):
+                    waiting = [asyncio.ensure_future(receiver.next()) for _ in range(2)]
+                    await asyncio.sleep(0.01)
+                    await sender.push(b"%d" % number)
+                    await sender.push(b"%d" % (number + 1))
+                    for one in waiting:
+                        what = await asyncio.wait_for(one, LIMIT_S)
+                        assert isinstance(what, thalweg.Frame)
+                        got.append(bytes(what))
+        return got
+
+    assert sorted(map(int, asyncio.run(work()))) == list(range(40))
+
+
 def test_a_coroutine_that_is_cancelled_leaves_its_channel(channel: Channel) -> None:
     place, ticket = channel.hub.place("scan"), channel.ticket
 

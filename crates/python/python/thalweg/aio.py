@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
@@ -57,11 +58,19 @@ _T = TypeVar("_T")
 async def to_its_end(work: Callable[[], _T]) -> _T:
     """Waits for what holds up no event loop and cannot be interrupted; a cancellation comes through behind it."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            # However often: it goes on when the work has ended.
+            cancelled = error
+    if cancelled is None:
+        return running.result()
+    if not running.cancelled():
+        # Nobody asks any more how it ended.
+        running.exception()
+    raise cancelled
 
 
 class Underway(Generic[R]):
@@ -277,7 +286,8 @@ class Receiver:
     def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
         self._open = lambda: _frames.Receiver(place, **options)
         self._inner: _frames.Receiver | None = None
-        self._kept: Delivery | None = None
+        #: What came, and was not handed out yet.
+        self._kept: deque[Delivery] = deque()
 
     @property
     def report(self) -> ConsumerReport | None:
@@ -290,19 +300,20 @@ class Receiver:
         until = None if timeout_s is None else time.monotonic() + timeout_s
 
         def take(left: float) -> None:
-            self._kept = inner.next(left)
+            delivery = inner.next(left)
+            if delivery is not None:
+                self._kept.append(delivery)
 
-        while self._kept is None and inner.report is None:
+        while not self._kept and inner.report is None:
             left = STEP_S if until is None else min(STEP_S, max(0.0, until - time.monotonic()))
             await to_its_end(lambda: take(left))
             if until is not None and time.monotonic() >= until:
                 break
-        delivery, self._kept = self._kept, None
-        return delivery
+        return self._kept.popleft() if self._kept else None
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
         inner = _there(self._inner)
-        while inner.report is None or self._kept is not None:
+        while inner.report is None or self._kept:
             delivery = await self.next()
             if delivery is not None:
                 yield delivery
