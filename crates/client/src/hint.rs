@@ -78,6 +78,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
         (FailureKind::Changed, "read on") => "open it again: somebody replaced it, or writes it",
+        (FailureKind::Usage, "use in a fork") => "make it in the process that uses it, after the fork",
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
         (FailureKind::Permission, "make a network namespace") => {
             "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"

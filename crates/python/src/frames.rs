@@ -4,6 +4,7 @@
 //! Python has let it go, so that arrays may look at it by its address.
 
 use crate::failures::raise;
+use crate::ours::Ours;
 use crate::work::{Reaching, seconds};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -135,13 +136,7 @@ pub enum Data {
 
 /// See [`frames::Sender`].
 #[pyclass(frozen)]
-pub struct Sender(frames::Sender);
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        crate::at_the_end(|| self.0.abort());
-    }
-}
+pub struct Sender(Ours<frames::Sender>);
 
 #[pymethods]
 impl Sender {
@@ -160,15 +155,16 @@ impl Sender {
             ..SenderWishes::default()
         };
         let opened = py.detach(|| frames::Sender::open(&place, how(&reaching)?, wishes));
-        opened.map(Sender).map_err(|failure| raise(py, &failure))
+        opened.map(|sender| Sender(Ours::new(sender))).map_err(|failure| raise(py, &failure))
     }
 
     #[getter]
-    fn producer(&self) -> String {
-        self.0.producer()
+    fn producer(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.0.get(py)?.producer())
     }
 
     fn push(&self, py: Python<'_>, data: Data, head: Head, timeout_s: Option<f64>) -> PyResult<u64> {
+        let sender = self.0.get(py)?;
         let payload = match data {
             Data::Frame(frame) => frame.get().0.payload.clone(),
             Data::Bytes(bytes) => Payload::new(bytes),
@@ -182,47 +178,47 @@ impl Sender {
             metadata: head.metadata,
             payload,
         };
-        let prepared = py.detach(|| self.0.prepare(frame)).map_err(|failure| raise(py, &failure))?;
+        let prepared = py.detach(|| sender.prepare(frame)).map_err(|failure| raise(py, &failure))?;
         in_steps(py, timeout_s, |time| {
-            self.0.push_prepared(prepared.clone(), Some(time)).map(Step::Came).or_else(Step::of_busy)
+            sender.push_prepared(prepared.clone(), Some(time)).map(Step::Came).or_else(Step::of_busy)
         })?
         .ok_or_else(|| raise(py, &late("push a frame")))
     }
 
     fn declare_set(&self, py: Python<'_>, set: u64, frames: u32) -> PyResult<()> {
-        py.detach(|| self.0.declare_set(set, frames)).map_err(|failure| raise(py, &failure))
+        let sender = self.0.get(py)?;
+        py.detach(|| sender.declare_set(set, frames)).map_err(|failure| raise(py, &failure))
     }
 
     /// What it did, as JSON.
     fn finish(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<String> {
+        let sender = self.0.get(py)?;
         let report =
-            in_steps(py, timeout_s, |time| self.0.finish(Some(time)).map(Step::Came).or_else(Step::of_busy))?;
+            in_steps(py, timeout_s, |time| sender.finish(Some(time)).map(Step::Came).or_else(Step::of_busy))?;
         let report = report.ok_or_else(|| raise(py, &late("finish")))?;
-        let mut object = of_sender(&report.figures, self.0.slot());
+        let mut object = of_sender(&report.figures, sender.slot());
         object.insert("producer".into(), report.producer.into());
         object.insert("sequence_end".into(), report.frames.into());
         Ok(Value::Object(object).to_string())
     }
 
+    /// In a fork nothing: it is not there to be ended.
     fn abort(&self, py: Python<'_>) {
-        py.detach(|| self.0.abort());
+        if let Some(sender) = self.0.there() {
+            py.detach(|| sender.abort());
+        }
     }
 
     /// As JSON.
-    fn figures(&self) -> String {
-        Value::Object(of_sender(&self.0.figures(), self.0.slot())).to_string()
+    fn figures(&self, py: Python<'_>) -> PyResult<String> {
+        let sender = self.0.get(py)?;
+        Ok(Value::Object(of_sender(&sender.figures(), sender.slot())).to_string())
     }
 }
 
 /// See [`frames::Receiver`].
 #[pyclass(frozen)]
-pub struct Receiver(frames::Receiver);
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        crate::at_the_end(|| drop(self.0.close()));
-    }
-}
+pub struct Receiver(Ours<frames::Receiver>);
 
 #[pymethods]
 impl Receiver {
@@ -238,16 +234,17 @@ impl Receiver {
             let wishes = options.wishes(&reaching)?;
             frames::Receiver::open(&place, how(&reaching)?, wishes)
         });
-        opened.map(Receiver).map_err(|failure| raise(py, &failure))
+        opened.map(|receiver| Receiver(Ours::new(receiver))).map_err(|failure| raise(py, &failure))
     }
 
     /// A frame, or what else is told, as JSON; `None` if nothing came in time.
     fn next<'py>(&self, py: Python<'py>, timeout_s: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let receiver = self.0.get(py)?;
         let delivery = in_steps(py, timeout_s, |time| {
-            Ok(match self.0.next(Some(time))? {
+            Ok(match receiver.next(Some(time))? {
                 Some(delivery) => Step::Came(delivery),
                 // Another thread got the end, or closed it.
-                None if self.0.is_over() => Step::Over,
+                None if receiver.is_over() => Step::Over,
                 None => Step::NotYet,
             })
         })?;
@@ -268,13 +265,14 @@ impl Receiver {
     }
 
     /// As JSON.
-    fn figures(&self) -> String {
-        Value::Object(of_receiver(&self.0.figures())).to_string()
+    fn figures(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(Value::Object(of_receiver(&self.0.get(py)?.figures())).to_string())
     }
 
     /// Leaves; what it got, as JSON.
-    fn close(&self, py: Python<'_>) -> String {
-        of_consumer(&py.detach(|| self.0.close())).to_string()
+    fn close(&self, py: Python<'_>) -> PyResult<String> {
+        let receiver = self.0.get(py)?;
+        Ok(of_consumer(&py.detach(|| receiver.close())).to_string())
     }
 }
 
@@ -349,13 +347,7 @@ impl Frame {
 
 /// See [`frames::Hub`].
 #[pyclass(frozen)]
-pub struct Hub(Mutex<Option<frames::Hub>>);
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        crate::at_the_end(|| drop(lock(&self.0).take()));
-    }
-}
+pub struct Hub(Ours<Mutex<Option<frames::Hub>>>);
 
 #[pymethods]
 impl Hub {
@@ -371,23 +363,24 @@ impl Hub {
         let mut wishes = HubWishes { listen, ..HubWishes::new(&directory, &ticket) };
         wishes.memory_bytes_max = memory_bytes_max.unwrap_or(wishes.memory_bytes_max);
         let started = py.detach(|| frames::Hub::start(&wishes));
-        started.map(|hub| Hub(Mutex::new(Some(hub)))).map_err(|failure| raise(py, &failure))
+        started.map(|hub| Hub(Ours::new(Mutex::new(Some(hub))))).map_err(|failure| raise(py, &failure))
     }
 
-    fn addresses(&self) -> Vec<String> {
-        let hub = lock(&self.0);
-        hub.iter().flat_map(|hub| hub.addresses()).map(ToString::to_string).collect()
+    fn addresses(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let hub = lock(self.0.get(py)?);
+        Ok(hub.iter().flat_map(|hub| hub.addresses()).map(ToString::to_string).collect())
     }
 
     fn place(&self, py: Python<'_>, channel: &str) -> PyResult<OsString> {
         let over = || Failure::new(FailureKind::Stopped, "name a channel", "the hub was stopped");
-        let place = lock(&self.0).as_ref().ok_or_else(over).and_then(|hub| hub.place(channel));
+        let place = lock(self.0.get(py)?).as_ref().ok_or_else(over).and_then(|hub| hub.place(channel));
         place.map_err(|failure| raise(py, &failure))
     }
 
+    /// In a fork nothing: it is not there to be ended.
     fn stop(&self, py: Python<'_>) {
         py.detach(|| {
-            if let Some(hub) = lock(&self.0).take() {
+            if let Some(hub) = self.0.there().and_then(|hub| lock(hub).take()) {
                 hub.stop();
             }
         });

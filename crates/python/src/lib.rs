@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 
 mod failures;
 
+mod ours;
+
 mod work;
 
 mod flow;

@@ -1,11 +1,12 @@
 //! A place that questions are asked about, and the session with its far mover, kept open between them.
 
 use crate::failures::raise;
+use crate::ours::Ours;
 use crate::work::Reaching;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex};
 use thalweg_client::events;
 use thalweg_client::far_movers::FarMovers;
@@ -19,7 +20,7 @@ use thalweg_wire::Evidence;
 #[pyclass(frozen)]
 pub struct Session {
     place: OsString,
-    inner: Mutex<Inner>,
+    inner: Ours<Mutex<Inner>>,
 }
 
 /// What shows, without reading it, that a file is still the one that was seen.
@@ -27,54 +28,44 @@ pub struct Session {
 pub struct Seen(Evidence);
 
 struct Inner {
-    /// `None` once it is dropped.
-    far_movers: Option<FarMovers>,
     reach: Option<Arc<Reach>>,
+    far_movers: FarMovers,
+}
+
+impl Inner {
+    /// Where to ask, and whether the session with it is a new one.
+    fn reach(&mut self, place: &OsStr) -> Result<(Arc<Reach>, bool)> {
+        if let Some(reach) = &self.reach {
+            return Ok((reach.clone(), false));
+        }
+        let reach = Arc::new(Reach::open(place, &mut self.far_movers)?);
+        self.reach = Some(reach.clone());
+        Ok((reach, true))
+    }
+
+    fn drop_if(&mut self, gone: &Arc<Reach>) {
+        if self.reach.as_ref().is_some_and(|reach| Arc::ptr_eq(reach, gone)) {
+            self.reach = None;
+        }
+    }
 }
 
 impl Session {
     /// Asks, by the session that there is or by a new one; once more if the old one turns out to be gone.
     fn ask<T: Send>(&self, py: Python<'_>, work: impl Fn(&Reach) -> Result<T> + Sync) -> PyResult<T> {
+        let inner = self.inner.get(py)?;
+        let reach = || lock(inner).reach(&self.place);
         let asked = py.detach(|| {
-            let (reach, is_fresh) = self.reach()?;
-            match work(&reach) {
+            let (there, is_fresh) = reach()?;
+            match work(&there) {
                 Err(failure) if failure.kind == FailureKind::Connection && !is_fresh => {
-                    self.drop_if(&reach);
-                    work(&self.reach()?.0)
+                    lock(inner).drop_if(&there);
+                    work(&reach()?.0)
                 }
                 answer => answer,
             }
         });
         asked.map_err(|failure| raise(py, &failure))
-    }
-
-    fn reach(&self) -> Result<(Arc<Reach>, bool)> {
-        let mut inner = lock(&self.inner);
-        if let Some(reach) = &inner.reach {
-            return Ok((reach.clone(), false));
-        }
-        let over = || Failure::new(FailureKind::Internal, "ask", "the session was dropped");
-        let reach = Arc::new(Reach::open(&self.place, inner.far_movers.as_mut().ok_or_else(over)?)?);
-        inner.reach = Some(reach.clone());
-        Ok((reach, true))
-    }
-
-    fn drop_if(&self, gone: &Arc<Reach>) {
-        let mut inner = lock(&self.inner);
-        if inner.reach.as_ref().is_some_and(|reach| Arc::ptr_eq(reach, gone)) {
-            inner.reach = None;
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Both say goodbye to whoever may not answer.
-        crate::at_the_end(|| {
-            let mut inner = lock(&self.inner);
-            drop(inner.reach.take());
-            inner.far_movers.take();
-        });
     }
 }
 
@@ -83,7 +74,7 @@ impl Session {
     /// With the far mover of this place, which paths are relative to. Nothing is dialled yet.
     #[new]
     fn new(place: OsString, reaching: Reaching) -> Session {
-        Session { place, inner: Mutex::new(Inner { far_movers: Some(reaching.to_ask()), reach: None }) }
+        Session { place, inner: Ours::new(Mutex::new(Inner { reach: None, far_movers: reaching.to_ask() })) }
     }
 
     /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`.
@@ -147,8 +138,8 @@ impl Session {
         })
     }
 
-    /// Ends the session; the next question begins another.
+    /// Ends the session; the next question begins another. In a fork nothing.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(lock(&self.inner).reach.take()));
+        py.detach(|| drop(self.inner.there().and_then(|inner| lock(inner).reach.take())));
     }
 }

@@ -1,6 +1,7 @@
 //! Work that takes its time (a copy, a verification) on a thread of its own, and how Python hears of it.
 
 use crate::failures::{raise, raise_text};
+use crate::ours::Ours;
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
@@ -37,7 +38,9 @@ const FAILURES_KEPT: usize = 1000;
 
 /// Work under way.
 #[pyclass(frozen)]
-pub struct Work {
+pub struct Work(Ours<Underway>);
+
+struct Underway {
     stop: Arc<Stop>,
     meter: Arc<Meter>,
     progress: fn(&Meter) -> Value,
@@ -77,7 +80,7 @@ impl Work {
             result
         };
         let worker = std::thread::Builder::new().name("thalweg".into()).spawn(run)?;
-        Ok(Work {
+        Ok(Work(Ours::new(Underway {
             stop,
             meter,
             progress,
@@ -85,9 +88,11 @@ impl Work {
             hears: Mutex::new(Some(hears)),
             worker: Mutex::new(Some(worker)),
             result: Mutex::default(),
-        })
+        })))
     }
+}
 
+impl Underway {
     /// Waits for the end. What is told meanwhile is thrown away: nobody waits for it any more.
     fn finish(&self) {
         drop(lock(&self.hears).take());
@@ -100,17 +105,25 @@ impl Work {
     }
 }
 
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.stop.stop();
+        self.finish();
+    }
+}
+
 #[pymethods]
 impl Work {
     /// Events as JSON texts; waits at most `timeout_s` seconds for the first. `None` when there will be no more.
-    fn wait(&self, py: Python<'_>, timeout_s: f64) -> Option<Vec<String>> {
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<Option<Vec<String>>> {
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        py.detach(|| {
-            let held = lock(&self.hears);
+        let work = self.0.get(py)?;
+        Ok(py.detach(|| {
+            let held = lock(&work.hears);
             let hears = held.as_ref()?;
             // Read before the channel is: what was told before the end is in it. (Threads of the link may hold the channel
             // a while longer, so its end says nothing.)
-            let is_over = self.is_over.load(Ordering::Acquire);
+            let is_over = work.is_over.load(Ordering::Acquire);
             let first = match hears.recv_timeout(if is_over { Duration::ZERO } else { timeout }) {
                 Ok(first) => first,
                 Err(_) if is_over => return None,
@@ -122,34 +135,31 @@ impl Work {
                 }
             };
             Some(std::iter::once(first).chain(hears.try_iter()).collect())
-        })
+        }))
     }
 
     /// How far it is, as JSON.
-    fn progress(&self) -> String {
-        (self.progress)(&self.meter).to_string()
+    fn progress(&self, py: Python<'_>) -> PyResult<String> {
+        let work = self.0.get(py)?;
+        Ok((work.progress)(&work.meter).to_string())
     }
 
-    /// Asks it to stop in order. Does not wait.
+    /// Asks it to stop in order. Does not wait. In a fork nothing.
     fn stop(&self) {
-        self.stop.stop();
+        if let Some(work) = self.0.there() {
+            work.stop.stop();
+        }
     }
 
     /// Waits for its end, and says how it ended, as JSON; raises the failure. Events that were not taken are lost.
     fn result(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| self.finish());
-        match lock(&self.result).as_ref() {
+        let work = self.0.get(py)?;
+        py.detach(|| work.finish());
+        match lock(&work.result).as_ref() {
             Some(Ok(value)) => Ok(value.to_string()),
             Some(Err(failure)) => Err(raise(py, failure)),
             None => Err(raise_text(py, r#"{"kind": "internal", "operation": "work", "why": "no result"}"#)),
         }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.stop.stop();
-        crate::at_the_end(|| self.finish());
     }
 }
 

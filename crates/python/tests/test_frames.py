@@ -441,6 +441,42 @@ def test_what_two_waits_took_at_the_same_time_is_handed_out_all_of_it(channel: C
     assert sorted(map(int, asyncio.run(work()))) == list(range(40))
 
 
+def test_a_fork_does_not_wait_for_the_threads_of_its_parent(channel: Channel) -> None:
+    script = """
+import os, signal, sys, thalweg
+
+place, ticket = sys.argv[1:]
+receiver = thalweg.Receiver(place, ticket=ticket)
+sender = thalweg.Sender(place, ticket=ticket)
+copying = thalweg.transfer("zero:1MiB", "null:")
+sender.push(b"before")
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    refused = 0
+    uses = (lambda: sender.push(b"x"), sender.finish, sender.figures, receiver.next, receiver.close, copying.report)
+    for use in uses:
+        try:
+            use()
+        except thalweg.UsageError as error:
+            refused += error.hint is not None
+    sender.abort()
+    copying.stop()
+    with receiver, copying:
+        pass
+    # All of it is dropped on the way out.
+    sys.exit(refused)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+assert copying.report().failed == 0
+sender.push(b"after")
+sender.finish()
+print([bytes(frame) for frame in receiver])
+"""
+    words = [sys.executable, "-W", "ignore", "-c", script, channel.hub.place("scan"), str(channel.ticket)]
+    told = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=4 * LIMIT_S).stdout
+    assert told.splitlines() == ["6", "[b'before', b'after']"]
+
+
 def test_a_coroutine_that_is_cancelled_leaves_its_channel(channel: Channel) -> None:
     place, ticket = channel.hub.place("scan"), channel.ticket
 
