@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import Any
 from picture import words
 
 HERE = Path(__file__).parent
-#: A side that has not ended by then is ended.
+#: A side that has not ended so long after the other is ended.
 PATIENCE_S = 300.0
 
 
@@ -71,6 +73,23 @@ def path(asked: argparse.Namespace, directory: Path) -> tuple[list[str], list[st
     return [*enter, "left"], [*enter, "right"], f"{right}:8487"
 
 
+def both_end(sides: dict[str, subprocess.Popen[str]]) -> None:
+    """Waits for the ends of all; does not wait for the others of one that failed."""
+    until = math.inf
+    while sides and time.monotonic() < until:
+        for name, side in list(sides.items()):
+            code = side.poll()
+            if code is None:
+                continue
+            if code != 0:
+                raise SystemExit(f"the {name} failed")
+            del sides[name]
+            until = time.monotonic() + PATIENCE_S
+        time.sleep(0.05)
+    if sides:
+        raise SystemExit(f"no end came from the {' and the '.join(sides)}")
+
+
 def run(asked: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """Both processes, to their ends."""
     near, far, listen = path(asked, directory)
@@ -87,13 +106,17 @@ def run(asked: argparse.Namespace, directory: Path) -> dict[str, Any]:
             words += ["--scan", there["scan"], "--commands", there["commands"], "--ticket", there["ticket"]]
             words += ["--pixels", str(asked.pixels), "--frames", str(asked.frames), "--set", str(asked.set)]
             words += ["--period", str(asked.period)]
-            detector = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-            if station.wait(timeout=PATIENCE_S) != 0:
-                raise SystemExit("the station failed")
+            with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as detector:
+                try:
+                    both_end({"station": station, "detector": detector})
+                finally:
+                    detector.kill()
+                assert detector.stdout is not None
+                made = json.load(detector.stdout)
         finally:
             station.kill()
     told: dict[str, Any] = json.loads((directory / "report.json").read_text())
-    told["detector"] = json.loads(detector.stdout)
+    told["detector"] = made
     return told
 
 

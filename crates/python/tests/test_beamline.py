@@ -79,16 +79,16 @@ def test_frames_of_2048_by_2048_pixels_are_analysed_as_they_arrive(tmp_path: Pat
         assert picture.size[0] > 1000
 
 
-def words_of_processes(place: Path) -> list[str]:
-    """Command lines with this directory in them."""
-    found = []
+def processes(place: Path) -> dict[int, str]:
+    """Those with this directory in their command lines."""
+    found = {}
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
         except OSError:
             continue
         if os.fsencode(place) in line:
-            found.append(os.fsdecode(line.replace(b"\0", b" ")))
+            found[int(entry.name)] = os.fsdecode(line.replace(b"\0", b" "))
     return found
 
 
@@ -117,10 +117,26 @@ def test_a_beamline_that_is_stopped_half_way_leaves_nothing(tmp_path: Path, how:
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
-        wait_until(lambda: any("detector.py" in line for line in words_of_processes(place)), "it does not begin")
+        wait_until(lambda: any("detector.py" in line for line in processes(place).values()), "it does not begin")
         running.send_signal(how)
         running.wait(timeout=120)
-    wait_until(lambda: not words_of_processes(place), "processes are left")
+    wait_until(lambda: not processes(place), "processes are left")
+    wait_until(lambda: not list(place.iterdir()), "files are left")
+    place.rmdir()
+
+
+@pytest.mark.parametrize("side", ["station", "detector"])
+def test_a_side_that_fails_ends_the_other(tmp_path: Path, side: str) -> None:
+    place = Path(tempfile.mkdtemp(prefix="bl-"))
+    command = [sys.executable, str(HERE / "run.py"), "--out", str(tmp_path / "out"), "--loopback"]
+    # Without that it would take an hour.
+    command += [*SMALL, "--frames", "7200", "--period", "0.5"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(place)}, stderr=subprocess.PIPE) as running:
+        wait_until(lambda: any("detector.py" in line for line in processes(place).values()), "it does not begin")
+        for pid in [pid for pid, line in processes(place).items() if f"{side}.py" in line]:
+            os.kill(pid, signal.SIGKILL)
+        said = running.communicate(timeout=120)[1]
+    assert running.returncode == 1 and f"the {side} failed" in said.decode()
     wait_until(lambda: not list(place.iterdir()), "files are left")
     place.rmdir()
 
