@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
+import dask.bag as bag
 import fsspec
 import h5py
 import numpy as np
@@ -397,6 +399,20 @@ def test_xarray_and_zarr_read_and_write_a_far_store(daemon: Daemon) -> None:
     assert (daemon.root / "a.zarr").is_dir()
     back = xr.open_zarr(daemon.url("a.zarr"), **store)
     xr.testing.assert_equal(back.load(), data)
+
+
+def test_dask_reads_a_far_store_and_far_lines_in_parts(daemon: Daemon) -> None:
+    data = np.random.default_rng(1).random((60, 40))
+    there = {"storage_options": options(daemon)}
+    da.from_array(data, chunks=(20, 40)).to_zarr(daemon.url("a.zarr"), **there)
+    assert (daemon.root / "a.zarr").is_dir()
+    mean = da.from_zarr(daemon.url("a.zarr"), **there).mean(axis=0)
+    np.testing.assert_allclose(mean.compute(scheduler="threads"), data.mean(axis=0))
+    for number in range(3):
+        (daemon.root / f"{number}.txt").write_text("one\ntwo\n" * 100)
+    lines = bag.read_text(daemon.url("*.txt"), blocksize=100, **there)
+    assert lines.npartitions > 3
+    assert dict(lines.frequencies().compute(scheduler="threads")) == {"one\n": 300, "two\n": 300}
 
 
 def test_urls_name_host_port_and_export() -> None:
