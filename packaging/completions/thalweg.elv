@@ -593,7 +593,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --on-arrival 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it'
             cand --item 'What is one item'
             cand --stable 'An item is complete when its sizes and times have not changed for so long'
-            cand --marker 'An item is complete when its marker is there: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it'
+            cand --marker 'An item is complete when its marker is there, made or touched after the item''s last change: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it'
             cand --in-order 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it'
             cand --jobs 'Runs of the program at the same time'
             cand --transfers 'Items copied at the same time'

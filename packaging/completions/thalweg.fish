@@ -488,7 +488,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l on-arrival -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l item -d 'What is one item' -r -f -a "file\t'Each file, at any depth'
 directory\t'Each directory at the top, with all that is in it'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stable -d 'An item is complete when its sizes and times have not changed for so long' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l marker -d 'An item is complete when its marker is there: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l marker -d 'An item is complete when its marker is there, made or touched after the item\'s last change: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l in-order -d 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it' -r -f -a "name\t'By name'
 time\t'By time of the last change, then by name'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l jobs -d 'Runs of the program at the same time' -r
