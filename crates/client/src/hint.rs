@@ -28,7 +28,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy | FailureKind::Connection, windows::OPERATION) => {
             "ask for less (a smaller --window), have the daemon give more (`serve --frames-memory`), or wait until others are done"
         }
-        (FailureKind::Busy | FailureKind::Connection, frames::TAKE_NAME) => {
+        (FailureKind::Busy | FailureKind::Connection | FailureKind::Conflict, frames::TAKE_NAME) => {
             "end the other one, or take another name: --producer, or --name of a consumer"
         }
         (FailureKind::Busy | FailureKind::Connection, frames::JOIN) => {
@@ -169,5 +169,7 @@ mod tests {
             let lost = Failure::new(FailureKind::Connection, operation, "");
             assert_eq!(of(&lost), Some(busy(operation)));
         }
+        let replaced = Failure::new(FailureKind::Conflict, frames::TAKE_NAME, "");
+        assert_eq!(of(&replaced), Some(busy(frames::TAKE_NAME)));
     }
 }

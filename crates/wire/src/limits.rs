@@ -131,7 +131,7 @@ pub const SPILL_BYTES: u64 = 16 << 30;
 pub const SPILL_BYTES_MIN: u64 = 1 << 20;
 /// Frames that a channel holds in memory and log together: what it remembers of each takes about 100 bytes.
 pub const CHANNEL_FRAMES_MAX: usize = 1 << 20;
-/// For so long, in milliseconds, a consumer may have its place kept without a link.
+/// For so long, in milliseconds, a producer or a consumer may have its place kept without a link.
 pub const KEEP_MS_MAX: u32 = 86_400_000;
 
 /// Files with chunks in flight that a client may ask for: each may hold a file open at both sides.

@@ -39,7 +39,11 @@ fn open(role: FrameRole, direction: Direction) -> Open {
 }
 
 fn produce() -> FrameRole {
-    FrameRole::Produce { producer: liar(), first: None, level: HeldLevel::Memory }
+    produce_as(HeldLevel::Memory)
+}
+
+fn produce_as(level: HeldLevel) -> FrameRole {
+    FrameRole::Produce { producer: liar(), process: [1; 16], first: None, level, keep_ms: 60_000 }
 }
 
 /// Each has a name of its own: what it did counts under it.
@@ -219,8 +223,7 @@ fn openings_that_make_no_sense_are_refused() {
     assert!(refused(open(produce(), Direction::Pull)), "a producer that pulls");
     let outside = Place { export: Some("data".into()), path: b"../../etc/x".to_vec() };
     assert!(refused(Open { places: vec![outside], ..open(produce(), Direction::Push) }));
-    let durable = FrameRole::Produce { producer: liar(), first: None, level: HeldLevel::Durable };
-    let mut deep = open(durable, Direction::Push);
+    let mut deep = open(produce_as(HeldLevel::Durable), Direction::Push);
     deep.places[0].path = b"no/such/directory/x".to_vec();
     assert!(refused(deep), "a log where no directory is");
     assert!(daemon.is_alive());

@@ -303,6 +303,7 @@ impl World {
             let policy = if is_group { group_policy } else { random.pick(&POLICIES) };
             let asks = Consume {
                 consumer: [number as u8 + 1; 16],
+                process: [number as u8 + 1; 16],
                 group: is_group.then(|| "all".to_owned()),
                 policy,
                 from: if is_group || random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
@@ -380,7 +381,8 @@ impl World {
         self.hub.detach(old);
         let (id, first, level) = (maker.id.clone(), maker.machine.first(), maker.level);
         let window = maker.machine.window();
-        self.hub.attach(link, &id, first, level, window).map_err(|error| error.to_string())?;
+        let process = [index as u8 + 1; 16];
+        self.hub.attach(link, (&id, process), first, level, window).map_err(|error| error.to_string())?;
         self.pump()
     }
 

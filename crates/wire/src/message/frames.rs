@@ -87,10 +87,14 @@ pub enum FrameRole {
     Produce {
         /// Under this name.
         producer: ProducerId,
+        /// Tells this process from others under its name: random, and the same in each of its sessions.
+        process: [u8; 16],
         /// The lowest sequence that it can still give; `None`: it goes on with whatever the hub has not.
         first: Option<u64>,
         /// When a frame counts as taken.
         level: HeldLevel,
+        /// For so long it is waited for when its link fell silent, in milliseconds.
+        keep_ms: u32,
     },
     /// It takes them.
     Consume(Box<Consume>),
@@ -101,6 +105,8 @@ pub enum FrameRole {
 pub struct Consume {
     /// Tells it from others, also when it comes back in another session.
     pub consumer: [u8; 16],
+    /// Tells this process from others under its name: random, and the same in each of its sessions.
+    pub process: [u8; 16],
     /// Number of the lane that it has, if it comes back; another one, or none, means that it is another process.
     pub instance: Option<u64>,
     /// Shares what comes with all others of this group: each frame goes to one of them.
@@ -445,11 +451,13 @@ impl FrameTerms {
             return Err(DecodeError::Invalid { what: "size of a channel" });
         }
         match &self.role {
-            FrameRole::Produce { producer, first, .. } => {
+            FrameRole::Produce { producer, first, keep_ms, .. } => {
                 producer.check()?;
+                check_keep(*keep_ms)?;
                 first.map_or(Ok(()), check_number)
             }
             FrameRole::Consume(consume) => {
+                check_keep(consume.keep_ms)?;
                 if let Some(group) = &consume.group {
                     check_name("name of a group", group)?;
                 }
@@ -657,6 +665,10 @@ fn check_number(number: u64) -> Result<(), DecodeError> {
     }
 }
 
+fn check_keep(keep_ms: u32) -> Result<(), DecodeError> {
+    check_count("milliseconds that a place is kept", keep_ms as usize, limits::KEEP_MS_MAX as usize)
+}
+
 fn check_name(what: &'static str, name: &str) -> Result<(), DecodeError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > limits::FRAME_NAME_BYTES_MAX || !name.chars().all(plain) {
@@ -740,12 +752,15 @@ mod tests {
         };
         let produces = |first| FrameRole::Produce {
             producer: producer.clone(),
+            process: [2; 16],
             first: Some(first),
             level: HeldLevel::Memory,
+            keep_ms: limits::KEEP_MS_MAX,
         };
         let consumes = |next| {
             FrameRole::Consume(Box::new(Consume {
                 consumer: [1; 16],
+                process: [2; 16],
                 group: None,
                 policy: FramePolicy::Block,
                 from: FrameFrom::Start,

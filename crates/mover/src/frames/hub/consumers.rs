@@ -79,7 +79,8 @@ impl Channel {
     /// A consumer joins, or comes back, on this link.
     ///
     /// # Errors
-    /// `Busy` if it has another link or there are too many; `Conflict` for another policy than that of its group;
+    /// `Busy` if it has another link or there are too many; `Conflict` for another policy than that of its group, or if it
+    /// comes back and another process has its name meanwhile;
     /// `Unsupported` for a policy that needs a spill log where there is none.
     pub fn subscribe(&mut self, link: u64, consume: &Consume, window: Window) -> Result<Subscribed> {
         let refuse = |kind, cause: &str| Err(Failure::new(kind, "open a channel", cause));
@@ -128,12 +129,17 @@ impl Channel {
         let reports = one.reports_end();
         let member = one.members.entry(consume.consumer).or_insert_with(|| {
             *instances += 1;
-            Member::new(window, *instances, reports)
+            Member::new(window, consume.process, *instances, reports)
         });
+        if consume.instance.is_some() && member.process != consume.process {
+            let cause = "another process has this consumer's name since this one lost its link";
+            return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause));
+        }
         if !member.is_lost && member.link.is_some_and(|other| other != link) {
             return Err(Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link"));
         }
         (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
+        member.process = consume.process;
         member.lane.unlink();
         member.lane.set_window(window);
         member.is_narrow = false;

@@ -221,12 +221,13 @@ impl Channel {
     /// A producer has a link. Frames that it gives are numbered from the answer's `next` on.
     ///
     /// # Errors
-    /// `Busy` if it has another link; `Unsupported` for durable frames without a recording log; `Busy` for too many that are not
-    /// over, or of which something is left to be taken.
+    /// `Busy` if it has another link; `Conflict` if it comes back and another process made frames under its name meanwhile;
+    /// `Unsupported` for durable frames without a recording log; `Busy` for too many that are not over, or of which something is
+    /// left to be taken.
     pub fn attach(
         &mut self,
         link: u64,
-        id: &ProducerId,
+        (id, process): (&ProducerId, [u8; 16]),
         first: Option<u64>,
         level: HeldLevel,
         window: Window,
@@ -236,6 +237,12 @@ impl Channel {
             return Err(Failure::new(FailureKind::Unsupported, "open a channel", cause));
         }
         let known = self.sources.get(id);
+        let last = known.map_or_else(|| self.retired.process(id), |source| source.process);
+        if first.is_some() && last.is_some_and(|last| last != process) {
+            // What this one kept has numbers that are other frames' by now.
+            let cause = format!("another process makes frames as {id} since this one lost its link");
+            return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause));
+        }
         if known.is_some_and(|source| !source.is_lost && source.link.is_some_and(|other| other != link)) {
             let cause = format!("the producer {id} has another link");
             return Err(Failure::new(FailureKind::Busy, TAKE_NAME, cause));
@@ -280,7 +287,7 @@ impl Channel {
             (source.next, source.first_here) = (first, first);
             source.durable = source.durable.max(if source.unsynced.is_empty() { first } else { 0 });
         }
-        source.attach(link, level, window);
+        source.attach(link, process, level, window);
         self.stand(id);
         Ok(())
     }

@@ -145,7 +145,7 @@ mod tests {
     /// What a member is handed of this log, in order, as words.
     fn handed(one: &mut Subscription, log: &Log) -> Vec<String> {
         let (sources, mut files) = (BTreeMap::new(), Files::default());
-        let mut member = Member::new(WINDOW, 1, one.reports_end());
+        let mut member = Member::new(WINDOW, [1; 16], 1, one.reports_end());
         let mut all = Vec::new();
         while let Some((found, bytes)) = next(one, &member, log, &sources) {
             assert!(bytes > 0);
@@ -179,7 +179,7 @@ mod tests {
         // One who went had the first.
         let mut one = new();
         let mut files = Files::default();
-        let mut gone = Member::new(WINDOW, 1, 0);
+        let mut gone = Member::new(WINDOW, [1; 16], 1, 0);
         let (found, _) = next(&mut one, &gone, &log, &BTreeMap::new()).unwrap();
         let had = take(&mut one, &mut gone, found, &mut files).unwrap();
         one.returned.insert(0, had);

@@ -16,6 +16,8 @@ pub(super) struct Before {
     pub next: u64,
     /// What this hub took first of it.
     pub first_here: u64,
+    /// The process that made its last frames, if that is known.
+    pub process: Option<[u8; 16]>,
 }
 
 /// See the module.
@@ -33,7 +35,12 @@ impl Retired {
     /// It is forgotten.
     pub fn add(&mut self, source: &Source) {
         let id = (*source.id).clone();
-        let before = Before { number: self.count, next: source.next, first_here: source.first_here };
+        let before = Before {
+            number: self.count,
+            next: source.next,
+            first_here: source.first_here,
+            process: source.process,
+        };
         self.order.push_back((self.count, id.clone()));
         self.known.insert(id, before);
         self.count += 1;
@@ -45,6 +52,11 @@ impl Retired {
                 self.known.remove(&id);
             }
         }
+    }
+
+    /// The process that made the last frames of this name, if that is known.
+    pub fn process(&self, id: &ProducerId) -> Option<[u8; 16]> {
+        self.known.get(id).and_then(|before| before.process)
     }
 
     /// It comes again.

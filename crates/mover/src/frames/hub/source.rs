@@ -18,6 +18,8 @@ pub(super) enum Over {
 #[derive(Debug)]
 pub(super) struct Source {
     pub id: Arc<ProducerId>,
+    /// The process that made its last frames; `None`: only the log knows it.
+    pub process: Option<[u8; 16]>,
     /// The link that it has.
     pub link: Option<u64>,
     /// That link stands no more, and may be replaced.
@@ -52,6 +54,7 @@ impl Source {
         let window = Window { bytes: 0, items: 1 };
         Source {
             id,
+            process: None,
             link: None,
             is_lost: false,
             last_link: 0,
@@ -78,7 +81,8 @@ impl Source {
     }
 
     /// A new link: what waits of the old one is asked for again.
-    pub fn attach(&mut self, link: u64, level: HeldLevel, window: Window) {
+    pub fn attach(&mut self, link: u64, process: [u8; 16], level: HeldLevel, window: Window) {
+        self.process = Some(process);
         self.link = Some(link);
         self.last_link = link;
         self.is_lost = false;

@@ -69,6 +69,8 @@ pub(super) struct Member {
     pub lane: Outgoing<Handed>,
     /// The link that it has.
     pub link: Option<u64>,
+    /// The process that it is.
+    pub process: [u8; 16],
     /// That link stands no more, and may be replaced.
     pub is_lost: bool,
     /// The link that it had last.
@@ -84,10 +86,11 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub fn new(window: Window, instance: u64, report: u64) -> Member {
+    pub fn new(window: Window, process: [u8; 16], instance: u64, report: u64) -> Member {
         Member {
             lane: Outgoing::new(window, 0),
             link: None,
+            process,
             is_lost: false,
             last_link: 0,
             is_narrow: false,

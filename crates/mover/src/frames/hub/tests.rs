@@ -62,7 +62,7 @@ fn begun(channel: &mut Channel) -> u16 {
 
 /// A producer has a link; the epoch in which it may send, and the sequence that it goes on with.
 fn attached(channel: &mut Channel, link: u64, id: &ProducerId, first: Option<u64>) -> (u16, u64) {
-    channel.attach(link, id, first, HeldLevel::Memory, WINDOW).unwrap();
+    channel.attach(link, (id, [1; 16]), first, HeldLevel::Memory, WINDOW).unwrap();
     let mut stands = None;
     while let Some(action) = channel.take_action() {
         if let Action::Tell(to, FramesMessage::Stand { epoch, next }) = action
@@ -77,6 +77,7 @@ fn attached(channel: &mut Channel, link: u64, id: &ProducerId, first: Option<u64
 fn asks(who: u8, group: Option<&str>, policy: FramePolicy) -> Consume {
     Consume {
         consumer: [who; 16],
+        process: [1; 16],
         group: group.map(str::to_owned),
         policy,
         from: FrameFrom::Start,
@@ -410,7 +411,7 @@ fn what_a_member_was_told_is_lost_is_told_to_another_if_it_leaves_before_it_took
 /// A producer of this number comes, gives so many frames, finishes and is gone; the sequence that it began with.
 fn comes_and_goes(channel: &mut Channel, number: u64, frames: u64) -> Result<u64> {
     let (id, link) = (ProducerId::new(&format!("p{number}")).unwrap(), 1_000_000 + number);
-    channel.attach(link, &id, None, HeldLevel::Memory, WINDOW)?;
+    channel.attach(link, (&id, [1; 16]), None, HeldLevel::Memory, WINDOW)?;
     let mut stands = None;
     while let Some(action) = channel.take_action() {
         if let Action::Tell(to, FramesMessage::Stand { epoch, next }) = action
@@ -657,4 +658,47 @@ fn a_durable_producer_is_held_up_while_the_log_cannot_be_written_and_no_longer()
         written(&mut channel);
         assert!(!channel.is_held_up(1));
     }
+}
+
+#[test]
+fn who_comes_back_behind_another_process_of_its_name_is_refused() {
+    let unattended = ChannelWishes { is_unattended: true, ..ChannelWishes::default() };
+    let mut channel = Channel::new(&unattended, 1 << 20, 0);
+    let attach = |channel: &mut Channel, link: u64, process: u8, first| {
+        channel.attach(link, (&producer(), [process; 16]), first, HeldLevel::Memory, WINDOW)
+    };
+    attach(&mut channel, 1, 1, None).unwrap();
+    channel.link_lost(1);
+    // It is the same process that comes back, whatever its link.
+    attach(&mut channel, 3, 1, Some(0)).unwrap();
+    channel.link_lost(3);
+    // Another one makes frames with the numbers of those that it kept.
+    attach(&mut channel, 4, 2, None).unwrap();
+    let refused = attach(&mut channel, 5, 1, Some(0)).unwrap_err();
+    assert_eq!((refused.kind, &refused.operation[..]), (FailureKind::Conflict, TAKE_NAME));
+    channel.hear(4, FramesMessage::Finish { frames: 0 }, 0).unwrap();
+    channel.detach(4);
+    assert_eq!(attach(&mut channel, 6, 1, Some(0)).unwrap_err().kind, FailureKind::Conflict);
+    // Also when nothing but its sequence is known any more.
+    assert!(channel.retire_one());
+    assert_eq!(attach(&mut channel, 7, 1, Some(0)).unwrap_err().kind, FailureKind::Conflict);
+    attach(&mut channel, 8, 2, Some(0)).unwrap();
+    // One that begins has nothing that could be taken for another's.
+    channel.detach(8);
+    attach(&mut channel, 9, 3, None).unwrap();
+    // A consumer.
+    let as_process = |process: u8, instance| Consume {
+        process: [process; 16],
+        instance,
+        ..asks(1, None, FramePolicy::Block)
+    };
+    let first = channel.subscribe(11, &as_process(1, None), WINDOW).unwrap();
+    let key = ConsumerKey::of(&as_process(1, None));
+    channel.consumer_link_lost(11, &key, &[1; 16]);
+    channel.subscribe(12, &as_process(2, None), WINDOW).unwrap();
+    let refused = channel.subscribe(13, &as_process(1, Some(first.instance)), WINDOW).unwrap_err();
+    assert_eq!((refused.kind, &refused.operation[..]), (FailureKind::Conflict, TAKE_NAME));
+    // One that begins waits until the other's link is known to be lost.
+    let refused = channel.subscribe(14, &as_process(3, None), WINDOW).unwrap_err();
+    assert_eq!((refused.kind, &refused.operation[..]), (FailureKind::Busy, TAKE_NAME));
 }

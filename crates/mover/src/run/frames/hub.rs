@@ -274,8 +274,8 @@ impl HubChannel {
         let lease = self.windows.take(frames.window_bytes, had, asks)?;
         let window = Window { bytes: lease.bytes(), items: frames.window_items };
         let attached = match &frames.role {
-            FrameRole::Produce { producer, first, level } => {
-                state.machine.attach(link, producer, *first, *level, window)?;
+            FrameRole::Produce { producer, process, first, level, .. } => {
+                state.machine.attach(link, (producer, *process), *first, *level, window)?;
                 let is_durable = *level == HeldLevel::Durable;
                 state.link(link, Linked::new((number, outbox), (false, is_durable), owner, lease));
                 let end = HubEnd::new(self.clone(), link, (number, terms), false);
@@ -588,43 +588,24 @@ mod tests {
         FrameTerms { window_bytes: 1 << 20, window_items: 64, channel: *channel, role }
     }
 
-    #[test]
-    fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_memory() {
-        let directory = tempfile::tempdir().unwrap();
-        let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
-        let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
-        let channel = HubChannel::new(&wishes, 1 << 20, Some(place), Windows::new(64 << 20));
-        let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
-        let cam = ProducerId::new("cam").unwrap();
-        // One for whom a frame counts when the hub has it in memory.
-        let said = Said::default();
-        let makes = FrameRole::Produce { producer: cam.clone(), first: Some(0), level: HeldLevel::Memory };
-        let made = asks(&wishes, makes);
-        channel.attach(TransferNumber(1), terms.clone(), &made, Box::new(said.clone())).unwrap();
-        let (link, epoch) = (*channel.lock().links.keys().next().unwrap(), 1);
-        let frame = |sequence| {
-            Item::Frame(Box::new(FrameHead {
-                producer: cam.clone(),
-                sequence,
-                set: None,
-                time_ns: 0,
-                deadline_ns: None,
-                dtype: String::new(),
-                shape: Vec::new(),
-                metadata: Vec::new(),
-                payload_bytes: 3,
-                digest: Digest(*blake3::hash(b"abc").as_bytes()),
-                stamp: None,
-            }))
-        };
-        for sequence in 0..2 {
-            let item = frame(sequence);
-            assert!(channel.act(|machine| machine.begin(link, epoch, sequence, &item)).unwrap());
-            let payload = Payload::from(b"abc".to_vec());
-            channel.act(|machine| machine.arrived(link, epoch, sequence, item, payload, 0));
+    fn cam() -> ProducerId {
+        ProducerId::new("cam").unwrap()
+    }
+
+    fn produce() -> FrameRole {
+        FrameRole::Produce {
+            producer: cam(),
+            process: [1; 16],
+            first: Some(0),
+            level: HeldLevel::Memory,
+            keep_ms: 0,
         }
-        let consume = Consume {
-            consumer: [1; 16],
+    }
+
+    fn consume(who: u8) -> FrameRole {
+        FrameRole::Consume(Box::new(Consume {
+            consumer: [who; 16],
+            process: [1; 16],
             group: None,
             policy: FramePolicy::Block,
             from: FrameFrom::Start,
@@ -632,8 +613,43 @@ mod tests {
             has: Vec::new(),
             producers: 1,
             keep_ms: 0,
-        };
-        let takes = asks(&wishes, FrameRole::Consume(Box::new(consume)));
+        }))
+    }
+
+    /// A frame of three bytes comes on this link.
+    fn push(channel: &HubChannel, (link, epoch): (u64, u16), sequence: u64) {
+        let item = Item::Frame(Box::new(FrameHead {
+            producer: cam(),
+            sequence,
+            set: None,
+            time_ns: 0,
+            deadline_ns: None,
+            dtype: String::new(),
+            shape: Vec::new(),
+            metadata: Vec::new(),
+            payload_bytes: 3,
+            digest: Digest(*blake3::hash(b"abc").as_bytes()),
+            stamp: None,
+        }));
+        assert!(channel.act(|machine| machine.begin(link, epoch, sequence, &item)).unwrap());
+        let payload = Payload::from(b"abc".to_vec());
+        channel.act(|machine| machine.arrived(link, epoch, sequence, item, payload, 0));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+        let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+        let channel = HubChannel::new(&wishes, 1 << 20, Some(place), Windows::new(64 << 20));
+        let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+        // One for whom a frame counts when the hub has it in memory.
+        let said = Said::default();
+        let made = asks(&wishes, produce());
+        channel.attach(TransferNumber(1), terms.clone(), &made, Box::new(said.clone())).unwrap();
+        let (link, epoch) = (*channel.lock().links.keys().next().unwrap(), 1);
+        (0..2).for_each(|sequence| push(&channel, (link, epoch), sequence));
+        let takes = asks(&wishes, consume(1));
         let attached = channel.attach(TransferNumber(2), terms.clone(), &takes, Box::new(Said::default()));
         let Attached::Consumer(deliver, _) = attached.unwrap() else { panic!("a consumer") };
         let stand = FramesMessage::Stand { epoch: 1, next: 0 };

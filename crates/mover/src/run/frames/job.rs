@@ -125,11 +125,18 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
     };
     let producer = ProducerId::new(&name)
         .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
+    let asks = Produce {
+        producer: producer.clone(),
+        process: random()?,
+        level: wishes.level,
+        keep_ms: keep_ms(opening.link.patience),
+        slot: wishes.slot,
+    };
     let mut opening = opening;
     loop {
         let window = window(opening.window_bytes, limits::LANE_ITEMS_MAX)?;
         let run = ProduceRun::new(producer.clone(), window);
-        let end = End::Producer(run.clone(), producer.clone(), (wishes.level, wishes.slot));
+        let end = End::Producer(run.clone(), asks.clone());
         match keep(opening.clone(), end) {
             Ok(keeper) => return Ok((run, keeper)),
             // What is under way is ours to choose: half of it costs nothing where the hub is near.
@@ -202,20 +209,25 @@ fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>
         ProducerId::new(group)
             .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
     }
-    let keep_ms = u32::try_from(wishes.keep.as_millis()).unwrap_or(u32::MAX).min(limits::KEEP_MS_MAX);
     let run = ConsumeRun::new(window, wishes.from, wishes.group.is_some());
     run.set_link(wishes.link_bits_per_s);
     let asks = Consume {
         consumer,
+        process: random()?,
         group: wishes.group,
         policy: wishes.policy,
         from: wishes.from,
         instance: None,
         has: Vec::new(),
         producers: wishes.producers,
-        keep_ms,
+        keep_ms: keep_ms(wishes.keep),
     };
     Ok((run, asks))
+}
+
+/// As long as a hub keeps a place at most.
+fn keep_ms(keep: Duration) -> u32 {
+    u32::try_from(keep.as_millis()).unwrap_or(u32::MAX).min(limits::KEEP_MS_MAX)
 }
 
 fn window(bytes: u64, items: u32) -> Result<Window> {
@@ -233,9 +245,19 @@ fn random() -> Result<[u8; 16]> {
     Ok(id)
 }
 
+/// What a producer asks for.
+#[derive(Clone)]
+struct Produce {
+    producer: ProducerId,
+    process: [u8; 16],
+    level: HeldLevel,
+    keep_ms: u32,
+    slot: Option<SlotAsked>,
+}
+
 /// The end that we are.
 enum End {
-    Producer(Arc<ProduceRun>, ProducerId, (HeldLevel, Option<SlotAsked>)),
+    Producer(Arc<ProduceRun>, Produce),
     Consumer(Arc<ConsumeRun>, Consume),
 }
 
@@ -249,9 +271,13 @@ impl End {
 
     fn role(&self) -> FrameRole {
         match self {
-            End::Producer(run, producer, (level, _)) => {
-                FrameRole::Produce { producer: producer.clone(), first: run.first(), level: *level }
-            }
+            End::Producer(run, asks) => FrameRole::Produce {
+                producer: asks.producer.clone(),
+                process: asks.process,
+                first: run.first(),
+                level: asks.level,
+                keep_ms: asks.keep_ms,
+            },
             End::Consumer(run, asks) => FrameRole::Consume(Box::new(Consume {
                 instance: run.instance(),
                 has: run.has(),
@@ -498,7 +524,9 @@ impl Job {
 
     /// Of a producer that wants one. All that it may have under way has to have room.
     fn take_slot(&self, client: &Arc<Client>) -> Result<Option<(Arc<ProduceRun>, TakenSlot)>> {
-        let End::Producer(run, _, (level, Some(asked))) = &self.end else { return Ok(None) };
+        let End::Producer(run, Produce { level, slot: Some(asked), .. }) = &self.end else {
+            return Ok(None);
+        };
         let word = match level {
             HeldLevel::Memory => Word::Held,
             HeldLevel::Durable => Word::Durable(Duration::ZERO),

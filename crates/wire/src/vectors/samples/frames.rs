@@ -104,6 +104,7 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
     };
     let consume = || Consume {
         consumer: [8; 16],
+        process: [9; 16],
         instance: Some(1 << 40),
         group: Some("workers".into()),
         policy: FramePolicy::Block,
@@ -111,6 +112,13 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
         has: vec![(producer(), 300)],
         producers: 2,
         keep_ms: 30_000,
+    };
+    let produce = |first, level| FrameRole::Produce {
+        producer: producer(),
+        process: [9; 16],
+        first,
+        level,
+        keep_ms: 600_000,
     };
     let levels = each! { HeldLevel;
         HeldLevel::Memory => "memory": HeldLevel::Memory;
@@ -129,13 +137,11 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
     };
     let roles = each! { FrameRole;
         FrameRole::Produce { .. } => "produce":
-            FrameRole::Produce { producer: producer(), first: None, level: HeldLevel::Memory };
+            produce(None, HeldLevel::Memory);
         FrameRole::Consume(_) => "consume": FrameRole::Consume(Box::new(consume()));
     };
     let mut all = within(roles, "frames", terms);
-    all.extend(within(levels, "frames level", |level| {
-        terms(FrameRole::Produce { producer: producer(), first: Some(300), level })
-    }));
+    all.extend(within(levels, "frames level", |level| terms(produce(Some(300), level))));
     all.extend(within(policies, "frames policy", |policy| {
         terms(FrameRole::Consume(Box::new(Consume { policy, ..consume() })))
     }));
