@@ -6,7 +6,7 @@ use crate::log::{Done, Line};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::frames::ChannelWishes;
+use thalweg_mover::frames::{ChannelWishes, TAKE_NAME};
 use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
 use thalweg_mover::run::frames::consume::ConsumeRun;
@@ -16,14 +16,15 @@ use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::{Session, Transfer};
 use thalweg_wire::message::{
     ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
-    Terms,
+    Terms, TransferMessage, TransferNumber,
 };
 use thalweg_wire::path::Escaped;
 
 /// Between two looks whether a client is still there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// For so long a producer without a link is waited for before its consumers are told that it is gone.
-const PRODUCER_PATIENCE: Duration = Duration::from_secs(30);
+/// For no longer than this a producer is waited for whose end of the link was closed, and has most likely ended: its
+/// consumers wait for word of it.
+const PRODUCER_ENDED: Duration = Duration::from_secs(60);
 /// A client that comes back is let in when its older link was silent for so long.
 const COMES_BACK: Duration = Duration::from_secs(5);
 
@@ -53,10 +54,7 @@ impl Host {
         frames: &FrameTerms,
         line: &Line,
     ) -> Result<Attached> {
-        let (is_producer, keep) = match &frames.role {
-            FrameRole::Produce { .. } => (true, PRODUCER_PATIENCE),
-            FrameRole::Consume(consume) => (false, Duration::from_millis(consume.keep_ms.into())),
-        };
+        let is_producer = matches!(&frames.role, FrameRole::Produce { .. });
         if (open.direction == Direction::Push) != is_producer {
             return Err(Failure::new(
                 FailureKind::Protocol,
@@ -91,36 +89,9 @@ impl Host {
             return Err(failure);
         }
         channel.begin();
-        let (session, number) = (session.clone(), open.transfer);
-        let link = attached.link();
+        let (session, number, keep) = (session.clone(), open.transfer, Keep::of(&frames.role));
         let (watched, line) = (attached.clone(), line.clone());
-        let watches = in_thread("frames", move || {
-            let is_here =
-                || !session.is_closed() && session.lost_since().is_none_or(|at| at.elapsed() <= keep);
-            while !watched.is_over() && is_here() {
-                std::thread::sleep(LOOK_AGAIN);
-            }
-            let left = Instant::now();
-            link.detach();
-            session.remove(number);
-            // It may come back in another session.
-            let is_awaited = || !watched.is_over() && !watched.is_replaced();
-            while is_awaited() && left.elapsed() < keep {
-                std::thread::sleep(LOOK_AGAIN);
-            }
-            let is_given_up = is_awaited();
-            match is_given_up {
-                true => watched.give_up(),
-                false => watched.forget(),
-            }
-            let done = Done { bytes: link.moved_bytes(), ..Done::default() };
-            match watched.failure().or_else(|| is_given_up.then(gone)) {
-                Some(failure) => line.tell(done, Err(&failure)),
-                None if watched.is_over() => line.tell(done, Ok(None)),
-                // It goes on by another link, which has a line of its own.
-                None => {}
-            }
-        });
+        let watches = in_thread("frames", move || watch(watched, (&session, number), keep, &line));
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
         tracing::debug!(is_producer, "frames");
@@ -167,6 +138,96 @@ impl Host {
     }
 }
 
+/// For how long who is gone is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Keep {
+    /// In an outage.
+    silent: Duration,
+    /// Where its end of the link was closed.
+    closed: Duration,
+}
+
+impl Keep {
+    fn of(role: &FrameRole) -> Keep {
+        match role {
+            FrameRole::Produce { keep_ms, .. } => {
+                let silent = Duration::from_millis((*keep_ms).into());
+                Keep { silent, closed: silent.min(PRODUCER_ENDED) }
+            }
+            // One that was killed comes back under its name.
+            FrameRole::Consume(consume) => {
+                let keep = Duration::from_millis(consume.keep_ms.into());
+                Keep { silent: keep, closed: keep }
+            }
+        }
+    }
+
+    /// Whether it was waited for long enough.
+    fn is_over(self, gone: Duration, fell_silent: bool) -> bool {
+        gone > if fell_silent { self.silent } else { self.closed }
+    }
+}
+
+/// Until a client is over, or is not waited for any more: it may come back in its session, or in another.
+fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep: Keep, line: &Line) {
+    let link = watched.link();
+    let mut closed_at = None;
+    let is_given_up = loop {
+        if watched.is_over() || watched.is_replaced() {
+            break false;
+        }
+        if session.is_closed() {
+            closed_at.get_or_insert_with(Instant::now);
+        }
+        let gone = session.lost_since().or(closed_at).map(|since| since.elapsed());
+        if gone.is_some_and(|gone| keep.is_over(gone, session.fell_silent())) {
+            break true;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    };
+    link.detach();
+    session.remove(number);
+    match is_given_up {
+        true => watched.give_up(),
+        false => watched.forget(),
+    }
+    let done = Done { bytes: link.moved_bytes(), ..Done::default() };
+    let why = match watched.failure().or_else(|| is_given_up.then(gone)) {
+        Some(failure) => {
+            line.tell(done, Err(&failure));
+            is_given_up.then_some(failure)
+        }
+        None if watched.is_over() => {
+            line.tell(done, Ok(None));
+            None
+        }
+        // It goes on by another link, which has a line of its own.
+        None => Some(replaced()),
+    };
+    drop((watched, link));
+    if let Some(why) = why {
+        tell_when_back(session, number, why);
+    }
+}
+
+/// A client that comes back in its session hears why it is not known there any more.
+fn tell_when_back(session: &Session, number: TransferNumber, why: Failure) {
+    if why.kind == FailureKind::Connection && session.transfers().is_empty() {
+        // With nothing to come back to in this session it begins another.
+        session.close(Some(why));
+        return;
+    }
+    let say = || session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
+    while !session.is_closed() && (session.lost_since().is_some() || say().is_err()) {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn replaced() -> Failure {
+    let cause = "another process has this name since this one lost its link";
+    Failure::new(FailureKind::Conflict, TAKE_NAME, cause)
+}
+
 fn gone() -> Failure {
     Failure::new(FailureKind::Connection, "serve", "the client did not come back")
 }
@@ -186,4 +247,35 @@ fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(Channel
     // Who may not write there may not have it written either.
     let can_write = exports.resolve(place, true).is_ok();
     Ok((key, can_write.then_some(StorePlace { below, path: resolved.path })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::frames::{HeldLevel, ProducerId};
+
+    #[test]
+    fn a_producer_in_an_outage_is_waited_for_as_long_as_it_has_patience_and_one_that_ended_a_minute() {
+        let of = |keep: Duration| {
+            Keep::of(&FrameRole::Produce {
+                producer: ProducerId::new("cam").unwrap(),
+                process: [1; 16],
+                first: None,
+                level: HeldLevel::Memory,
+                keep_ms: keep.as_millis() as u32,
+            })
+        };
+        let (short, minute, patience) =
+            (Duration::from_secs(5), Duration::from_secs(60), Duration::from_secs(600));
+        let moment = Duration::from_millis(1);
+        for (keep, fell_silent, most) in [
+            (patience, true, patience),
+            (patience, false, minute),
+            (short, true, short),
+            (short, false, short),
+        ] {
+            assert!(!of(keep).is_over(most, fell_silent), "{keep:?} {fell_silent}");
+            assert!(of(keep).is_over(most + moment, fell_silent), "{keep:?} {fell_silent}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, noise, wait_until};
 use crate::{
-    LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, told,
+    Got, LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, told,
 };
 use std::io::Write;
 use std::path::Path;
@@ -17,6 +17,7 @@ use thalweg_client::frames::{
     ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, Sender, SenderWishes,
 };
 use thalweg_mover::failure::FailureKind;
+use thalweg_mover::frames::TAKE_NAME;
 use thalweg_mover::run::client::LinkSettings;
 
 const BYTES: usize = 20_000;
@@ -356,4 +357,64 @@ fn a_consumer_that_was_killed_comes_back_under_its_name_or_is_forgotten() {
     assert!(wait_until(LIMIT, || status(&scratch, &place)["consumers"][0]["members"] == 1));
     gone.kill();
     assert!(wait_until(LIMIT, || status(&scratch, &place)["consumers"] == serde_json::json!([])));
+}
+
+#[test]
+fn a_consumer_that_comes_back_after_its_place_was_given_up_goes_on_and_does_not_hang() {
+    let (scratch, daemon) = stand();
+    let proxy = Proxy::new(&daemon.address());
+    let keep = Duration::from_millis(500);
+    let taker =
+        receiver(&scratch, &proxy.place("data", "x"), ReceiverWishes { keep, ..by(FramePolicy::Block) });
+    let place = daemon.place("data", "x");
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    push_all(&maker, "m", 0, 5, 1000);
+    let mut got = Got::default();
+    got.take(taker.next(Some(LIMIT)).unwrap().expect("a frame"), 1000);
+    let consumers = |wanted: u64| {
+        let count = || status(&scratch, &place)["consumers"].as_array().map(|all| all.len() as u64);
+        wait_until(LIMIT, || count() == Some(wanted))
+    };
+    assert!(consumers(1));
+    proxy.refuse(true);
+    proxy.cut();
+    assert!(consumers(0));
+    proxy.refuse(false);
+    push_all(&maker, "m", 5, 10, 1000);
+    maker.finish(Some(LIMIT)).expect("an end");
+    let got = got.to_the_end(&taker, 1000);
+    assert_eq!((got.count("m"), got.lost.len()), (10, 0), "{:?}", got.lost);
+}
+
+#[test]
+fn who_comes_back_and_finds_another_process_under_its_name_ends_with_that() {
+    let (scratch, daemon) = stand();
+    let proxy = Proxy::new(&daemon.address());
+    let (far, place) = (proxy.place("data", "x"), daemon.place("data", "x"));
+    let named = || ReceiverWishes { name: Some("calib".into()), ..by(FramePolicy::Block) };
+    let taker = receiver(&scratch, &far, named());
+    let maker = sender(&scratch, &far, "m", SenderWishes::default());
+    push_all(&maker, "m", 0, 5, 1000);
+    assert!(wait_until(LIMIT, || maker.figures().waiting == 0));
+    proxy.refuse(true);
+    proxy.cut();
+    // Two others, with the numbers that these go on with.
+    let (other_taker, other_maker) =
+        (receiver(&scratch, &place, named()), sender(&scratch, &place, "m", SenderWishes::default()));
+    push_all(&other_maker, "m", 5, 10, 1000);
+    push_all(&maker, "m", 5, 8, 1000);
+    proxy.refuse(false);
+    let failure = maker.finish(Some(LIMIT)).unwrap_err();
+    assert_eq!((failure.kind, &failure.operation[..]), (FailureKind::Conflict, TAKE_NAME), "{failure}");
+    let failure = loop {
+        match taker.next(Some(LIMIT)) {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it hangs"),
+            Err(failure) => break failure,
+        }
+    };
+    assert_eq!((failure.kind, &failure.operation[..]), (FailureKind::Conflict, TAKE_NAME), "{failure}");
+    other_maker.finish(Some(LIMIT)).expect("an end");
+    let got = drain(&other_taker, 1000);
+    assert_eq!((got.count("m"), got.lost.len()), (10, 0));
 }

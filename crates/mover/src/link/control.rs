@@ -67,6 +67,8 @@ pub enum ControlEnd {
     Closed,
     /// The peer closed it, between two messages.
     PeerClosed,
+    /// Nothing came, or nothing was taken, for too long: the path or the peer stands still, and may go on.
+    Silent(Failure),
     /// Anything else: `Connection` if the path or the peer is gone, `Protocol` or `Damage` if what came was wrong.
     Failed(Failure),
 }
@@ -229,7 +231,7 @@ impl Shared {
 impl ControlEnd {
     fn as_failure(&self) -> Failure {
         match self {
-            ControlEnd::Failed(failure) => failure.clone(),
+            ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure.clone(),
             ControlEnd::Closed | ControlEnd::PeerClosed => {
                 Failure::new(FailureKind::Connection, CONTROL, "the control connection has ended")
             }
@@ -414,7 +416,7 @@ impl Driver {
         let limit = self.limits.stall_timeout;
         let stalled = |why: &str| {
             let why = format!("{why} for {} s", seconds(limit));
-            Err(Failure::new(FailureKind::Connection, CONTROL, why))
+            Ok(Some(ControlEnd::Silent(Failure::new(FailureKind::Connection, CONTROL, why))))
         };
         if now.saturating_duration_since(self.heard_at) >= limit {
             return stalled("no sign of life from the peer");

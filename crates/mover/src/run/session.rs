@@ -117,6 +117,8 @@ struct State {
     is_put_away: bool,
     failed: Option<Failure>,
     lost_at: Option<Instant>,
+    /// Of the link that was lost last nothing came any more.
+    fell_silent: bool,
     heard_at: Option<Instant>,
     /// Where the link that stands, or stood last, comes from or goes to.
     peer_address: Option<SocketAddr>,
@@ -230,6 +232,7 @@ impl Session {
             (state.peer_address, state.rtt) = (peer_address, rtt);
             state.usual_congestion = usual_congestion;
             let lost = state.lost_at.take();
+            state.fell_silent = false;
             let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
             (old, streams, transfers, lost)
         };
@@ -410,6 +413,12 @@ impl Session {
         self.lock().lost_at
     }
 
+    /// Whether the link was lost because nothing came of it any more, as in an outage. Else its other end was closed: the
+    /// peer's process may have ended.
+    pub fn fell_silent(&self) -> bool {
+        self.lock().fell_silent
+    }
+
     /// The peer's end of the link that stands, or stood last; `None` for what is no internet socket.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.lock().peer_address
@@ -489,10 +498,10 @@ impl Session {
         }
     }
 
-    /// Drops the link, as if it had broken: whoever waits for it tries to get it back.
+    /// Drops the link, as if it had fallen silent: whoever waits for it tries to get it back.
     pub fn drop_link(&self, why: Failure) {
         let epoch = self.lock().epoch;
-        self.control_ended(epoch, ControlEnd::Failed(why));
+        self.control_ended(epoch, ControlEnd::Silent(why));
     }
 
     /// Ends everything: says goodbye (with the reason, if it is a bad one), streams end in order, receivers
@@ -612,8 +621,9 @@ impl Session {
     }
 
     fn control_ended(&self, epoch: u64, end: ControlEnd) {
+        let fell_silent = matches!(end, ControlEnd::Silent(_));
         let why = match end {
-            ControlEnd::Failed(failure) => failure,
+            ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure,
             ControlEnd::Closed | ControlEnd::PeerClosed => {
                 Failure::new(FailureKind::Connection, "transfer", "the peer closed the connection")
             }
@@ -628,7 +638,7 @@ impl Session {
             // What it waited for then says nothing about now. What it verified stays so.
             let verified_bytes = state.peer.verified_bytes;
             state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
-            state.lost_at = Some(Instant::now());
+            (state.lost_at, state.fell_silent) = (Some(Instant::now()), fell_silent);
             std::mem::take(&mut state.streams)
         };
         streams.values().for_each(|(_, stop)| stop.stop());
