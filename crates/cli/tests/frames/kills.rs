@@ -278,3 +278,25 @@ fn a_pull_whose_disk_is_full_leaves_at_the_hub_what_it_could_not_put_away() {
     let once: Vec<u64> = away.times.iter().filter(|(_, times)| **times == 1).map(|(of, _)| *of).collect();
     assert_eq!((once, away.foreign), ((0..frames).collect(), 0), "{}", again.stderr);
 }
+
+#[test]
+fn frames_under_way_to_a_pull_that_has_its_count_are_the_next_ones() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let got = scratch.path("got");
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    let frames = 50;
+    push_all(&maker, "m", 0, frames, BYTES);
+    maker.finish(Some(LIMIT)).expect("an end");
+    let pull = |more: &[&str]| {
+        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--json"]);
+        Running::start(with(job, more)).end(LIMIT)
+    };
+    pull(&["--count", "1"]).expect(0);
+    // What the first one took is named to one that begins with the first frame; nothing else is missing.
+    let ran = pull(&[]).expect(2);
+    assert_eq!(ran.finished()["lost"], serde_json::json!({"forgotten": 1}));
+    let mut away = PutAway::default();
+    away.look(&got);
+    assert_eq!((away.times, away.foreign), ((0..frames).map(|sequence| (sequence, 1)).collect(), 0));
+}

@@ -3,7 +3,7 @@
 use super::log::Held;
 use super::retired::Retired;
 use super::source::{Over, Source};
-use super::subscription::{Handed, Member, Subscription};
+use super::subscription::{Handed, Member, Note, Subscription};
 use super::{Channel, next};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::{Window, cost_of};
@@ -251,7 +251,8 @@ impl Channel {
         }
     }
 
-    /// A consumer goes for good. What a member of a group had not taken goes to the others.
+    /// A consumer goes for good. What a member of a group had not taken goes to the others; what the last consumer of all had
+    /// not taken waits for the next.
     pub fn leave(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let Some(one) = self.subscriptions.get_mut(key) else { return };
         if one.members.get(who).is_some_and(|member| member.last_link != link) {
@@ -259,18 +260,13 @@ impl Channel {
         }
         let Some(mut member) = one.members.remove(who) else { return };
         if one.members.is_empty() {
-            self.hold_from = self.hold_from.max(one.cursor);
-            let returned = std::mem::take(&mut one.returned);
-            self.subscriptions.remove(key);
-            for handed in member.lane.drain().iter().chain(returned.values()) {
-                if let Handed::OnDisk { at, .. } = handed {
-                    self.files.pin(at.file, false);
-                }
+            if let Some(one) = self.subscriptions.remove(key) {
+                self.hold_untaken(one, member.lane.drain());
             }
         } else {
             for handed in member.lane.drain().into_iter().rev().filter(Handed::is_owed) {
                 match handed {
-                    Handed::Note(item) => one.pending.push_front(item),
+                    Handed::Note(note) => one.pending.push_front(note),
                     Handed::Frame(place, _) | Handed::OnDisk { place, .. } => {
                         one.returned.insert(place, handed);
                     }
@@ -279,6 +275,25 @@ impl Channel {
         }
         self.actions.push_back(super::Action::Wake);
         self.trim();
+    }
+
+    /// A consumer has gone, with this in its lane. What none that was here took stands in the log as long as nobody comes.
+    fn hold_untaken(&mut self, one: Subscription, lane: Vec<Handed>) {
+        let mut untaken = BTreeMap::new();
+        let pending = one.pending.into_iter().map(Handed::Note);
+        for handed in lane.into_iter().chain(one.returned.into_values()).chain(pending) {
+            if let Handed::OnDisk { at, .. } = &handed {
+                self.files.pin(at.file, false);
+            }
+            untaken.extend(handed.into_slot().filter(|(place, _)| *place >= self.hold_from));
+        }
+        let first = untaken.first_key_value().map_or(one.cursor, |(place, _)| one.cursor.min(*place));
+        self.hold_from = self.hold_from.max(first);
+        if self.subscriptions.is_empty() && !self.is_unattended {
+            for (place, slot) in untaken.into_iter().rev() {
+                self.log.put_back(place, slot, limits::CHANNEL_FRAMES_MAX);
+            }
+        }
     }
 
     /// Whether a consumer was handed the end, and took it.
@@ -294,7 +309,7 @@ impl Channel {
         let member = one.members.get_mut(who).filter(|member| member.link == Some(link))?;
         let (number, epoch) = member.lane.next(stream)?;
         match member.lane.item_mut(number)? {
-            Handed::Note(item) => Some(Work::Send { number, epoch, what: What::Note(item.clone()) }),
+            Handed::Note(note) => Some(Work::Send { number, epoch, what: What::Note(note.item.clone()) }),
             Handed::Frame(_, held) => Some(Work::Send { number, epoch, what: What::Frame(held.clone()) }),
             Handed::OnDisk { place, at, .. } => {
                 let (place, at) = (*place, *at);
@@ -323,12 +338,12 @@ impl Channel {
                 Some(held) => Handed::Frame(*place, held),
                 None => {
                     *one.lost.entry(LossReason::Damaged).or_default() += 1;
-                    Handed::Note(Item::Lost(LostRange {
+                    Handed::Note(Note::made(Item::Lost(LostRange {
                         producer: (**producer).clone(),
                         first: *sequence,
                         end: *sequence + 1,
                         reason: LossReason::Damaged,
-                    }))
+                    })))
                 }
             };
         }
@@ -369,7 +384,7 @@ impl Channel {
         if is_over && is_last && is_through(one, &member, log.end()) {
             end(one, &mut member, sources, retired);
             // Nothing is before it: what has no room yet is waited for with all that follows.
-            is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
+            is_more = one.pending.front().is_some_and(|note| member.lane.has_room(cost_of(&note.item)));
         }
         one.members.insert(*who, member);
         let is_reported = one.report_sets();
@@ -407,7 +422,7 @@ fn end(
         }
     }
     if one.pending.is_empty() && member.lane.has_room(cost_of(&Item::End)) {
-        member.lane.push(Handed::Note(Item::End), cost_of(&Item::End));
+        member.lane.push(Handed::Note(Note::made(Item::End)), cost_of(&Item::End));
         member.ended = true;
     }
 }

@@ -111,6 +111,27 @@ impl Log {
         self.end() - 1
     }
 
+    /// What was taken out of the front stands at its place again. What lies between was handed out for good. Nothing changes
+    /// where that would make more than `most` places.
+    pub fn put_back(&mut self, place: u64, slot: Slot, most: usize) {
+        let is_near = self.end().checked_sub(place).is_some_and(|places| places <= most as u64);
+        if !is_near {
+            return;
+        }
+        while self.base > place {
+            self.slots.push_front(Slot { kind: Kind::Nothing, held: None, disk: Disk::No });
+            self.base -= 1;
+        }
+        let Some(there) = self.get_mut(place) else { return };
+        if there.is_there() || !matches!(there.kind, Kind::Frame { .. } | Kind::Nothing) {
+            return;
+        }
+        let bytes = slot.held.as_ref().map_or(0, |held| held.cost());
+        *there = slot;
+        self.memory_bytes += bytes;
+        self.memory_from = self.memory_from.min(place);
+    }
+
     /// Takes the payload at a place out of memory.
     pub fn evict(&mut self, place: u64) {
         if let Some(held) = self.get_mut(place).and_then(|slot| slot.held.take()) {
@@ -140,5 +161,37 @@ impl Log {
 
     pub fn first(&self) -> Option<&Slot> {
         self.slots.front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::iter::from_fn;
+
+    fn slot(sequence: u64) -> Slot {
+        let producer = Arc::new(ProducerId::new("cam").unwrap());
+        let kind = Kind::Frame { producer, sequence, cost: 100, set: None };
+        Slot { kind, held: None, disk: Disk::At(Location { file: 0, offset: sequence * 10, bytes: 10 }) }
+    }
+
+    #[test]
+    fn what_is_put_back_stands_at_its_place_and_no_more_places_than_may_be() {
+        let mut log = Log::default();
+        for sequence in 0..10 {
+            log.push(slot(sequence));
+        }
+        (0..8).for_each(|_| drop(log.pop()));
+        // Too far back, behind something that stands there, and into a gap.
+        for place in [7, 9, 2, 4, 3] {
+            log.put_back(place, slot(place), 7);
+        }
+        assert_eq!((log.base(), log.end(), log.len()), (3, 10, 7));
+        let there = from_fn(|| log.pop()).map(|slot| match slot.kind {
+            Kind::Frame { sequence, .. } => Some(sequence),
+            _ => None,
+        });
+        let there: Vec<Option<u64>> = there.collect();
+        assert_eq!(there, [Some(3), Some(4), None, None, Some(7), Some(8), Some(9)]);
     }
 }

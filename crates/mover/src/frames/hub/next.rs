@@ -8,7 +8,7 @@
 
 use super::log::{Disk, Kind, Log, Slot};
 use super::source::Source;
-use super::subscription::{Handed, Member, Subscription};
+use super::subscription::{Handed, Member, Note, Subscription};
 use crate::frames::lane::cost_of;
 use crate::frames::spill::Files;
 use std::collections::BTreeMap;
@@ -40,8 +40,8 @@ pub(super) fn next(
             let bytes = cost_of(&item);
             return Some((Next::Report(item), bytes));
         }
-        if let Some(item) = one.pending.front() {
-            return Some((Next::Pending, cost_of(item)));
+        if let Some(note) = one.pending.front() {
+            return Some((Next::Pending, cost_of(&note.item)));
         }
         if let Some(handed) = one.returned.values().next() {
             return Some((Next::Returned, handed.cost()));
@@ -111,7 +111,7 @@ pub(super) fn take(
     match next {
         Next::Report(item) => {
             member.report += 1;
-            Some(Handed::Note(item))
+            Some(Handed::Note(Note::made(item)))
         }
         Next::Pending => one.pending.pop_front().map(Handed::Note),
         Next::Returned => one.returned.pop_first().map(|(_, handed)| handed),
@@ -150,9 +150,9 @@ mod tests {
         while let Some((found, bytes)) = next(one, &member, log, &sources) {
             assert!(bytes > 0);
             all.push(match take(one, &mut member, found, &mut files) {
-                Some(Handed::Note(Item::Lost(LostRange { first, end, reason, .. }))) => {
-                    format!("lost {first}..{end} {reason:?}")
-                }
+                Some(Handed::Note(Note {
+                    item: Item::Lost(LostRange { first, end, reason, .. }), ..
+                })) => format!("lost {first}..{end} {reason:?}"),
                 Some(Handed::OnDisk { place, sequence, .. }) => format!("frame {sequence} at {place}"),
                 other => format!("{other:?}"),
             });

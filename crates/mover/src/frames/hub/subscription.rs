@@ -1,6 +1,6 @@
 //! A consumer, or a group that shares, as its hub knows it.
 
-use super::log::{Held, Kind, Slot};
+use super::log::{Disk, Held, Kind, Slot};
 use super::retired::Before;
 use super::source::Source;
 use crate::frames::lane::{Outgoing, Window, cost_of};
@@ -17,10 +17,25 @@ use thalweg_wire::message::{
 /// Notes that may wait for a consumer that takes nothing: then what follows waits as well.
 const NOTES_MAX: usize = 64 << 10;
 
+/// A word that is handed out.
+#[derive(Debug, Clone)]
+pub(super) struct Note {
+    pub item: Item,
+    /// Where it stands in the log; `None`: it was made for this consumer.
+    pub place: Option<u64>,
+}
+
+impl Note {
+    /// One that stands nowhere.
+    pub fn made(item: Item) -> Note {
+        Note { item, place: None }
+    }
+}
+
 /// Something handed out.
 #[derive(Debug, Clone)]
 pub(super) enum Handed {
-    Note(Item),
+    Note(Note),
     /// A frame in memory.
     Frame(u64, Arc<Held>),
     /// A frame that has to be read.
@@ -45,13 +60,35 @@ impl Handed {
         match self {
             Handed::Frame(_, held) => held.cost(),
             Handed::OnDisk { cost, .. } => *cost,
-            Handed::Note(item) => cost_of(item),
+            Handed::Note(note) => cost_of(&note.item),
         }
     }
 
     /// Whether it goes to another member of a group if the one that has it leaves: all were handed the rest.
     pub fn is_owed(&self) -> bool {
-        !matches!(self, Handed::Note(Item::End | Item::GroupSet(_)))
+        !matches!(self, Handed::Note(Note { item: Item::End | Item::GroupSet(_), .. }))
+    }
+
+    /// As it stands in the log, and where; `None`: it was made for this consumer.
+    pub fn into_slot(self) -> Option<(u64, Slot)> {
+        Some(match self {
+            Handed::Note(Note { item, place }) => {
+                (place?, Slot { kind: Kind::Note(item), held: None, disk: Disk::No })
+            }
+            Handed::Frame(place, held) => {
+                let kind = Kind::Frame {
+                    producer: Arc::new(held.head.producer.clone()),
+                    sequence: held.head.sequence,
+                    cost: held.cost(),
+                    set: held.head.set,
+                };
+                (place, Slot { kind, held: Some(held), disk: Disk::No })
+            }
+            Handed::OnDisk { place, at, cost, producer, sequence, set } => {
+                let kind = Kind::Frame { producer, sequence, cost, set };
+                (place, Slot { kind, held: None, disk: Disk::At(at) })
+            }
+        })
     }
 
     /// The set that it is a frame of.
@@ -126,7 +163,7 @@ pub(super) struct Subscription {
     /// The next sequence of each producer to be handed out or named.
     pub expect: BTreeMap<Arc<ProducerId>, u64>,
     /// What comes before the cursor.
-    pub pending: VecDeque<Item>,
+    pub pending: VecDeque<Note>,
     pub producers: u32,
     /// Producers that the hub had forgotten when it came: of the others it was told everything.
     pub retired_before: u64,
@@ -282,8 +319,8 @@ impl Subscription {
             return;
         }
         *self.lost.entry(reason).or_default() += end - first;
-        for item in self.pending.iter_mut().rev() {
-            match item {
+        for note in self.pending.iter_mut().rev() {
+            match &mut note.item {
                 Item::Lost(lost) if lost.producer == *producer => {
                     if lost.end == first && lost.reason == reason {
                         lost.end = end;
@@ -296,7 +333,7 @@ impl Subscription {
             }
         }
         let lost = LostRange { producer: producer.clone(), first, end, reason };
-        self.pending.push_back(Item::Lost(lost));
+        self.pending.push_back(Note::made(Item::Lost(lost)));
     }
 
     /// Whether it had all of one that was forgotten, or was told what it did not get.
@@ -341,7 +378,9 @@ impl Subscription {
                 group.over.insert(over.set, *over);
             }
             Some(Kind::Note(_)) if self.pending.len() >= NOTES_MAX => return false,
-            Some(Kind::Note(item)) => self.pending.push_back(item.clone()),
+            Some(Kind::Note(item)) => {
+                self.pending.push_back(Note { item: item.clone(), place: Some(self.cursor) });
+            }
             Some(Kind::Nothing) | None => {}
         }
         self.cursor += 1;

@@ -660,6 +660,94 @@ fn a_durable_producer_is_held_up_while_the_log_cannot_be_written_and_no_longer()
     }
 }
 
+/// A consumer comes on this link, is handed what there is, as words, takes so many of those, and goes.
+fn stays_for(channel: &mut Channel, link: u64, who: u8, takes: u64) -> Vec<String> {
+    let asks = asks(who, None, FramePolicy::Block);
+    let key = subscribed(channel, link, &asks, WINDOW);
+    let mut had = Vec::new();
+    loop {
+        match channel.next(link, &key, &asks.consumer, 0) {
+            None => break,
+            Some(Work::Send { what: What::Frame(held), .. }) => {
+                had.push(format!("frame {}", held.head.sequence))
+            }
+            Some(Work::Send { what: What::Note(item), .. }) => had.push(match item {
+                Item::Lost(lost) => format!("lost {}..{} {:?}", lost.first, lost.end, lost.reason),
+                Item::ProducerOver { is_gone, .. } => format!("over, gone {is_gone}"),
+                Item::SetOver(over) => format!("set {} over", over.set),
+                item => format!("{item:?}"),
+            }),
+            Some(Work::Read { number, at, place }) => {
+                let Item::Frame(head) = frame(&producer(), place, None, 3) else { unreachable!() };
+                let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
+                channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));
+            }
+        }
+    }
+    channel.hear_consumer(link, &key, &asks.consumer, FramesMessage::Taken { next: takes }, 0).unwrap();
+    channel.leave(link, &key, &asks.consumer);
+    had
+}
+
+#[test]
+fn what_the_last_consumer_was_handed_and_had_not_taken_is_handed_to_the_next() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let epoch = begun(&mut channel);
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 4 }, 0).unwrap();
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    channel.give_up(1, &producer());
+    let end = ["set 7 over", "over, gone true", "End"];
+    let all = |from: u64| (from..4).map(|sequence| format!("frame {sequence}"));
+    let wanted = |lost: &str, from: u64| -> Vec<String> {
+        let lost = (!lost.is_empty()).then(|| lost.to_owned());
+        lost.into_iter().chain(all(from)).chain(end.map(str::to_owned)).collect()
+    };
+    assert_eq!(stays_for(&mut channel, 11, 1, 2), wanted("", 0));
+    assert!(channel.has_frames() && channel.memory_bytes() > 0, "they wait");
+    assert_eq!(stays_for(&mut channel, 12, 2, 2), wanted("lost 0..2 Forgotten", 2));
+    assert_eq!(stays_for(&mut channel, 13, 3, 5), wanted("lost 0..3 Forgotten", 3));
+    assert_eq!((channel.has_frames(), channel.memory_bytes()), (false, 0), "all was taken");
+}
+
+#[test]
+fn what_one_consumer_of_several_had_not_taken_is_not_held_when_another_took_it() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let epoch = begun(&mut channel);
+    let other = asks(2, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 12, &other, WINDOW);
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let mut next = 0;
+    assert_eq!(takes(&mut channel, 12, &other, &mut next)[0].len(), 4);
+    assert!(stays_for(&mut channel, 11, 1, 0).is_empty(), "it came later");
+    push(&mut channel, epoch, 4, (7, 4));
+    assert_eq!(stays_for(&mut channel, 13, 3, 0)[..], ["lost 0..4 Forgotten", "frame 4"]);
+    assert_eq!(takes(&mut channel, 12, &other, &mut next)[0].len(), 1);
+    channel.leave(12, &key, &other.consumer);
+    assert!(!channel.has_frames());
+}
+
+#[test]
+fn what_waits_for_a_consumer_is_found_in_the_log_that_holds_what_memory_does_not() {
+    // Memory holds one of them.
+    let mut channel = Channel::new(&ChannelWishes::default(), 2 * cost(3, 0) - 1, 0);
+    channel.set_spill(SpillTerms { is_recorded: false, bytes_max: 1 << 30 });
+    let asks = asks(1, None, FramePolicy::Spill);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let epoch = begun(&mut channel);
+    for sequence in 0..3 {
+        push(&mut channel, epoch, sequence, (7, sequence as u32));
+        written(&mut channel);
+    }
+    let mut in_memory = 0;
+    while let Some(work) = channel.next(11, &key, &asks.consumer, 0) {
+        in_memory += u32::from(matches!(work, Work::Send { .. }));
+    }
+    assert_eq!(in_memory, 1, "the others are being read");
+    channel.leave(11, &key, &asks.consumer);
+    written(&mut channel);
+    assert_eq!(stays_for(&mut channel, 12, 2, 3)[..], ["frame 0", "frame 1", "frame 2"]);
+}
+
 #[test]
 fn who_comes_back_behind_another_process_of_its_name_is_refused() {
     let unattended = ChannelWishes { is_unattended: true, ..ChannelWishes::default() };

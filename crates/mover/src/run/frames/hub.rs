@@ -59,6 +59,9 @@ pub struct HubChannel {
 pub(super) struct State {
     pub machine: Channel,
     links: BTreeMap<u64, Linked>,
+    /// Windows of consumers that have gone, as long as memory has more than the channel's bytes because of what they had
+    /// not taken, and no other consumer came for it.
+    untaken: Vec<Lease>,
     store: Option<Arc<Store>>,
     writer: Option<(Sender<Job>, JoinHandle<()>)>,
     /// Why nothing can be promised any more.
@@ -218,6 +221,7 @@ impl HubChannel {
             state: Mutex::new(State {
                 machine: Channel::new(wishes, memory_bytes_max, wall_ns()),
                 links: BTreeMap::new(),
+                untaken: Vec::new(),
                 store: None,
                 writer: None,
                 broken: None,
@@ -270,7 +274,11 @@ impl HubChannel {
         };
         // What its older link has: it is given back when this one stands.
         let mut older = state.links.values().filter(|linked| linked.owner == owner);
-        let had = older.find_map(|linked| linked.lease.as_ref()).map_or(0, Lease::bytes);
+        let mut had = older.find_map(|linked| linked.lease.as_ref()).map_or(0, Lease::bytes);
+        if asks == Asks::Consumer {
+            // The next consumer is handed that first.
+            had += state.untaken.iter().map(Lease::bytes).sum::<u64>();
+        }
         let lease = self.windows.take(frames.window_bytes, had, asks)?;
         let window = Window { bytes: lease.bytes(), items: frames.window_items };
         let attached = match &frames.role {
@@ -288,6 +296,7 @@ impl HubChannel {
                     state.machine.tell_window(link, &key, &consume.consumer);
                 }
                 state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
+                state.untaken.clear();
                 let end = HubEnd::new(self.clone(), link, (number, terms), true);
                 let deliver = Deliver::new(end, key, consume.consumer);
                 Attached::Consumer(Arc::new(deliver), subscribed.instance)
@@ -365,6 +374,9 @@ impl HubChannel {
                 Action::Forget(file) => state.write(Job::Forget(file)),
             }
         }
+        if state.machine.memory_bytes() <= self.memory_bytes_max {
+            state.untaken.clear();
+        }
         if wakes {
             state.links.values().filter(|linked| linked.is_consumer).for_each(|linked| linked.outbox.work());
         }
@@ -389,7 +401,11 @@ impl HubChannel {
 
     /// Nobody hears this link any more.
     pub(super) fn unlink(&self, link: u64) {
-        self.lock().links.remove(&link);
+        let mut state = self.lock();
+        let Some(linked) = state.links.remove(&link) else { return };
+        if linked.is_consumer && state.machine.memory_bytes() > self.memory_bytes_max {
+            state.untaken.extend(linked.lease);
+        }
     }
 
     /// A frame of the log.
@@ -412,6 +428,7 @@ impl HubChannel {
             let mut state = self.lock();
             state.is_closed = true;
             state.links.clear();
+            state.untaken.clear();
             let is_recorded = state.machine.spill().is_some_and(|spill| spill.is_recorded);
             (state.writer.take(), state.store.take(), is_recorded)
         };
@@ -566,6 +583,7 @@ pub(super) fn shown(producer: &ProducerId) -> String {
 mod tests {
     use super::*;
     use crate::frames::hub::What;
+    use crate::frames::lane::cost;
     use crate::frames::{FrameFrom, Payload};
     use crate::plan;
     use thalweg_sys::Dir;
@@ -671,6 +689,45 @@ mod tests {
         assert!(matches!(next(), Some(What::Note(Item::End))));
         let again = channel.attach(TransferNumber(3), terms, &made, Box::new(Said::default()));
         assert_eq!(again.err(), Some(why), "nobody begins what cannot go on");
+        channel.close();
+    }
+
+    #[test]
+    fn what_a_consumer_left_in_memory_keeps_its_window_until_the_next_one_comes_or_it_is_gone() {
+        let wishes = ChannelWishes::default();
+        // Memory of the channel for three of them.
+        let memory_bytes = 3 * cost(3, 0);
+        let channel = HubChannel::new(&wishes, memory_bytes, None, Windows::new(64 << 20));
+        let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+        let attach = |number: u16, role: FrameRole| {
+            let frames = asks(&wishes, role);
+            channel.attach(TransferNumber(number), terms.clone(), &frames, Box::new(Said::default())).unwrap()
+        };
+        attach(1, produce());
+        let link = *channel.lock().links.keys().next().unwrap();
+        let comes = |number: u16| match attach(number, consume(number as u8)) {
+            Attached::Consumer(deliver, _) => deliver,
+            Attached::Producer(_) => panic!("a consumer"),
+        };
+        let takes = |deliver: &Deliver| {
+            let stand = FramesMessage::Stand { epoch: 1, next: 0 };
+            deliver.hear(TransferMessage::Frames(stand)).unwrap();
+            while deliver.next_item(0, &|| false).is_some() {}
+        };
+        (0..3).for_each(|sequence| push(&channel, (link, 1), sequence));
+        let first = comes(2);
+        takes(&first);
+        (3..6).for_each(|sequence| push(&channel, (link, 1), sequence));
+        let kept = || channel.lock().untaken.iter().map(Lease::bytes).sum::<u64>();
+        assert_eq!((kept(), channel.status().memory_bytes), (0, memory_bytes));
+        first.give_up();
+        assert_eq!((kept(), channel.status().memory_bytes), (1 << 20, 2 * memory_bytes));
+        let second = comes(3);
+        assert_eq!(kept(), 0, "the window of the next is for that");
+        comes(4).give_up();
+        assert_eq!((kept(), channel.status().memory_bytes), (1 << 20, 2 * memory_bytes));
+        takes(&second);
+        assert_eq!((kept(), channel.status().memory_bytes), (0, 0));
         channel.close();
     }
 }

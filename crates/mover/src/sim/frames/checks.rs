@@ -8,8 +8,11 @@ use thalweg_wire::message::{FrameFrom, FramePolicy};
 impl World {
     pub(super) fn look(&self) -> Result<(), String> {
         let memory_bytes = self.hub.memory_bytes();
-        if memory_bytes > self.memory_max {
-            return Err(format!("{memory_bytes} bytes in memory, of {}", self.memory_max));
+        // Besides, what those that were killed had not taken.
+        let killed = self.takers.iter().filter(|taker| taker.is_dead);
+        let memory_max = self.memory_max + killed.map(|taker| taker.window.bytes + cost(700, 0)).sum::<u64>();
+        if memory_bytes > memory_max {
+            return Err(format!("{memory_bytes} bytes in memory, of {memory_max}"));
         }
         for taker in &self.takers {
             if taker.machine.held_bytes() > taker.window.bytes + cost(700, 0) {
