@@ -155,3 +155,37 @@ fn a_consumer_hears_that_the_hub_of_its_process_was_stopped() {
     let failure = taker.next(Some(LIMIT)).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
 }
+
+#[test]
+fn one_beside_its_hub_goes_on_under_its_name_behind_what_it_took() {
+    let scratch = Scratch::new();
+    let (hub, place) = hub_here(&scratch);
+    let wishes = || ReceiverWishes { name: Some("calib".into()), ..slow_by(FramePolicy::Block) };
+    let maker = sender_to(&scratch, &place);
+    let first = receiver_here(&scratch, &place, wishes());
+    push_all(&maker, "m", 0, 3, BYTES);
+    let mut got = Got::default();
+    for _ in 0..2 {
+        got.take(first.next(Some(LIMIT)).unwrap().expect("a frame"), BYTES);
+    }
+    drop(first);
+    let second = receiver_here(&scratch, &place, wishes());
+    push_all(&maker, "m", 3, 5, BYTES);
+    maker.finish(Some(LIMIT)).unwrap();
+    let got = got.to_the_end(&second, BYTES);
+    assert_eq!((got.count("m"), got.lost.len()), (5, 0));
+    assert!(second.has_gone_on());
+    hub.stop();
+}
+
+#[test]
+fn the_place_of_one_beside_its_hub_is_kept_for_as_long_as_it_asked() {
+    let scratch = Scratch::new();
+    let (hub, place) = hub_here(&scratch);
+    let keep = Duration::from_millis(200);
+    let wishes = ReceiverWishes { name: Some("calib".into()), keep, ..ReceiverWishes::default() };
+    drop(receiver_here(&scratch, &place, wishes));
+    let there = place.to_str().unwrap();
+    assert!(wait_until(LIMIT, || status(&scratch, there)["consumers"] == serde_json::json!([])));
+    hub.stop();
+}

@@ -3,11 +3,12 @@
 
 use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;
-use crate::support::job::{Running, with};
+use crate::support::job::{Running, signal, wait_for_handler, with};
 use crate::support::plan::Plan;
 use crate::support::volume::{self, Volume};
 use crate::support::{noise, wait_until};
 use crate::{LIMIT, by, command, content, push_all, receiver, sender, stand};
+use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -277,6 +278,48 @@ fn a_pull_whose_disk_is_full_leaves_at_the_hub_what_it_could_not_put_away() {
     away.look(&got);
     let once: Vec<u64> = away.times.iter().filter(|(_, times)| **times == 1).map(|(of, _)| *of).collect();
     assert_eq!((once, away.foreign), ((0..frames).collect(), 0), "{}", again.stderr);
+}
+
+#[test]
+fn a_pull_that_is_stopped_or_has_its_count_goes_on_under_its_name_and_has_every_frame_once() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let got = scratch.path("got");
+    let pull = |more: &[&str]| {
+        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", "30"]);
+        Running::start(with(with(job, ["--name", "calib", "--keep", "300s", "--json"]), more))
+    };
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    // More than it has put away when it is stopped, and all of it under way to it.
+    let (mut pushed, each) = (0, 100);
+    let more = |pushed: &mut u64| {
+        push_all(&maker, "m", *pushed, *pushed + each, BYTES);
+        *pushed += each;
+    };
+    let signals = [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 130)];
+    for (round, (how, code)) in signals.into_iter().enumerate() {
+        more(&mut pushed);
+        let job = pull(&[]);
+        wait_for_handler(job.pid(), how);
+        let files = 3 * round as u64 + 2;
+        let has = || indexes(&got).keys().next_back().is_some_and(|last| *last + 1 >= files);
+        assert!(wait_until(LIMIT, has), "nothing comes");
+        signal(job.pid(), how);
+        let ran = job.end(LIMIT).expect(code);
+        assert_eq!(ran.finished()["lost"], serde_json::json!({}));
+    }
+    for count in ["1", "45"] {
+        more(&mut pushed);
+        let ran = pull(&["--count", count]).end(LIMIT).expect(0);
+        assert_eq!(ran.finished()["lost"], serde_json::json!({}));
+    }
+    maker.finish(Some(LIMIT)).expect("an end");
+    let ran = pull(&[]).end(LIMIT).expect(0);
+    assert_eq!((&ran.finished()["lost"], &ran.finished()["stood"]), (&serde_json::json!({}), &0.into()));
+    let mut away = PutAway::default();
+    away.look(&got);
+    let once: Vec<u64> = away.times.iter().filter(|(_, times)| **times == 1).map(|(of, _)| *of).collect();
+    assert_eq!((once, away.foreign), ((0..pushed).collect(), 0));
 }
 
 #[test]

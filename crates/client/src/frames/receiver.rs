@@ -69,9 +69,12 @@ impl Default for ReceiverWishes {
 }
 
 /// Takes frames from a channel. May be used from several threads: each delivery goes to one of them.
+///
+/// Dropped, it leaves the channel; one that has a name is [let go](Receiver::let_go).
 pub struct Receiver {
     run: Arc<ConsumeRun>,
     keeper: Keeper,
+    has_name: bool,
     /// Closed after all others.
     _far_movers: FarMovers,
 }
@@ -84,6 +87,7 @@ impl Receiver {
     /// be reached; `Unsupported` for [`FramePolicy::Spill`] where nothing can be written.
     pub fn open(place: &OsStr, how: How, wishes: ReceiverWishes) -> Result<Receiver> {
         let mut far_movers = FarMovers::new(how);
+        let has_name = wishes.name.is_some();
         let asked = ConsumeWishes {
             policy: wishes.policy,
             group: wishes.group,
@@ -98,7 +102,7 @@ impl Receiver {
             far_movers.ticket(&whom).ok().flatten().and_then(|ticket| hub::here(&ticket.server))
         {
             let (run, keeper) = hub.consume_within(&place, asked, (wishes.window_bytes, wishes.channel))?;
-            return Ok(Receiver { run, keeper, _far_movers: far_movers });
+            return Ok(Receiver { run, keeper, has_name, _far_movers: far_movers });
         }
         let far = far_movers.reach(&whom)?.far;
         let opening = Opening {
@@ -111,7 +115,7 @@ impl Receiver {
             events: wishes.events,
         };
         let (run, keeper) = job::consume(opening, asked)?;
-        Ok(Receiver { run, keeper, _far_movers: far_movers })
+        Ok(Receiver { run, keeper, has_name, _far_movers: far_movers })
     }
 
     /// What comes next; waits at most so long, `None`: as long as it takes. `Ok(None)`: nothing came in time, or the end was
@@ -125,7 +129,7 @@ impl Receiver {
 
     /// From now on what [`Receiver::next`] returned counts as taken only with [`Receiver::settle`]: for who puts it
     /// away, and may be killed before it is. As much as the window may be in hand. The end must be settled too, or
-    /// [`Receiver::close`]d.
+    /// [`Receiver::close`]d: that leaves the channel.
     pub fn hold(&self) {
         self.run.hold();
     }
@@ -146,9 +150,11 @@ impl Receiver {
     }
 
     /// Ends without leaving the channel: for as long as it said ([`ReceiverWishes::keep`]) its place is kept for who comes back
-    /// under its name, with all that was not taken. Returns what it got.
+    /// under its name, with all that was not taken. One without a name, or at its end, leaves. Returns what it got.
     pub fn let_go(&self) -> ConsumerReport {
-        self.run.let_go();
+        if self.has_name {
+            self.run.let_go();
+        }
         self.close()
     }
 
@@ -172,7 +178,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.close();
+        self.let_go();
     }
 }
 

@@ -87,22 +87,14 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         settled_at: began,
         sets: 0,
     };
-    let ended = match job.run(&stop) {
-        Ok(ended) => ended,
-        Err(failure) => {
-            if holds {
-                // What could not be put away is still at the hub.
-                receiver.let_go();
-            }
-            return Err(failure);
-        }
-    };
+    // What cannot be put away is still at the hub.
+    let ended = job.run(&stop)?;
     let sets = job.sets;
     receiver.settle();
     let report = match &ended {
         Ended::Over(report) => (**report).clone(),
-        Ended::Failed(_) if holds => receiver.let_go(),
-        Ended::Failed(_) | Ended::Stopped | Ended::Counted => receiver.close(),
+        // The same command goes on behind what was put away, if it has a name.
+        Ended::Failed(_) | Ended::Stopped | Ended::Counted => receiver.let_go(),
     };
     drop(receiver);
     if let (Some(own), Ended::Over(_) | Ended::Counted) = (&own, &ended) {

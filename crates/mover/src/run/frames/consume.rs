@@ -11,6 +11,7 @@ use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, Re
 use crate::run::Outbox;
 use crate::stage::Stage;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FramesMessage, Item, Terms, TransferMessage, TransferNumber};
@@ -18,13 +19,14 @@ use thalweg_wire::message::{FramesMessage, Item, Terms, TransferMessage, Transfe
 /// See the module. Outlives sessions.
 pub struct ConsumeRun {
     end: ClientEnd<Consumer>,
+    is_let_go: AtomicBool,
 }
 
 impl ConsumeRun {
     /// One that has nothing; nothing is heard before it has a link.
     pub fn new(window: Window, from: FrameFrom, is_group: bool) -> Arc<ConsumeRun> {
         let machine = Consumer::new(window, from, is_group);
-        Arc::new(ConsumeRun { end: ClientEnd::new(window, machine, ()) })
+        Arc::new(ConsumeRun { end: ClientEnd::new(window, machine, ()), is_let_go: AtomicBool::new(false) })
     }
 
     /// Its window.
@@ -136,11 +138,18 @@ impl ConsumeRun {
     /// Ends, and leaves its place at the hub to who comes back under its name: what was not settled is his.
     pub fn let_go(&self) {
         let mut state = self.end.lock();
-        state.machine.tick();
-        self.end.pump(&mut state);
-        state.is_over = true;
+        if !std::mem::replace(&mut state.is_over, true) {
+            self.is_let_go.store(true, Ordering::Release);
+            state.machine.tick();
+            self.end.pump(&mut state);
+        }
         drop(state);
         self.end.notify();
+    }
+
+    /// Whether its place at the hub is left to who comes back under its name.
+    pub(super) fn is_let_go(&self) -> bool {
+        self.is_let_go.load(Ordering::Acquire)
     }
 
     fn leave_at(&self, state: &mut State<Consumer, ()>) {

@@ -12,20 +12,24 @@ use crate::run::bell::Bell;
 use crate::run::copy::Stop;
 use crate::run::within::{Heard, NUMBER, Within};
 use std::sync::Arc;
-use std::time::Duration;
-use thalweg_wire::message::{FrameTerms, Terms};
+use std::time::{Duration, Instant};
+use thalweg_wire::message::{FrameRole, FrameTerms, Terms};
 
 /// Between two looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Looks between two ticks of the consumer.
 const TICK_EVERY: u32 = 5;
+/// Between two looks whether a consumer that was let go came back under its name.
+const LOOK_FOR_NEXT: Duration = Duration::from_millis(100);
 /// A bell that nobody rings is looked at all the same.
 const BELL: Duration = Duration::from_millis(250);
 
-/// Both ends, attached to each other. Dropping it ends both; what the consumer said last is heard.
+/// Both ends, attached to each other. Dropping it ends both; what the consumer said last is heard. The place of one that
+/// was let go is kept for as long as it asked.
 pub(super) struct Joined {
     run: Arc<ConsumeRun>,
     channel: Arc<HubChannel>,
+    keep: Duration,
     deliver: Arc<Deliver>,
     link: Arc<dyn FramesLink>,
     within: Within,
@@ -45,12 +49,13 @@ impl Joined {
         let (within, [hub, client], heard) = Within::new();
         let attached = channel.attach(NUMBER, terms.clone(), frames, hub)?;
         let instance = attached.instance();
-        let Attached::Consumer(deliver, _) = attached else {
+        let (Attached::Consumer(deliver, _), FrameRole::Consume(asks)) = (&attached, &frames.role) else {
             attached.give_up();
             return Err(Failure::new(FailureKind::Internal, "open a channel", "this is no consumer"));
         };
+        let (deliver, keep) = (deliver.clone(), Duration::from_millis(asks.keep_ms.into()));
         let link = run.attach(NUMBER, terms, instance, client);
-        let mut joined = Joined { run, channel, deliver, link, within };
+        let mut joined = Joined { run, channel, keep, deliver, link, within };
         joined.start(heard)?;
         Ok(joined)
     }
@@ -96,9 +101,30 @@ impl Drop for Joined {
     fn drop(&mut self) {
         self.within.close();
         self.link.detach();
-        if !self.deliver.is_over() {
+        if self.deliver.is_over() {
+            return;
+        }
+        self.deliver.detach();
+        let is_kept = self.run.is_let_go() && {
+            let (channel, deliver, keep) = (self.channel.clone(), self.deliver.clone(), self.keep);
+            let keeps = move || keep_place(&channel, &deliver, keep);
+            std::thread::Builder::new().name("frames".into()).spawn(keeps).is_ok()
+        };
+        if !is_kept {
             self.deliver.give_up();
         }
+    }
+}
+
+/// Until another consumer has the place of this one, or for so long.
+fn keep_place(channel: &HubChannel, deliver: &Deliver, keep: Duration) {
+    let since = Instant::now();
+    while !channel.is_closed() && !deliver.is_replaced() && since.elapsed() < keep {
+        std::thread::sleep(LOOK_FOR_NEXT);
+    }
+    match deliver.is_replaced() {
+        true => deliver.forget(),
+        false => deliver.give_up(),
     }
 }
 
