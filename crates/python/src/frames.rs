@@ -220,6 +220,14 @@ impl Sender {
 #[pyclass(frozen)]
 pub struct Receiver(Ours<frames::Receiver>);
 
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if let Some(receiver) = self.0.there() {
+            crate::at_the_end(|| drop(receiver.let_go()));
+        }
+    }
+}
+
 #[pymethods]
 impl Receiver {
     /// Reaches the channel.
@@ -267,6 +275,25 @@ impl Receiver {
     /// As JSON.
     fn figures(&self, py: Python<'_>) -> PyResult<String> {
         Ok(Value::Object(of_receiver(&self.0.get(py)?.figures())).to_string())
+    }
+
+    /// From now on what was handed out counts as taken only with [`Receiver::settle`].
+    fn hold(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.get(py)?.hold();
+        Ok(())
+    }
+
+    /// All that was handed out so far is taken.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let receiver = self.0.get(py)?;
+        py.detach(|| receiver.settle());
+        Ok(())
+    }
+
+    /// Ends, and leaves its place to who comes back under its name; what it got, as JSON.
+    fn let_go(&self, py: Python<'_>) -> PyResult<String> {
+        let receiver = self.0.get(py)?;
+        Ok(of_consumer(&py.detach(|| receiver.let_go())).to_string())
     }
 
     /// Leaves; what it got, as JSON.

@@ -495,6 +495,89 @@ def test_a_coroutine_that_is_cancelled_leaves_its_channel(channel: Channel) -> N
     asyncio.run(work())
 
 
+def next_frame(receiver: thalweg.Receiver) -> int:
+    """The sequence of what comes, which must be a frame."""
+    what = receiver.next(timeout_s=LIMIT_S)
+    assert isinstance(what, thalweg.Frame), what
+    return what.sequence
+
+
+def test_a_receiver_goes_on_under_its_name_however_the_one_before_it_ended(channel: Channel, daemon: Daemon) -> None:
+    beside = (lambda: channel.receiver(name="calib"), channel.sender)
+    place, ticket = daemon.url("scan"), daemon.ticket
+    there = (
+        lambda: thalweg.Receiver(place, ticket=ticket, name="calib"),
+        lambda: thalweg.Sender(place, ticket=ticket),
+    )
+    for receiver, sender in (beside, there):
+        with sender() as maker:
+            for number in range(9):
+                maker.push(b"%d" % number)
+            with pytest.raises(ZeroDivisionError), receiver() as one:
+                assert [next_frame(one), next_frame(one)] == [0, 1]
+                raise ZeroDivisionError
+            # What it had in hand comes again.
+            with receiver() as one:
+                assert [next_frame(one), next_frame(one)] == [1, 2]
+            # The end of a block in order is the end of the work on it.
+            one = receiver()
+            assert [next_frame(one), next_frame(one)] == [3, 4]
+            del one
+            gc.collect()
+            with receiver() as one:
+                assert next_frame(one) == 4
+                one.let_go()
+            with receiver() as one:
+                assert next_frame(one) == 4
+        with receiver() as one:
+            assert [frame.sequence for frame in frames_of(one)] == [5, 6, 7, 8]
+            assert one.report is not None and one.report.figures.lost_frames == 0
+
+
+def test_what_is_held_comes_again_unless_it_was_settled(channel: Channel) -> None:
+    with channel.sender() as sender:
+        for number in range(6):
+            sender.push(b"%d" % number)
+    with channel.receiver(name="calib") as receiver:
+        receiver.hold()
+        assert [next_frame(receiver), next_frame(receiver)] == [0, 1]
+        receiver.settle()
+        assert [next_frame(receiver), next_frame(receiver)] == [2, 3]
+    with channel.receiver(name="calib") as receiver:
+        receiver.hold()
+        assert [frame.sequence for frame in frames_of(receiver)] == [2, 3, 4, 5]
+        receiver.settle()
+
+
+def test_a_coroutine_that_is_cancelled_goes_on_under_its_name_with_what_it_was_not_handed(channel: Channel) -> None:
+    place, ticket = channel.hub.place("scan"), channel.ticket
+    got: list[int] = []
+
+    async def consume() -> None:
+        async with thalweg.aio.Receiver(place, ticket=ticket, name="calib") as receiver:
+            async for what in receiver:
+                assert isinstance(what, thalweg.Frame)
+                # Nothing can end it between this and the next wait.
+                got.append(what.sequence)
+
+    async def work() -> None:
+        with channel.sender() as sender:
+            for _ in range(8):
+                waiting, before = asyncio.ensure_future(consume()), len(got)
+                for number in range(5):
+                    sender.push(b"%d" % number)
+                # It is at work, and has others to come.
+                while len(got) == before:
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+        await consume()
+
+    asyncio.run(work())
+    assert got == list(range(40))
+
+
 def test_a_sender_has_a_slot_and_says_what_it_kept(slotted: Daemon) -> None:
     place, ticket = slotted.url("scan"), slotted.ticket
     with thalweg.Sender(place, ticket=ticket, slot="1s:100kB:5s", unattended=True) as sender:

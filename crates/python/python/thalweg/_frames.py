@@ -80,7 +80,8 @@ class ReceiverOptions(ChannelOptions, total=False):
     group: str | None
     #: Where it begins: with everything that is there, with what comes, or with this sequence. Default: ``first``.
     start: Literal["first", "now"] | int
-    #: One that comes back under its name within ``keep_s`` seconds (30) goes on behind what it took. Default: none.
+    #: One that comes back under its name within ``keep_s`` seconds (30) goes on behind what it took, however it ended: a
+    #: delivery is taken when the next one is asked for, or when :meth:`Receiver.settle` says so. Default: none.
     name: str | None
     keep_s: float
     #: It ends when so many have finished, and all that are known. Default: 1.
@@ -473,6 +474,9 @@ class Receiver:
     ...             total += numpy.asarray(what)
     >>> receiver.report.figures.latency  # doctest: +SKIP
 
+    Leaving the block leaves the channel. With a name the place is let go instead, and kept for who comes back; left with an
+    exception, what was handed out last comes again.
+
     Options: :class:`ReceiverOptions` (docs/guide/python.md).
     """
 
@@ -496,12 +500,17 @@ class Receiver:
         #: What it got, once all producers have finished or it was closed.
         self.report: ConsumerReport | None = None
         self._native = _thalweg.Receiver(text_of(place), asked, reaching_of(options))
+        # What was handed out is taken when more is asked for.
+        self._settles = asked["name"] is not None
+        if self._settles:
+            self._native.hold()
 
     def next(self, timeout_s: float | None = None) -> Delivery | None:
         """What comes next, waiting at most ``timeout_s`` seconds (``None``: as long as it takes). ``None``: nothing came in
         time, or nothing follows; then :attr:`report` is there."""
         if self.report is not None:
             return None
+        self._settle_handed_out()
         told = self._native.next(timeout_s)
         if told is None:
             return None
@@ -514,6 +523,7 @@ class Receiver:
         if kind == "set":
             return SetReport(**{**event, "missing": [(first, end) for first, end in event["missing"]]})
         self.report = ConsumerReport._of(event)
+        self._settle_handed_out()
         return None
 
     def __iter__(self) -> Iterator[Delivery]:
@@ -526,9 +536,38 @@ class Receiver:
         """Figures so far."""
         return ReceiverFigures._of(json.loads(self._native.figures()))
 
+    def hold(self) -> None:
+        """From now on what is handed out is taken only with :meth:`settle`: for who puts away many at a time, or takes in several
+        threads. At most as much as ``window_bytes`` may be in hand. The end must be settled too."""
+        self._settles = False
+        self._native.hold()
+
+    def settle(self) -> None:
+        """All that was handed out so far is taken: the hub need not keep it any more."""
+        self._native.settle()
+
+    def let_go(self) -> ConsumerReport:
+        """Ends, and leaves its place to who comes back under its name within ``keep_s``, with all that was not taken. Without a
+        name, or at its end, it leaves the channel. Returns what it got."""
+        return self._ended(self._native.let_go())
+
     def close(self) -> ConsumerReport:
         """Leaves the channel: nothing is kept for it. Returns what it got."""
-        report = ConsumerReport._of(json.loads(self._native.close()))
+        self._settle_handed_out()
+        return self._ended(self._native.close())
+
+    def leave_block(self, is_taken: bool) -> None:
+        """The end of a block; ``is_taken``: so is what was handed out last."""
+        if is_taken:
+            self._settle_handed_out()
+        self.let_go()
+
+    def _settle_handed_out(self) -> None:
+        if self._settles:
+            self._native.settle()
+
+    def _ended(self, told: str) -> ConsumerReport:
+        report = ConsumerReport._of(json.loads(told))
         if self.report is None:
             self.report = report
         return self.report
@@ -540,7 +579,7 @@ class Receiver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.close()
+            self.leave_block(kind is None)
         except Error:
             # Whoever leaves early does not ask how it ended.
             pass

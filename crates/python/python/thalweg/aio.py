@@ -322,6 +322,19 @@ class Receiver:
         """Figures so far."""
         return _there(self._inner).figures()
 
+    def hold(self) -> None:
+        """As :meth:`thalweg.Receiver.hold`."""
+        _there(self._inner).hold()
+
+    def settle(self) -> None:
+        """As :meth:`thalweg.Receiver.settle`; after a wait that was cancelled, when what had come then was handed out."""
+        if self._kept is None:
+            _there(self._inner).settle()
+
+    async def let_go(self) -> ConsumerReport:
+        """As :meth:`thalweg.Receiver.let_go`."""
+        return await to_its_end(_there(self._inner).let_go)
+
     async def close(self) -> ConsumerReport:
         """As :meth:`thalweg.Receiver.close`."""
         return await to_its_end(_there(self._inner).close)
@@ -333,8 +346,11 @@ class Receiver:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        inner = _there(self._inner)
+        # One that came to a wait that was cancelled was not handed out.
+        is_taken = kind is None and self._kept is None
         try:
-            await self.close()
+            await to_its_end(lambda: inner.leave_block(is_taken))
         except Error:
             # Whoever leaves early does not ask how it ended.
             pass
