@@ -313,7 +313,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --from 'Begin with everything that is there (start), with what comes (now), or with this sequence of each producer'
             cand --producers 'End when so many producers have finished, and all that are known'
             cand --count 'End after so many frames'
-            cand --name 'A name to come back under: who was killed goes on behind what it had put away, within --keep'
+            cand --name 'A name to come back under: who was killed or stopped, or had its --count, goes on behind what it had put away, within --keep'
             cand --keep 'For so long the hub keeps the place of a consumer whose link is gone'
             cand --link-rate 'What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score'
             cand --hub 'Have the hub in this process, without a daemon: frames are taken out of its memory, with one hop less. It makes DIR/ticket, which producers need, and keeps spill logs in DIR/spill; it ends with this command'
