@@ -328,7 +328,7 @@ class Receiver:
 
     def settle(self) -> None:
         """As :meth:`thalweg.Receiver.settle`; after a wait that was cancelled, when what had come then was handed out."""
-        if self._kept is None:
+        if not self._kept:
             _there(self._inner).settle()
 
     async def let_go(self) -> ConsumerReport:
@@ -348,7 +348,7 @@ class Receiver:
     ) -> None:
         inner = _there(self._inner)
         # One that came to a wait that was cancelled was not handed out.
-        is_taken = kind is None and self._kept is None
+        is_taken = kind is None and not self._kept
         try:
             await to_its_end(lambda: inner.leave_block(is_taken))
         except Error:
