@@ -79,6 +79,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         }
         (FailureKind::Changed, "read on") => "open it again: somebody replaced it, or writes it",
         (FailureKind::Usage, "use in a fork") => "make it in the process that uses it, after the fork",
+        (FailureKind::Damage, frames::READ_SIZE) => {
+            "write the bytes that the log may have into that file, as a number: at least what its files have now"
+        }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
         (FailureKind::Permission, "make a network namespace") => {
             "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"

@@ -329,7 +329,7 @@ impl HubChannel {
         if let Some(known) = known {
             if wishes.is_recorded && !known.is_recorded {
                 if let Some(store) = &state.store {
-                    store.mark_recorded()?;
+                    store.mark_recorded(known.bytes_max)?;
                 }
                 state.machine.set_spill(SpillTerms { is_recorded: true, ..known });
             }
@@ -341,13 +341,20 @@ impl HubChannel {
             return Err(Failure::new(FailureKind::Permission, "open the spill log", cause));
         };
         let store = Arc::new(Store::open(place)?);
-        let terms = SpillTerms {
-            is_recorded: wishes.is_recorded,
-            bytes_max: wishes.spill_bytes.unwrap_or(limits::SPILL_BYTES),
+        let recorded_max = store.recorded_bytes_max()?;
+        // With less than it may have it would forget frames that it promised to keep, for whoever comes first.
+        let bytes_max = match (wishes.spill_bytes, recorded_max) {
+            (Some(wished), Some(recorded)) => wished.max(recorded),
+            (wished, recorded) => wished.or(recorded).unwrap_or(limits::SPILL_BYTES),
         };
+        let terms = SpillTerms { is_recorded: wishes.is_recorded, bytes_max };
         let machine = &mut state.machine;
-        store
-            .recover(wishes.is_recorded, &mut |record, at| machine.restore(record.place, record.item, at))?;
+        store.recover(recorded_max.is_some(), &mut |record, at| {
+            machine.restore(record.place, record.item, at);
+        })?;
+        if wishes.is_recorded && recorded_max != Some(bytes_max) {
+            store.mark_recorded(bytes_max)?;
+        }
         let this: Weak<dyn Heard> = self.this.clone();
         state.writer = Some(store.start(terms.file_bytes(), this)?);
         state.store = Some(store);
@@ -582,6 +589,7 @@ pub(super) fn shown(producer: &ProducerId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::READ_SIZE;
     use crate::frames::hub::What;
     use crate::frames::lane::cost;
     use crate::frames::{FrameFrom, Payload};
@@ -604,6 +612,36 @@ mod tests {
 
     fn asks(channel: &ChannelWishes, role: FrameRole) -> FrameTerms {
         FrameTerms { window_bytes: 1 << 20, window_items: 64, channel: *channel, role }
+    }
+
+    #[test]
+    fn a_hub_that_goes_on_with_a_recorded_log_gives_it_no_less_than_it_had() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = |spill_bytes| {
+            let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+            let wishes = ChannelWishes { spill_bytes, is_recorded: false, ..ChannelWishes::default() };
+            let channel = HubChannel::new(&wishes, 1 << 20, Some(place), Windows::new(64 << 20));
+            channel.open_found_store(&wishes).map(|()| (channel, wishes))
+        };
+        let (channel, wishes) = opened(Some(100 << 30)).unwrap();
+        assert_eq!(channel.lock().machine.spill(), None, "nothing was recorded here yet");
+        channel.open_store(&ChannelWishes { is_recorded: true, ..wishes }).unwrap();
+        channel.close();
+        // Whoever comes first, also to the one after: with a wish of its own or none.
+        for (asks, bytes_max) in [(None, 100 << 30), (Some(1 << 20), 100 << 30), (Some(200 << 30), 200 << 30)]
+        {
+            for asks in [asks, None] {
+                let (channel, _) = opened(asks).unwrap();
+                let known = channel.lock().machine.spill();
+                assert_eq!(known, Some(SpillTerms { is_recorded: true, bytes_max }));
+                channel.close();
+            }
+        }
+        std::fs::write(directory.path().join("x.frames/recorded"), "much").unwrap();
+        let refused = opened(None).map(drop).unwrap_err();
+        assert_eq!((refused.kind, &*refused.operation), (FailureKind::Damage, READ_SIZE), "{refused}");
+        let path = refused.path.as_ref().map(|path| path.as_bytes());
+        assert_eq!(path, Some(&b"x.frames/recorded"[..]), "{refused}");
     }
 
     fn cam() -> ProducerId {

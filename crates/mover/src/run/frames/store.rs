@@ -6,9 +6,11 @@
 //!    final.
 //!
 //! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is cut
-//! off. A log that only held what memory did not is removed: who knew its order is gone.
+//! off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only held what
+//! memory did not is removed: who knew its order is gone.
 
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::frames::READ_SIZE;
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_sys::dir::Links;
+use thalweg_sys::dir::{Links, Replace};
 use thalweg_sys::{Dir, File};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits;
@@ -71,9 +73,13 @@ pub struct Store {
 
 /// Behind the name of a channel.
 const SUFFIX: &[u8] = b".frames";
-/// In the log's directory: who has it, and that it records everything.
+/// In the log's directory: who has it; that it records everything, with the bytes that it may have; and that before it
+/// has its name.
 const LOCK: &[u8] = b"lock";
 const RECORDED: &[u8] = b"recorded";
+const RECORDED_NEW: &[u8] = b"recorded.new";
+/// Digits of the largest size.
+const RECORDED_BYTES_MAX: usize = 20;
 /// Behind the number of a file.
 const FILE_SUFFIX: &str = ".spill";
 /// Between two tries to write.
@@ -129,14 +135,29 @@ impl Store {
         place.below.open_beneath(&name[..at], Links::Refuse).is_ok_and(|dir| dir.stat(RECORDED).is_ok())
     }
 
-    /// What it has, in order: told one after the other. What it had as the overflow of another hub is removed first. From now
-    /// on it `is_recorded`, or not.
+    /// Bytes that a hub gave it when it was recorded; `None` if it is not.
+    ///
+    /// # Errors
+    /// When that cannot be read: with less than it had, frames would be forgotten.
+    pub fn recorded_bytes_max(&self) -> Result<Option<u64>> {
+        let mut text = [0; RECORDED_BYTES_MAX];
+        let have = match self.dir.open_read(RECORDED).and_then(|file| read_some(&file, &mut text, 0)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| self.failed(READ_SIZE, RECORDED, &error))?,
+        };
+        let number = std::str::from_utf8(&text[..have]).ok().and_then(|text| text.parse().ok());
+        number.map(Some).ok_or_else(|| {
+            let cause = "it does not say how many bytes the log may have";
+            self.at(RECORDED, Failure::new(FailureKind::Damage, READ_SIZE, cause))
+        })
+    }
+
+    /// What it has, in order: told one after the other. What it had as the overflow of another hub is removed first.
     ///
     /// # Errors
     /// When it cannot be read, or made ready.
-    pub fn recover(&self, is_recorded: bool, found: &mut dyn FnMut(SpillRecord, Location)) -> Result<()> {
+    pub fn recover(&self, was_recorded: bool, found: &mut dyn FnMut(SpillRecord, Location)) -> Result<()> {
         let of_io = |error: io::Error| failure::of_io("read the spill log", &error);
-        let was_recorded = self.dir.stat(RECORDED).is_ok();
         let mut numbers = Vec::new();
         for entry in self.dir.entries().map_err(of_io)? {
             let entry = entry.map_err(of_io)?;
@@ -161,23 +182,27 @@ impl Store {
             }
             self.files().insert(number, file);
         }
-        if is_recorded && !was_recorded {
-            self.dir.create_new(RECORDED, 0o600).map_err(of_io)?;
-            self.dir.sync().map_err(of_io)?;
-        }
         Ok(())
     }
 
-    /// From now on it records everything.
+    /// From now on it records everything, in so many bytes.
     ///
     /// # Errors
     /// When that cannot be noted.
-    pub fn mark_recorded(&self) -> Result<()> {
-        let of_io = |error: io::Error| failure::of_io("write the spill log", &error);
-        match self.dir.create_new(RECORDED, 0o600) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(of_io(error)),
-            _ => self.dir.sync().map_err(of_io),
-        }
+    pub fn mark_recorded(&self, bytes_max: u64) -> Result<()> {
+        let mark = || {
+            // What a hub left that was killed here.
+            match self.dir.remove_file(RECORDED_NEW) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = self.dir.create_new(RECORDED_NEW, 0o600)?;
+            file.write_all_at(bytes_max.to_string().as_bytes(), 0)?;
+            file.sync_all()?;
+            self.dir.rename(RECORDED_NEW, &self.dir, RECORDED, Replace::Existing)?;
+            self.dir.sync()
+        };
+        mark().map_err(|error| self.failed("write the spill log", RECORDED, &error))
     }
 
     /// Begins to write, on a thread of its own.
@@ -219,9 +244,13 @@ impl Store {
     }
 
     /// What the kernel said, with where.
-    fn failed(&self, operation: &str, number: u64, error: &io::Error) -> Failure {
-        let failure = failure::of_io(operation, error);
-        match RelativePath::new([&self.path[..], b"/", &file_name(number)].concat()) {
+    fn failed(&self, operation: &str, name: &[u8], error: &io::Error) -> Failure {
+        self.at(name, failure::of_io(operation, error))
+    }
+
+    /// With the path of a file of the log.
+    fn at(&self, name: &[u8], failure: Failure) -> Failure {
+        match RelativePath::new([&self.path[..], b"/", name].concat()) {
             Ok(path) => failure.at(&path),
             Err(_) => failure,
         }
@@ -239,6 +268,7 @@ impl Store {
             let _ = self.dir.remove_file(&file_name(number));
         }
         // What is not ours stays, and the directory with it.
+        let _ = self.dir.remove_file(RECORDED_NEW);
         let _ = self.dir.remove_file(LOCK);
         let _ = self.parent.remove_dir(&self.name);
     }
@@ -268,7 +298,7 @@ pub fn remove_deserted(below: &Dir) -> Result<()> {
         }
         for entry in dir.entries().map_err(of_io)? {
             let name = entry.map_err(of_io)?.name;
-            if number_of(&name).is_some() {
+            if number_of(&name).is_some() || name == RECORDED_NEW {
                 dir.remove_file(&name).map_err(of_io)?;
             }
         }
@@ -430,7 +460,7 @@ impl Writer {
             };
             let Some(heard) = self.heard.upgrade() else { return Ok(()) };
             let number = self.now.as_ref().map_or(self.next, |(number, ..)| *number);
-            heard.trouble(&self.store.failed("write the spill log", number, &error));
+            heard.trouble(&self.store.failed("write the spill log", &file_name(number), &error));
             drop(heard);
             if self.store.is_stopped.load(Ordering::Acquire) {
                 return Err(Failure::new(FailureKind::Stopped, "write the spill log", "the hub ends"));
@@ -493,7 +523,7 @@ impl Writer {
         }
         if let Some((number, file, _)) = &self.now {
             file.sync_data().map_err(|error| {
-                let mut failure = self.store.failed("sync the spill log", *number, &error);
+                let mut failure = self.store.failed("sync the spill log", &file_name(*number), &error);
                 failure.cause += "; the channel takes nothing more, what is in memory is still handed out";
                 failure
             })?;
