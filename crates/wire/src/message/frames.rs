@@ -237,7 +237,7 @@ pub struct HubStamp {
 pub struct ClockOffset {
     /// Nanoseconds.
     pub offset_ns: i64,
-    /// Half of the shortest round trip that was seen, in nanoseconds; `u64::MAX`: not measured.
+    /// Half of a round trip and what both clocks may have drifted since, in nanoseconds; `u64::MAX`: not measured.
     pub bound_ns: u64,
 }
 

@@ -3,7 +3,7 @@
 use super::{new_link, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::ClockOffset;
-use crate::frames::clock::ClockFilter;
+use crate::frames::clock::{ClockFilter, UNKNOWN};
 use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
@@ -92,9 +92,11 @@ impl<M: Machine, B> ClientEnd<M, B> {
     ) -> (u64, MutexGuard<'_, State<M, B>>) {
         let id = new_link();
         let mut state = self.lock();
-        state.asks = Asks::default();
+        // The hub may be another one, with another clock.
+        (state.asks, state.filter) = (Asks::default(), ClockFilter::default());
         state.link = Some(Linked { id, number, outbox: outbox.into() });
         state.machine.unlink();
+        state.machine.set_clock(UNKNOWN);
         (id, state)
     }
 
