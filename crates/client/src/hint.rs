@@ -38,7 +38,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy, frames::WRITE_LOG) => {
             "make room where the hub's log is (or make it writable): it tries again until it can"
         }
-        (FailureKind::Busy | FailureKind::Connection, "declare a set")
+        (FailureKind::Busy | FailureKind::Connection, frames::DECLARE)
         | (FailureKind::Busy, "push a frame" | "finish") => {
             "its consumers are slower than its producers, or away: `thalweg frames status` tells who is how far behind"
         }
@@ -81,6 +81,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Usage, "use in a fork") => "make it in the process that uses it, after the fork",
         (FailureKind::Damage, frames::READ_SIZE) => {
             "write the bytes that the log may have into that file, as a number: at least what its files have now"
+        }
+        (FailureKind::Conflict, frames::DECLARE) => {
+            "give this set another number (--set), or use another channel: frames of a set that is over count in none"
         }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
         (FailureKind::Permission, "make a network namespace") => {
@@ -157,12 +160,14 @@ mod tests {
             ("take the state directory", "--state DIR"),
             ("push a frame", "thalweg frames status"),
             ("finish", "thalweg frames status"),
-            ("declare a set", "thalweg frames status"),
+            (frames::DECLARE, "thalweg frames status"),
         ];
         for (operation, word) in wanted {
             let hint = busy(operation);
             assert!(hint != general && hint.contains(word), "{operation}: {hint}");
         }
+        let of_set = of(&Failure::new(FailureKind::Conflict, frames::DECLARE, ""));
+        assert!(of_set.is_some_and(|hint| hint.contains("--set")), "a set that is over: {of_set:?}");
         // Of what nobody here knows who holds it, nothing is said.
         for operation in ["start a testbed", "take a slot", "end the testbed's programs"] {
             assert_eq!(of(&Failure::new(FailureKind::Busy, operation, "")), None);

@@ -57,6 +57,8 @@ pub const TAKE_NAME: &str = "come to a channel by this name";
 pub const JOIN: &str = "join a channel";
 /// What is refused, for a while, of a hub that cannot write its log.
 pub const WRITE_LOG: &str = "push frames through the hub's log";
+/// What fails where a set is not taken.
+pub const DECLARE: &str = "declare a set";
 /// What fails where a recorded log does not say how many bytes it may have.
 pub const READ_SIZE: &str = "read the size of the spill log";
 /// Times that one item may come damaged before its lane is given up.

@@ -99,7 +99,7 @@ impl Producer {
             let most = limits::SET_FRAMES_MAX;
             let cause =
                 format!("a set has from 1 to {most} frames, always as many, and is declared before the end");
-            return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
+            return Err(Failure::new(FailureKind::Usage, super::DECLARE, cause));
         }
         if self.sets.len() >= limits::SETS_OPEN_MAX {
             self.sets.pop_first();

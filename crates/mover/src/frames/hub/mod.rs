@@ -33,7 +33,7 @@ use super::lane::{Window, cost, cost_of};
 use super::protocol;
 use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
-use super::{JOIN, TAKE_NAME};
+use super::{DECLARE, JOIN, TAKE_NAME};
 use crate::failure::{Failure, FailureKind, Result};
 use log::{Disk, Kind, Log, Slot};
 use retired::{Before, Retired};
@@ -176,6 +176,7 @@ impl Channel {
                     && let Some(open) = self.sets.open(set)
                 {
                     open.bits.insert(index);
+                    source.makes_set(set);
                     self.makers.entry(set).or_default().insert(head.producer.clone());
                 }
                 let cost = cost(head.payload_bytes, head.metadata.len());
@@ -287,6 +288,7 @@ impl Channel {
             (source.next, source.first_here) = (first, first);
             source.durable = source.durable.max(if source.unsynced.is_empty() { first } else { 0 });
         }
+        source.comes(first.is_some());
         source.attach(link, process, level, window);
         self.stand(id);
         Ok(())
@@ -381,7 +383,8 @@ impl Channel {
     /// A producer said something.
     ///
     /// # Errors
-    /// `Protocol`; `Usage` for a set that was declared with another number of frames.
+    /// `Protocol`; `Usage` for a set that was declared with another number of frames; `Conflict` for one that was over before
+    /// this producer made anything of it; `Busy` for too many.
     pub fn hear(&mut self, link: u64, message: FramesMessage, now_ns: u64) -> Result<()> {
         let Some(source) = self.source_of(link) else { return Ok(()) };
         match message {
@@ -406,14 +409,21 @@ impl Channel {
 
     fn declare(&mut self, id: &ProducerId, set: u64, frames: u32) -> Result<()> {
         if self.closed.contains(&set) {
-            return Ok(());
+            // Who made it may say it again after an outage, or so late that another one's word was enough.
+            return match self.sources.get(id).is_some_and(|source| source.made_set(set)) {
+                true => Ok(()),
+                false => Err(Failure::new(FailureKind::Conflict, DECLARE, format!("the set {set} is over"))),
+            };
         }
         self.check_notes()?;
         self.make_set_room(set);
         let Some(open) = self.sets.open(set) else { return Ok(()) };
         if open.frames.is_some_and(|known| known != frames) {
             let cause = format!("the set {set} was declared with another number of frames");
-            return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
+            return Err(Failure::new(FailureKind::Usage, DECLARE, cause));
+        }
+        if let Some(source) = self.sources.get_mut(id) {
+            source.makes_set(set);
         }
         let is_new = open.frames.replace(frames).is_none();
         let is_new = self.makers.entry(set).or_default().insert(id.clone()) || is_new;
@@ -434,7 +444,7 @@ impl Channel {
             return Ok(());
         }
         let cause = "the channel holds as many frames and sets as it can, and its consumers take none";
-        Err(Failure::new(FailureKind::Busy, "declare a set", cause))
+        Err(Failure::new(FailureKind::Busy, DECLARE, cause))
     }
 
     /// Where too many are open, the lowest is over, complete or not.
@@ -576,6 +586,9 @@ impl Channel {
             self.make_set_room(set);
             if let Some(open) = self.sets.open(set) {
                 open.bits.insert(index);
+                if let Some(source) = self.sources.get_mut(id) {
+                    source.makes_set(set);
+                }
                 let makers = self.makers.entry(set).or_default();
                 if !makers.contains(id) {
                     makers.insert(id.clone());

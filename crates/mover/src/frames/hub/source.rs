@@ -3,8 +3,9 @@
 use crate::frames::clock::UNKNOWN;
 use crate::frames::frame::Payload;
 use crate::frames::lane::{Incoming, Window};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use thalweg_wire::limits;
 use thalweg_wire::message::{ClockOffset, FramesMessage, HeldLevel, ProducerId, ProducerStatus};
 
 /// Whether more comes of it.
@@ -46,6 +47,10 @@ pub(super) struct Source {
     pub last_place: u64,
     /// Place of the word that it is over.
     pub over_place: u64,
+    /// Sets that it declared or gave frames of before they were over: the highest that a producer says again.
+    sets: BTreeSet<u64>,
+    /// It declared sets to an earlier hub, and this one may not know which.
+    is_of_earlier: bool,
     told_durable: u64,
 }
 
@@ -71,6 +76,8 @@ impl Source {
             durable: next,
             last_place: 0,
             over_place: 0,
+            sets: BTreeSet::new(),
+            is_of_earlier: false,
             told_durable: next,
         }
     }
@@ -92,6 +99,27 @@ impl Source {
         self.over = Over::No;
         self.finish = None;
         self.renew();
+    }
+
+    /// It is the process that was here before, or another one under its name: what that declared is not its own.
+    pub fn comes(&mut self, is_back: bool) {
+        if !is_back {
+            self.sets.clear();
+        }
+        self.is_of_earlier = is_back && (self.is_of_earlier || self.last_link == 0);
+    }
+
+    /// It makes a set that is not over.
+    pub fn makes_set(&mut self, set: u64) {
+        self.sets.insert(set);
+        if self.sets.len() > limits::SETS_OPEN_MAX {
+            self.sets.pop_first();
+        }
+    }
+
+    /// Whether it may have made a set before that was over.
+    pub fn made_set(&self, set: u64) -> bool {
+        self.is_of_earlier || self.sets.contains(&set)
     }
 
     /// The lane begins again behind what was taken: a frame that waited for room is sent again.

@@ -275,6 +275,52 @@ fn who_begins_now_is_told_of_no_loss_before_that_and_misses_nothing_when_the_hub
     }
 }
 
+/// The next hub over this log: its number, and what it finds.
+fn next_hub(serial: u64, log: &[(u64, Item, Location)]) -> Channel {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, serial);
+    channel.set_spill(SpillTerms { is_recorded: true, bytes_max: 1 << 30 });
+    log.iter().cloned().for_each(|(place, item, at)| channel.restore(place, item, at));
+    channel.restored();
+    channel
+}
+
+#[test]
+fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
+    let dog = ProducerId::new("dog").unwrap();
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    let (theirs, _) = attached(&mut channel, 2, &dog, None);
+    let declare = FramesMessage::Declare { set: 7, frames: 2 };
+    channel.hear(1, declare.clone(), 0).unwrap();
+    push(&mut channel, epoch, 0, (7, 0));
+    let item = frame(&dog, 0, Some((7, 1)), 3);
+    assert!(channel.begin(2, theirs, 0, &item).unwrap());
+    channel.arrived(2, theirs, 0, item, Payload::from(b"abc".to_vec()), 0);
+    let log = written(&mut channel);
+    assert!(channel.status().sets.is_empty(), "it is over");
+    // Said again after an outage, and for the first time by one whose frames were faster than its word.
+    channel.detach(1);
+    attached(&mut channel, 3, &producer(), Some(1));
+    channel.hear(3, declare.clone(), 0).unwrap();
+    channel.hear(2, declare.clone(), 0).unwrap();
+    let refused = |channel: &mut Channel, link: u64| {
+        let failure = channel.hear(link, declare.clone(), 0).unwrap_err();
+        assert_eq!((failure.kind, failure.cause.as_str()), (FailureKind::Conflict, "the set 7 is over"));
+    };
+    // Another one, and another process under the name of one that made it.
+    attached(&mut channel, 4, &ProducerId::new("owl").unwrap(), None);
+    refused(&mut channel, 4);
+    channel.detach(3);
+    attached(&mut channel, 5, &producer(), None);
+    refused(&mut channel, 5);
+    // The next hub is told again what only that one heard.
+    let mut channel = next_hub(100, &log);
+    attached(&mut channel, 1, &producer(), Some(1));
+    channel.hear(1, declare.clone(), 0).unwrap();
+    attached(&mut channel, 4, &ProducerId::new("owl").unwrap(), None);
+    refused(&mut channel, 4);
+}
+
 #[test]
 fn sets_that_are_declared_without_end_are_refused_before_they_take_all_memory() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
