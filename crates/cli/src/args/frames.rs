@@ -54,7 +54,7 @@ pub struct ChannelArgs {
     /// Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it
     #[arg(long)]
     pub record: bool,
-    /// If this opens the spill log: the most that it may have (default: 16GiB); beyond, the oldest frames are
+    /// If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are
     /// forgotten. A recorded log never gets less than it had
     #[arg(long, value_name = "SIZE", value_parser = parse_spill)]
     pub spill_size: Option<u64>,

@@ -20,6 +20,7 @@ use thalweg_client::frames::{
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::run::client::LinkSettings;
+use thalweg_wire::limits;
 
 /// Does what was asked for.
 ///
@@ -57,6 +58,13 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
     ))?;
     if let Some(trouble) = &status.spill_trouble {
         out::line(&json::inert(&format!("the spill log cannot be written: {trouble}")))?;
+    }
+    if status.was_full {
+        out::line(&format!(
+            "it had {} frames, as many as a channel remembers: whatever room its log has, the oldest are forgotten or producers \
+             wait; push larger frames, or have consumers take them sooner",
+            units::count(limits::CHANNEL_FRAMES_MAX as u64),
+        ))?;
     }
     for ProducerStatus { producer, frames, bytes, waiting, is_linked, is_finished, clock } in
         &status.producers
@@ -121,7 +129,7 @@ fn status_json(status: &ChannelStatus) -> Value {
         "event": "channel", "frames": status.frames, "memory_bytes": status.memory_bytes,
         "memory_bytes_max": status.memory_bytes_max, "spill_bytes": status.spill_bytes,
         "spill_bytes_max": status.spill_bytes_max, "spill_trouble": status.spill_trouble,
-        "forgotten": status.forgotten,
+        "forgotten": status.forgotten, "was_full": status.was_full,
         "producers": status.producers.iter().map(producer).collect::<Vec<_>>(),
         "consumers": status.consumers.iter().map(consumer).collect::<Vec<_>>(),
         "sets": status.sets.iter().map(|(set, frames, taken)| json!({"set": set, "frames": frames, "taken": taken}))

@@ -387,6 +387,9 @@ pub struct ChannelStatus {
     pub spill_trouble: Option<String>,
     /// Frames that were forgotten.
     pub forgotten: u64,
+    /// It had [`limits::CHANNEL_FRAMES_MAX`] frames, which is as many as it can: whatever room its log has, the oldest are
+    /// forgotten since, or producers wait.
+    pub was_full: bool,
     /// Who makes frames; at most [`limits::STATUS_ROWS_MAX`].
     pub producers: Vec<ProducerStatus>,
     /// Who takes them; at most [`limits::STATUS_ROWS_MAX`].

@@ -105,6 +105,8 @@ pub struct Channel {
     /// Lanes with a number up to this were another hub's.
     serial: u64,
     forgotten: u64,
+    /// It had as many frames as it can remember.
+    was_full: bool,
 }
 
 /// Sets that are over and remembered.
@@ -135,6 +137,7 @@ impl Channel {
             instances: serial,
             serial,
             forgotten: 0,
+            was_full: false,
         }
     }
 
@@ -758,6 +761,7 @@ impl Channel {
             spill_bytes_max: self.spill.map_or(0, |spill| spill.bytes_max),
             spill_trouble: self.spill_trouble.clone(),
             forgotten: self.forgotten,
+            was_full: self.was_full,
             producers: self.sources.values().map(Source::status).take(limits::STATUS_ROWS_MAX).collect(),
             consumers: self
                 .subscriptions

@@ -15,7 +15,11 @@ impl Channel {
     pub(super) fn make_room(&mut self, cost: u64) -> bool {
         while self.log.len() >= limits::CHANNEL_FRAMES_MAX {
             self.trim();
-            if self.log.len() >= limits::CHANNEL_FRAMES_MAX && !self.forget_oldest() {
+            if self.log.len() < limits::CHANNEL_FRAMES_MAX {
+                break;
+            }
+            self.was_full = true;
+            if !self.forget_oldest() {
                 return false;
             }
         }

@@ -324,7 +324,7 @@ fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
 #[test]
 fn sets_that_are_declared_without_end_are_refused_before_they_take_all_memory() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
-    begun(&mut channel);
+    let epoch = begun(&mut channel);
     let most = limits::CHANNEL_FRAMES_MAX + NOTES_MAX + 2 * limits::SETS_OPEN_MAX;
     let refused = (0..2 * most as u64).find_map(|set| {
         while channel.take_action().is_some() {}
@@ -332,6 +332,10 @@ fn sets_that_are_declared_without_end_are_refused_before_they_take_all_memory() 
     });
     assert_eq!(refused.unwrap().kind, FailureKind::Busy);
     assert!(channel.log.len() <= most);
+    // What its frames wait for is told.
+    assert!(!channel.status().was_full);
+    push(&mut channel, epoch, 0, (7, 0));
+    assert!(channel.status().was_full && channel.is_held_up(1));
 }
 
 #[test]

@@ -160,6 +160,7 @@ pub(super) fn status() -> ChannelStatus {
         spill_bytes_max: 1 << 34,
         spill_trouble: Some("write failed: No space left on device".into()),
         forgotten: 2,
+        was_full: true,
         producers: vec![ProducerStatus {
             producer: producer(),
             frames: 1440,
