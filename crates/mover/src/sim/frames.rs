@@ -86,6 +86,8 @@ struct Made {
     sets: Option<u32>,
     is_dead: bool,
     finished: bool,
+    /// Frames of which a hub knows: one that has finished does not come back to the next hub to tell it.
+    known: u64,
 }
 
 struct Taker {
@@ -341,6 +343,7 @@ impl World {
                 sets,
                 is_dead: false,
                 finished: false,
+                known: frames,
             });
         }
     }

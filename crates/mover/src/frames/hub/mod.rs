@@ -191,11 +191,12 @@ impl Channel {
                 self.closed.insert(over.set);
                 Kind::Note(record)
             }
-            Item::ProducerOver { ref producer, is_gone, .. } => {
-                if let Some(source) = self.sources.get_mut(producer) {
-                    source.over = if is_gone { Over::Gone } else { Over::Finished };
-                    source.over_place = place;
-                }
+            Item::ProducerOver { ref producer, frames, is_gone } => {
+                // Of one that the log has no frames of it is known that it made them.
+                let unknown = || Source::again(Arc::new(producer.clone()), frames, 0);
+                let source = self.sources.entry(producer.clone()).or_insert_with(unknown);
+                source.over = if is_gone { Over::Gone } else { Over::Finished };
+                source.over_place = place;
                 for by in self.makers.values_mut() {
                     by.remove(producer);
                 }
@@ -747,7 +748,7 @@ impl Channel {
 
     /// Whether no producer was ever here.
     pub fn has_no_producers(&self) -> bool {
-        self.sources.is_empty()
+        self.sources.is_empty() && self.retired.away() == 0
     }
 
     /// How it stands.

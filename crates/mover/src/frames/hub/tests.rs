@@ -284,6 +284,37 @@ fn next_hub(serial: u64, log: &[(u64, Item, Location)]) -> Channel {
     channel
 }
 
+/// Sequences that a consumer is handed, each taken at once, and those that are named to it as lost; what is in the log counts
+/// as read.
+fn handed(channel: &mut Channel, link: u64, asks: &Consume) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let (key, mut frames, mut lost) = (ConsumerKey::of(asks), Vec::new(), Vec::new());
+    while let Some(work) = channel.next(link, &key, &asks.consumer, 0) {
+        let number = match work {
+            Work::Read { number, at, place } => {
+                let slot = channel.log.get(place).unwrap();
+                let Kind::Frame { producer, sequence, set, .. } = &slot.kind else { panic!("{slot:?}") };
+                let Item::Frame(head) = frame(producer, *sequence, *set, 3) else { unreachable!() };
+                let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
+                channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));
+                continue;
+            }
+            Work::Send { number, what: What::Frame(held), .. } => {
+                frames.push(held.head.sequence);
+                number
+            }
+            Work::Send { number, what: What::Note(item), .. } => {
+                if let Item::Lost(range) = item {
+                    lost.push((range.first, range.end));
+                }
+                number
+            }
+        };
+        let taken = FramesMessage::Taken { next: number + 1 };
+        channel.hear_consumer(link, &key, &asks.consumer, taken, number * 2_000_000_000).unwrap();
+    }
+    (frames, lost)
+}
+
 #[test]
 fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
     let dog = ProducerId::new("dog").unwrap();

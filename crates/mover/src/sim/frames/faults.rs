@@ -46,7 +46,8 @@ impl World {
     /// What has no link gets one again, sometimes.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         for index in 0..self.makers.len() {
-            if !self.makers[index].wire.up && !self.makers[index].is_dead && self.random.percent(30) {
+            let maker = &self.makers[index];
+            if !maker.wire.up && !maker.is_dead && !maker.finished && self.random.percent(30) {
                 if self.makers[index].wire.needs_session || self.random.percent(50) {
                     self.attach_maker(index)?;
                 } else {
@@ -73,8 +74,10 @@ impl World {
                 }
             }
         }
-        // Those that were killed do not come back.
-        if self.makers.iter().all(|maker| maker.is_dead || maker.wire.up) && self.random.percent(10) {
+        // Those that were killed or have finished do not come back.
+        if self.makers.iter().all(|maker| maker.is_dead || maker.finished || maker.wire.up)
+            && self.random.percent(10)
+        {
             self.hub.give_up_absent();
         }
         Ok(())
@@ -134,6 +137,14 @@ impl World {
             self.hub.set_spill(spill);
         }
         self.hub.restored();
+        for maker in self.makers.iter_mut().filter(|maker| maker.finished) {
+            let shown = self.stored.iter().map(|(_, record, _)| match record {
+                Record::Frame(held) if held.head.producer == maker.id => held.head.sequence + 1,
+                Record::Note(Item::ProducerOver { producer, frames, .. }) if *producer == maker.id => *frames,
+                _ => 0,
+            });
+            maker.known = maker.known.min(shown.max().unwrap_or(0));
+        }
         // They come back one after the other, in any order.
         for wire in self.makers.iter_mut().map(|maker| &mut maker.wire) {
             wire.lose();
