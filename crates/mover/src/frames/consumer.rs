@@ -272,7 +272,7 @@ impl Consumer {
                 self.set_over(SetReport::new(over.set, over.frames, over.taken, missing), out);
             }
             Item::GroupSet(set) if self.is_group => self.set_over(SetReport::of_group(set), out),
-            Item::SetOver(_) | Item::GroupSet(_) | Item::SetBegun { .. } => {}
+            Item::SetOver(_) | Item::GroupSet(_) | Item::SetBegun { .. } | Item::ConsumerAt(_) => {}
             Item::ProducerOver { producer, is_gone, .. } => {
                 if is_gone {
                     let has_room = self.gone.len() < GONE_MAX || self.gone.contains(&producer);

@@ -193,6 +193,8 @@ pub enum Item {
     },
     /// To each member of a group: a set is over, and this is what the members together have of it.
     GroupSet(GroupSet),
+    /// In a spill log: where a consumer, or a group, stands.
+    ConsumerAt(ConsumerAt),
 }
 
 /// All of a frame but its payload.
@@ -304,6 +306,26 @@ impl GroupSet {
         });
         let is_sound = are_sound && self.delivered <= self.over.frames;
         if is_sound { Ok(()) } else { Err(DecodeError::Invalid { what: "report of a set" }) }
+    }
+}
+
+/// Where a consumer stands in its channel, for a hub that goes on with the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsumerAt {
+    /// Its number; of a group zeros.
+    pub consumer: [u8; 16],
+    /// The group.
+    pub group: Option<String>,
+    /// The place that it began with, and the first of which something is owed to it; `None`: it left.
+    pub places: Option<(u64, u64)>,
+}
+
+impl ConsumerAt {
+    fn check(&self) -> Result<(), DecodeError> {
+        if self.places.is_some_and(|(begun, next)| begun > next) {
+            return Err(DecodeError::Invalid { what: "place of a consumer" });
+        }
+        self.group.as_ref().map_or(Ok(()), |group| check_name("name of a group", group))
     }
 }
 
@@ -592,6 +614,7 @@ impl Item {
                 check_set(*frames)?;
             }
             Item::GroupSet(set) => set.check()?,
+            Item::ConsumerAt(at) => at.check()?,
         }
         Ok(item)
     }

@@ -48,9 +48,9 @@ pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
-    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, FrameFrom, FrameHead, FramePolicy,
-    FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason,
-    LostRange, ProducerId, ProducerStatus, SetOver,
+    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
+    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, ITEM_LENGTH_BYTES,
+    Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
 };
 pub use opening::{Direction, FilterRule, Open, Opened, Place, SourceForm, Trial};
 pub use question::{Measured, Part, Question, Reply};

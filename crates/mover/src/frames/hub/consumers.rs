@@ -89,10 +89,10 @@ impl Channel {
         }
         let key = ConsumerKey::of(consume);
         let members: usize = self.subscriptions.values().map(|one| one.members.len()).sum();
-        // One of an earlier hub, whose now is long over, is owed all that came since; but not all of a recorded log.
-        let is_recorded = self.spill.is_some_and(|spill| spill.is_recorded);
-        let goes_on = !is_recorded && consume.instance.is_some_and(|instance| instance <= self.serial);
-        let begins_now = consume.from == FrameFrom::Now && consume.has.is_empty() && !goes_on;
+        // The now of one that was here before is long over: it is owed all that came since.
+        let was_here = consume.instance.is_some() || !consume.has.is_empty();
+        let begins_now = consume.from == FrameFrom::Now && !was_here;
+        let stand = self.stand_of(&key, consume);
         let cursor = if begins_now { self.log.end() } else { self.log.base() };
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
@@ -109,13 +109,21 @@ impl Channel {
         }
         one.producers = consume.producers.max(1);
         if is_new {
-            one.begins_now = begins_now && consume.instance.is_none();
+            one.begins_now = begins_now;
             one.is_told_of_retired = begins_now;
             if begins_now {
                 self.sources.values().for_each(|source| one.expect(&source.id, source.next));
             }
+        }
+        // Others of its group that are new may have begun behind it.
+        let goes_on = stand.filter(|(_, next)| is_new || *next < one.cursor);
+        if let Some(places) = goes_on {
+            one.go_on(places, &self.log);
+        }
+        if is_new {
             for (producer, next) in &consume.has {
-                one.expect(&Arc::new(producer.clone()), *next);
+                let next = one.expect.get(producer).map_or(*next, |expected| *next.max(expected));
+                one.expect(&Arc::new(producer.clone()), next);
             }
         }
         if !one.members.contains_key(&consume.consumer) && members >= limits::CONSUMERS_MAX {
@@ -149,7 +157,15 @@ impl Channel {
             member.lane.restart();
             self.actions.push_back(super::Action::Tell(link, FramesMessage::GoesOn));
         }
-        Ok(Subscribed { instance: member.instance })
+        let instance = member.instance;
+        if is_new || goes_on.is_some() {
+            self.note_begun(&key, begins_now);
+        }
+        // Those who are new in a group leave it to those who come back.
+        if stand.is_some() || consume.group.is_none() {
+            self.stands.remove(&key);
+        }
+        Ok(Subscribed { instance })
     }
 
     /// This consumer has a smaller window than it asked for: it is told, so that it says often enough what it took.
@@ -196,6 +212,7 @@ impl Channel {
             FramesMessage::Leave => self.leave(link, key, who),
             _ => return Err(protocol("a consumer does not say this to a hub")),
         }
+        self.note_group(key, Some(now_ns));
         self.admit(now_ns);
         self.actions.push_back(super::Action::Wake);
         Ok(())
@@ -260,6 +277,7 @@ impl Channel {
         }
         let Some(mut member) = one.members.remove(who) else { return };
         if one.members.is_empty() {
+            self.note_left(key);
             if let Some(one) = self.subscriptions.remove(key) {
                 self.hold_untaken(one, member.lane.drain());
             }

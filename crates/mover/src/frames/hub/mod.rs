@@ -23,6 +23,8 @@ mod room;
 
 mod source;
 
+mod stands;
+
 mod subscription;
 
 pub use consumers::{ConsumerKey, Subscribed, What, Work};
@@ -91,6 +93,8 @@ pub struct Channel {
     /// Producers that are over and forgotten but for their sequence.
     retired: Retired,
     subscriptions: BTreeMap<ConsumerKey, Subscription>,
+    /// Where the log says that consumers of an earlier hub stand.
+    stands: BTreeMap<ConsumerKey, stands::Places>,
     /// Without consumers, what stands at this place or later waits for one: what none that was here took.
     hold_from: u64,
     sets: OpenSets,
@@ -128,6 +132,7 @@ impl Channel {
             sources: BTreeMap::new(),
             retired: Retired::default(),
             subscriptions: BTreeMap::new(),
+            stands: BTreeMap::new(),
             hold_from: 0,
             sets: OpenSets::new(limits::SETS_OPEN_MAX),
             makers: BTreeMap::new(),
@@ -209,6 +214,10 @@ impl Channel {
                     open.frames = Some(frames);
                     self.makers.entry(set).or_default().insert(producer.clone());
                 }
+                Kind::Note(record)
+            }
+            Item::ConsumerAt(ref at) => {
+                self.restore_stand(at);
                 Kind::Note(record)
             }
             other => Kind::Note(other),
@@ -707,7 +716,13 @@ impl Channel {
                 self.actions.push_back(Action::Tell(link, message));
             }
         }
+        self.note_groups(Some(now_ns));
         self.admit(now_ns);
+    }
+
+    /// The hub ends: the next one goes on here, if it records.
+    pub fn close(&mut self) {
+        self.note_groups(None);
     }
 
     /// What to do next.

@@ -55,6 +55,14 @@ impl Handed {
         matches!(self, Handed::OnDisk { at, .. } if *at == there)
     }
 
+    /// Its place, if it has one.
+    pub fn place(&self) -> Option<u64> {
+        match self {
+            Handed::Frame(place, _) | Handed::OnDisk { place, .. } => Some(*place),
+            Handed::Note(_) => None,
+        }
+    }
+
     /// What it takes in a lane.
     pub fn cost(&self) -> u64 {
         match self {
@@ -155,6 +163,10 @@ pub(super) struct Subscription {
     pub from: FrameFrom,
     /// Nothing before it came to this hub is owed to it.
     pub begins_now: bool,
+    /// The place that it began with.
+    pub begun: u64,
+    /// The log has its place.
+    pub is_noted: bool,
     pub members: BTreeMap<[u8; 16], Member>,
     /// The next place to hand out.
     pub cursor: u64,
@@ -170,6 +182,9 @@ pub(super) struct Subscription {
     /// It was told what it did not get of those, or nothing of theirs is owed to it.
     pub is_told_of_retired: bool,
     pub taken: u64,
+    /// So many were taken when it was noted in the log how far it is, and when that was.
+    pub noted_taken: u64,
+    pub noted_ns: u64,
     pub bytes: u64,
     pub lost: BTreeMap<LossReason, u64>,
     pub tails: Tails,
@@ -202,7 +217,8 @@ impl GroupSets {
         self.first + self.reports.len() as u64
     }
 
-    fn took(&mut self, set: u64, index: u32) {
+    /// A member took this frame of a set.
+    pub fn took(&mut self, set: u64, index: u32) {
         if self.taken.open(set).is_none()
             && let Some(lowest) = self.taken.lowest()
         {
@@ -211,6 +227,11 @@ impl GroupSets {
         if let Some(open) = self.taken.open(set) {
             open.bits.insert(index);
         }
+    }
+
+    /// A set was reported before.
+    pub fn forget(&mut self, set: u64) {
+        self.taken.close(set);
     }
 
     fn report(&mut self, over: SetOver) {
@@ -228,6 +249,8 @@ impl Subscription {
             policy,
             from,
             begins_now: false,
+            begun: cursor,
+            is_noted: false,
             members: BTreeMap::new(),
             cursor,
             returned: BTreeMap::new(),
@@ -237,6 +260,8 @@ impl Subscription {
             retired_before: 0,
             is_told_of_retired: false,
             taken: 0,
+            noted_taken: 0,
+            noted_ns: 0,
             bytes: 0,
             lost: BTreeMap::new(),
             tails: Tails::default(),
@@ -369,7 +394,7 @@ impl Subscription {
                 }
             }
             // Of the log, not of consumers.
-            Some(Kind::Note(Item::SetBegun { .. })) => {}
+            Some(Kind::Note(Item::SetBegun { .. } | Item::ConsumerAt(_))) => {}
             Some(Kind::Note(Item::SetOver(over))) if self.group.is_some() => {
                 let Some(group) = &mut self.group else { return false };
                 if group.reports.len() + group.over.len() >= REPORTS_MAX {

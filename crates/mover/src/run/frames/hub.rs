@@ -431,6 +431,7 @@ impl HubChannel {
     }
 
     fn close(&self) {
+        self.act(Channel::close);
         let (writer, store, is_recorded) = {
             let mut state = self.lock();
             state.is_closed = true;

@@ -58,7 +58,7 @@ impl World {
                 }
             }
             let is_group = self.takers.iter().any(|taker| taker.asks.group.is_some());
-            if is_group && self.restarts == 0 {
+            if is_group {
                 self.check_group(maker)?;
             }
             let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
@@ -102,19 +102,19 @@ impl World {
     }
 
     /// Whatever its policy, of a producer each frame is delivered to one member of a group, or its loss is told to one; who was
-    /// killed may have been told what another is told again.
+    /// killed may have been told what another is told again, and what a hub that was killed told the next may tell again.
     fn check_group(&self, maker: &Made) -> Result<(), String> {
         let name = maker.id.as_str();
         let members = self.takers.iter().filter(|taker| taker.asks.group.is_some());
         let told = members.flat_map(|taker| [&taker.delivered, &taker.named]).filter_map(|of| of.get(name));
         let mut together = BTreeSet::new();
         for sequence in told.flatten() {
-            if !together.insert(*sequence) && self.kills == 0 {
+            if !together.insert(*sequence) && self.kills + self.restarts == 0 {
                 return Err(format!("{name} {sequence} was told to two of a group"));
             }
         }
-        if !together.iter().copied().eq(0..maker.frames) {
-            let frames = maker.frames;
+        if (0..maker.known).any(|sequence| !together.contains(&sequence)) {
+            let frames = maker.known;
             return Err(format!("of {frames} frames of {name} a group was only told of {together:?}"));
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 use super::{digest, within};
 use crate::message::{
-    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, FrameFrom, FrameHead, FramePolicy,
-    FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, Item, LossReason, LostRange,
-    ProducerId, ProducerStatus, SetOver,
+    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
+    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, Item, LossReason,
+    LostRange, ProducerId, ProducerStatus, SetOver,
 };
 use crate::spill::SpillRecord;
 use crate::vectors::Sample;
@@ -63,6 +63,16 @@ pub(in crate::vectors) fn items() -> Vec<Sample<Item>> {
             delivered: 1400,
             missing: vec![(0, 39), (300, 301)],
         });
+        Item::ConsumerAt(_) => "consumer at": Item::ConsumerAt(ConsumerAt {
+            consumer: [9; 16],
+            group: None,
+            places: Some((300, 1 << 33)),
+        }),
+            "group left": Item::ConsumerAt(ConsumerAt {
+                consumer: [0; 16],
+                group: Some("workers".into()),
+                places: None,
+            });
     };
     all.extend(within(reasons(), "lost", lost));
     all
