@@ -264,7 +264,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l memory -d 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, the oldest frames are forgotten' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are forgotten. A recorded log never gets less than it had' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l patience -d 'Give up when there was no link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
@@ -292,7 +292,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l memory -d 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, the oldest frames are forgotten' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are forgotten. A recorded log never gets less than it had' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l patience -d 'Give up when there was no link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
