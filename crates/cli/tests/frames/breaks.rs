@@ -9,12 +9,14 @@ use crate::support::{Scratch, noise, wait_until};
 use crate::{
     Got, LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, told,
 };
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_client::frames::{
-    ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, Sender, SenderWishes,
+    ChannelWishes, Delivery, FrameFrom, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, Sender,
+    SenderWishes,
 };
 use thalweg_mover::failure::FailureKind;
 use thalweg_mover::frames::TAKE_NAME;
@@ -247,6 +249,42 @@ fn a_new_hub_knows_the_sets_that_were_declared_to_the_one_that_was_killed() {
     let set = &got.sets[0];
     assert_eq!((set.set, set.frames, set.delivered, &set.missing[..]), (9, 50, 20, &[(20, 50)][..]));
     maker.abort();
+}
+
+#[test]
+fn who_began_now_gets_from_the_hub_after_one_that_was_killed_what_came_since_and_nothing_older() {
+    let (scratch, daemon) = stand();
+    let (address, place) = (daemon.address(), daemon.place("data", "x"));
+    let channel = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+    let wishes = SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() };
+    let maker = sender(&scratch, &place, "cam", wishes);
+    let push = |from: u64| {
+        push_all(&maker, "cam", from, from + 10, 1000);
+        assert!(wait_until(LIMIT, || maker.figures().waiting == 0));
+    };
+    push(0);
+    let now = |group: Option<&str>| {
+        let group = group.map(str::to_owned);
+        let wishes = ReceiverWishes { from: FrameFrom::Now, group, ..by(FramePolicy::Block) };
+        receiver(&scratch, &place, wishes)
+    };
+    let takers = [now(None), now(Some("workers"))];
+    push(10);
+    daemon.kill();
+    let _daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
+    push(20);
+    maker.finish(Some(LIMIT)).expect("an end");
+    for taker in &takers {
+        let mut came = BTreeSet::new();
+        loop {
+            match taker.next(Some(LIMIT)).unwrap() {
+                Some(Delivery::Frame(frame)) => drop(came.insert(frame.sequence)),
+                Some(Delivery::End(_)) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(came.iter().copied().eq(10..30), "{came:?}");
+    }
 }
 
 #[test]
