@@ -221,7 +221,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;stream'= {
             cand --until-idle 'All is complete when nothing grew, and nothing new came, for so long'
             cand --until-size 'The file is complete when it has so many bytes'
-            cand --until-marker 'All is complete when there is a file of this name beside the file, or in the directory; it is not sent'
+            cand --until-marker 'All is complete when there is something of this name beside the file, or in the directory; it is not sent'
             cand --poll 'Look every so often, and do not go by the file system''s events (which network file systems lack)'
             cand --buffer 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams'

@@ -209,7 +209,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-idle -d 'All is complete when nothing grew, and nothing new came, for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-size -d 'The file is complete when it has so many bytes' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-marker -d 'All is complete when there is a file of this name beside the file, or in the directory; it is not sent' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-marker -d 'All is complete when there is something of this name beside the file, or in the directory; it is not sent' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l poll -d 'Look every so often, and do not go by the file system\'s events (which network file systems lack)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l buffer -d 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams' -r
