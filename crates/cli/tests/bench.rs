@@ -127,7 +127,11 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     let fit = thalweg(&scratch, &["model", "fit", &result, "--json"]);
     let fitted: Value = serde_json::from_slice(&fit.stdout).unwrap_or_else(|_| panic!("{}", says(&fit)));
     assert_eq!(fitted["fit"]["is_split_known"], true, "{fitted}");
-    assert!(["holds", "broken"].iter().any(|known| fitted["condition"] == *known), "{fitted}");
+    // So little may cost nothing by the byte, for either part.
+    let cost = |name: &str| fitted["fit"]["costs"][name].as_f64().unwrap();
+    let is_free = cost("transfer_s_per_byte") == 0.0 && cost("check_s_per_byte") == 0.0;
+    let known: &[&str] = if is_free { &["unknown"] } else { &["holds", "broken"] };
+    assert!(known.iter().any(|known| fitted["condition"] == *known), "{fitted}");
 
     // Chunks of 64 KiB, sixteen in a file.
     let words = [&["faults", "--budget", "8MiB", "--max-files", "8"], &path[..]].concat();
