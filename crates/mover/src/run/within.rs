@@ -28,6 +28,19 @@ pub(super) struct Side {
 /// What one side hears.
 pub(super) struct Heard(Receiver<Option<TransferMessage>>);
 
+impl Heard {
+    /// Hears what was said so far.
+    ///
+    /// # Errors
+    /// What `hear` says.
+    pub fn hear_now(&self, hear: impl Fn(TransferMessage) -> Result<()>) -> Result<()> {
+        while let Ok(Some(message)) = self.0.try_recv() {
+            hear(message)?;
+        }
+        Ok(())
+    }
+}
+
 impl Outbox for Side {
     fn say(&self, _: TransferNumber, message: TransferMessage) {
         let _ = self.queue.lock().unwrap_or_else(|p| p.into_inner()).send(Some(message));

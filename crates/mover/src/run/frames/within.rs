@@ -61,6 +61,9 @@ impl Joined {
     }
 
     fn start(&mut self, [hub_hears, client_hears]: [Heard; 2]) -> Result<()> {
+        // What the hub says before it hands anything out comes by another thread than that.
+        self.channel.begin();
+        client_hears.hear_now(|message| self.link.hear(message))?;
         let within = &mut self.within;
         let (deliver, link) = (self.deliver.clone(), self.link.clone());
         let failed = |run: &Arc<ConsumeRun>| {
@@ -75,7 +78,6 @@ impl Joined {
                 run.fail(failure);
             }
         })?;
-        self.channel.begin();
         self.run.begin();
         Ok(())
     }
