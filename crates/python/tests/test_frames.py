@@ -39,6 +39,10 @@ class Channel:
     def receiver(self, name: str = "scan", **options: object) -> thalweg.Receiver:
         return thalweg.Receiver(self.hub.place(name), ticket=self.ticket, **options)  # type: ignore[arg-type]
 
+    def named(self) -> thalweg.Receiver:
+        """One that goes on where the one before it ended."""
+        return thalweg.Receiver(self.hub.place("scan"), ticket=self.ticket, name="calib")
+
 
 @pytest.fixture
 def channel(tmp_path: Path, leaves_no_threads: None) -> Iterator[Channel]:
@@ -503,7 +507,7 @@ def next_frame(receiver: thalweg.Receiver) -> int:
 
 
 def test_a_receiver_goes_on_under_its_name_however_the_one_before_it_ended(channel: Channel, daemon: Daemon) -> None:
-    beside = (lambda: channel.receiver(name="calib"), channel.sender)
+    beside = (channel.named, channel.sender)
     place, ticket = daemon.url("scan"), daemon.ticket
     there = (
         lambda: thalweg.Receiver(place, ticket=ticket, name="calib"),
@@ -538,12 +542,12 @@ def test_what_is_held_comes_again_unless_it_was_settled(channel: Channel) -> Non
     with channel.sender() as sender:
         for number in range(6):
             sender.push(b"%d" % number)
-    with channel.receiver(name="calib") as receiver:
+    with channel.named() as receiver:
         receiver.hold()
         assert [next_frame(receiver), next_frame(receiver)] == [0, 1]
         receiver.settle()
         assert [next_frame(receiver), next_frame(receiver)] == [2, 3]
-    with channel.receiver(name="calib") as receiver:
+    with channel.named() as receiver:
         receiver.hold()
         assert [frame.sequence for frame in frames_of(receiver)] == [2, 3, 4, 5]
         receiver.settle()
@@ -568,6 +572,7 @@ def test_a_coroutine_that_is_cancelled_goes_on_under_its_name_with_what_it_was_n
                     sender.push(b"%d" % number)
                 # It is at work, and has others to come.
                 while len(got) == before:
+                    assert not waiting.done()
                     await asyncio.sleep(0)
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):

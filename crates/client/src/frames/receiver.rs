@@ -4,10 +4,11 @@ use super::hub;
 use super::{ChannelWishes, ConsumerReport, Delivery, FrameFrom, FramePolicy, ReceiverFigures};
 use crate::far_movers::{self, FarMovers, How, Whom};
 use std::ffi::OsStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::frames::consume::ConsumeRun;
 use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper, Opening};
@@ -75,8 +76,8 @@ pub struct Receiver {
     run: Arc<ConsumeRun>,
     keeper: Keeper,
     has_name: bool,
-    /// Closed after all others.
-    _far_movers: FarMovers,
+    /// Closed after all others; `None`: it was let go.
+    far_movers: Mutex<Option<FarMovers>>,
 }
 
 impl Receiver {
@@ -102,7 +103,7 @@ impl Receiver {
             far_movers.ticket(&whom).ok().flatten().and_then(|ticket| hub::here(&ticket.server))
         {
             let (run, keeper) = hub.consume_within(&place, asked, (wishes.window_bytes, wishes.channel))?;
-            return Ok(Receiver { run, keeper, has_name, _far_movers: far_movers });
+            return Ok(Receiver { run, keeper, has_name, far_movers: Mutex::new(Some(far_movers)) });
         }
         let far = far_movers.reach(&whom)?.far;
         let opening = Opening {
@@ -115,7 +116,7 @@ impl Receiver {
             events: wishes.events,
         };
         let (run, keeper) = job::consume(opening, asked)?;
-        Ok(Receiver { run, keeper, has_name, _far_movers: far_movers })
+        Ok(Receiver { run, keeper, has_name, far_movers: Mutex::new(Some(far_movers)) })
     }
 
     /// What comes next; waits at most so long, `None`: as long as it takes. `Ok(None)`: nothing came in time, or the end was
@@ -152,10 +153,14 @@ impl Receiver {
     /// Ends without leaving the channel: for as long as it said ([`ReceiverWishes::keep`]) its place is kept for who comes back
     /// under its name, with all that was not taken. One without a name, or at its end, leaves. Returns what it got.
     pub fn let_go(&self) -> ConsumerReport {
-        if self.has_name {
-            self.run.let_go();
+        if !self.has_name {
+            return self.close();
         }
-        self.close()
+        self.run.let_go();
+        let report = self.close();
+        // With the session ends what stands for it at the hub: else who comes back would find its name taken.
+        drop(lock(&self.far_movers).take());
+        report
     }
 
     /// Whether nothing follows: the end was delivered, it was closed, or it failed.
