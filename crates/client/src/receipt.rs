@@ -160,6 +160,12 @@ impl ReportFile {
         inner.attempt(|file| writeln!(file, "{value}"));
     }
 
+    /// Who reads the file finds all lines so far, whatever becomes of this process.
+    pub fn flush(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        inner.attempt(Write::flush);
+    }
+
     /// Makes it durable.
     ///
     /// # Errors

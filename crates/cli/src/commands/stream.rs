@@ -286,6 +286,8 @@ impl Report {
     fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
         if self.told.lock().unwrap_or_else(|p| p.into_inner()).add(flow) {
             self.file.line(&event());
+            // A stream may go on for months, and is read about meanwhile.
+            self.file.flush();
         }
     }
 }

@@ -121,7 +121,8 @@ fn a_stream_that_is_interrupted_has_its_report() {
     job.arg(format!("{}/", from.display())).arg(format!("{}/", to.display()));
     let child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     assert!(holds(&to.join("a"), b"content"));
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // It is told as soon as it is complete.
+    assert!(wait_until(LIMIT, || report(&told).len() == 1));
     crate::support::job::signal(child.id(), nix::sys::signal::Signal::SIGINT);
     assert_eq!(finish(child).status.code(), Some(130));
     let lines = report(&told);
