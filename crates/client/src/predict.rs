@@ -339,7 +339,7 @@ fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::far_movers::{How, SshOptions};
     use crate::place::Places;
@@ -362,7 +362,8 @@ mod tests {
         (measured, at)
     }
 
-    fn probed(at: u64) -> Probed {
+    /// That a byte takes a nanosecond, and nothing else.
+    pub(crate) fn probed(at: u64) -> Probed {
         Probed {
             stages: Vec::new(),
             byte_s: Some(1e-9),

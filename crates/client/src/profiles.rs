@@ -334,15 +334,7 @@ mod tests {
     fn a_profile_holds_no_names_and_survives_what_cannot_be_read() {
         let state = tempfile::tempdir().unwrap();
         let (from, to) = (From::Local(vec![state.path().join("secret-project")]), To::Null);
-        let probed = Probed {
-            stages: Vec::new(),
-            byte_s: Some(1e-9),
-            entry_s: None,
-            spread: 0.1,
-            narrowest: None,
-            observed: None,
-            at: now(),
-        };
+        let probed = crate::predict::tests::probed(now());
         let nothing = ByHand::default();
         Profiles::probed(state.path(), &from, &to, &nothing, probed);
         let text = std::fs::read_to_string(state.path().join(NAME)).unwrap();

@@ -536,6 +536,15 @@ fn a_directory_is_waited_for_and_streamed_with_its_files() {
     job.end(LIMIT).expect(0);
     assert!(holds(&to.join("a"), b"content"));
 
+    // What comes there is no directory.
+    let file = scratch.path("file");
+    let slash = Path::new(&format!("{}/", file.display())).to_owned();
+    let job = start(&scratch, &["--wait"], &slash, &to);
+    std::thread::sleep(Duration::from_millis(300));
+    append(&file, b"content");
+    let ran = job.end(LIMIT).expect(3);
+    assert!(ran.stderr.contains(&format!("{}/: Not a directory", file.display())), "{}", ran.stderr);
+
     // Without a slash it is a file that is waited for.
     let (from, to) = (scratch.path("other"), scratch.path("other-to"));
     let job = start(&scratch, &["--wait"], &from, &to);

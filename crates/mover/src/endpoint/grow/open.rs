@@ -28,11 +28,7 @@ pub struct GrowingPlace {
 /// # Errors
 /// `NotFound`, unless it is to be waited for; `Permission`, `Io`; `Unsupported` for what neither grows nor flows.
 pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(Box<dyn Feed>, SourceForm)> {
-    let of_io = |error: &io::Error| {
-        let mut failure = failure::of_io("open", error);
-        failure.cause = format!("{}: {}", Escaped(place.path.as_os_str().as_bytes()), failure.cause);
-        failure
-    };
+    let of_io = |error: &io::Error| place.failed(error);
     let is_contents = place.path.as_os_str().as_bytes().ends_with(b"/");
     let name = place.path.file_name().map(|name| name.as_bytes().to_vec());
     let mut until = until.clone();
@@ -108,13 +104,19 @@ impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
             match self.place.dir(&self.place.path) {
                 Ok(dir) => return Box::new(FilesFeed::new((self.spec)(dir))).run(taker),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => std::thread::sleep(LOOK_AGAIN),
-                Err(error) => return taker.failed(failure::of_io("open", &error)),
+                Err(error) => return taker.failed(self.place.failed(&error)),
             }
         }
     }
 }
 
 impl GrowingPlace {
+    fn failed(&self, error: &io::Error) -> Failure {
+        let mut failure = failure::of_io("open", error);
+        failure.cause = format!("{}: {}", Escaped(self.path.as_os_str().as_bytes()), failure.cause);
+        failure
+    }
+
     fn try_clone(&self) -> io::Result<GrowingPlace> {
         let below = self.below.as_ref().map(Dir::try_clone).transpose()?;
         Ok(GrowingPlace { path: self.path.clone(), below })
