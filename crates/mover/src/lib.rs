@@ -10,6 +10,8 @@ mod numbers;
 
 pub mod mutex;
 
+pub mod memory;
+
 pub mod endpoint;
 
 pub mod manifest;

@@ -71,10 +71,16 @@ struct Open {
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Memory of frames that were pushed, which later ones are read into: as much as may be under way.
+const REUSED_BYTES_MAX: usize = limits::LANE_BYTES_MAX as usize;
 /// Of so many frames that stand here it is known whether they come again: as many as a hub may not have heard of.
 const STANDING_MAX: usize = limits::LANE_ITEMS_MAX as usize;
 /// Files in which those are looked for.
 const STANDING_FILES_MAX: u64 = 1024;
+
+fn no_memory() -> Failure {
+    Failure::new(FailureKind::Space, "read frames", "no memory for one")
+}
 
 impl FrameFiles {
     /// In this directory, which is made if need be; files are `NAME-NNNNNN`, numbered behind those that stand there or

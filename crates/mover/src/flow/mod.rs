@@ -14,8 +14,6 @@
 
 pub mod choice;
 
-pub mod memory;
-
 pub mod numbers;
 
 pub mod sender;

@@ -12,10 +12,10 @@
 //! what was under way here, at most as many. Of flows that ended before that only the numbers are kept, as ranges: they have as
 //! many gaps as flows are under way. Names aside may be more; each says itself how it ended.
 
-use super::memory::Bytes;
 use super::numbers::Numbers;
 use super::{Over, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::memory::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use thalweg_wire::message::{

@@ -9,9 +9,9 @@
 //! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for
 //! months takes no more memory than that.
 
-use super::memory::Bytes;
 use super::{DAMAGED_MAX, Over, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::memory::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use thalweg_wire::message::{

@@ -1,10 +1,11 @@
 //! Files that are cut into frames of a size.
 
-use super::super::NewFrame;
-use super::regular_bytes;
+use super::super::{NewFrame, Payload};
+use super::{REUSED_BYTES_MAX, no_memory, regular_bytes};
 use std::io::Read;
 use std::path::Path;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::memory::Shelf;
 use thalweg_wire::limits;
 
 /// How a file is cut into frames.
@@ -28,9 +29,10 @@ pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Res
     }
     // As large as the one before: memory grows with what is read, not with what was asked for.
     let mut usual = 0;
+    let shelf = Shelf::new(REUSED_BYTES_MAX);
     loop {
-        let mut payload = Vec::with_capacity(usual);
-        let read = from.take(cut.frame_bytes).read_to_end(&mut payload);
+        let mut payload = shelf.room(usual).map_err(|_| no_memory())?;
+        let read = payload.read_all(from.take(cut.frame_bytes));
         read.map_err(|error| failure::of_io("read frames", &error))?;
         if payload.is_empty() {
             return Ok(());
@@ -38,7 +40,12 @@ pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Res
         usual = payload.len();
         let is_whole = usual as u64 == cut.frame_bytes;
         let shape = if is_whole { cut.shape.clone() } else { Vec::new() };
-        sink(NewFrame { dtype: cut.dtype.clone(), shape, payload: payload.into(), ..NewFrame::default() })?;
+        sink(NewFrame {
+            dtype: cut.dtype.clone(),
+            shape,
+            payload: Payload::new(payload),
+            ..NewFrame::default()
+        })?;
         if !is_whole {
             return Ok(());
         }

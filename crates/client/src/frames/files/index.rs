@@ -1,12 +1,13 @@
 //! Indexes: what each line names, and the frames that are read by one.
 
 use super::super::{NewFrame, Payload};
-use super::{at, regular_bytes, shown};
+use super::{REUSED_BYTES_MAX, at, no_memory, regular_bytes, shown};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::memory::Shelf;
 use thalweg_wire::hex::unhex;
 use thalweg_wire::limits;
 
@@ -38,6 +39,9 @@ pub fn count_indexed<'a>(indexes: impl IntoIterator<Item = &'a Path>) -> Result<
 pub fn by_index(index: &Path, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> Result<()> {
     let directory = index.parent().unwrap_or(Path::new("."));
     let mut open: Option<(String, File)> = None;
+    let shelf = Shelf::new(REUSED_BYTES_MAX);
+    // Memory grows with what is read, not with what a line says.
+    let mut usual = 0;
     each_row(index, &mut |number, row| {
         if open.as_ref().is_none_or(|(name, _)| *name != row.file) {
             let path = directory.join(&row.file);
@@ -45,17 +49,17 @@ pub fn by_index(index: &Path, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> R
             open = Some((row.file.clone(), file));
         }
         let Some((_, file)) = &mut open else { return Ok(()) };
-        let mut payload = Vec::new();
-        let read = file
-            .seek(SeekFrom::Start(row.offset))
-            .and_then(|_| file.take(row.bytes).read_to_end(&mut payload));
+        let mut payload = shelf.room(usual).map_err(|_| no_memory())?;
+        let read =
+            file.seek(SeekFrom::Start(row.offset)).and_then(|_| payload.read_all(file.take(row.bytes)));
         read.map_err(|error| at("read frames", index, &error))?;
         if payload.len() as u64 != row.bytes || blake3::hash(&payload).to_string() != row.digest {
             let mut failure = bad_line(index, number, "the frame is not what its digest says");
             failure.kind = FailureKind::Damage;
             return Err(failure.in_range(row.offset, row.offset + row.bytes));
         }
-        sink(NewFrame { payload: Payload::from(payload), ..row.frame })
+        usual = payload.len();
+        sink(NewFrame { payload: Payload::new(payload), ..row.frame })
     })
 }
 

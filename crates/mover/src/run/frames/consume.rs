@@ -8,6 +8,7 @@ use crate::frames::consumer::Consumer;
 use crate::frames::hub::What;
 use crate::frames::lane::Window;
 use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures};
+use crate::memory::Shelf;
 use crate::run::Outbox;
 use crate::stage::Stage;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use thalweg_wire::message::{FramesMessage, Item, Terms, TransferMessage, Transfe
 /// See the module. Outlives sessions.
 pub struct ConsumeRun {
     end: ClientEnd<Consumer>,
+    /// Memory of payloads that nobody has any more, as far as it is within the window with those that somebody has.
+    shelf: Shelf,
     is_let_go: AtomicBool,
 }
 
@@ -26,7 +29,9 @@ impl ConsumeRun {
     /// One that has nothing; nothing is heard before it has a link.
     pub fn new(window: Window, from: FrameFrom, is_group: bool) -> Arc<ConsumeRun> {
         let machine = Consumer::new(window, from, is_group);
-        Arc::new(ConsumeRun { end: ClientEnd::new(window, machine, ()), is_let_go: AtomicBool::new(false) })
+        let shelf = Shelf::new(usize::try_from(window.bytes).unwrap_or(usize::MAX));
+        let end = ClientEnd::new(window, machine, ());
+        Arc::new(ConsumeRun { end, shelf, is_let_go: AtomicBool::new(false) })
     }
 
     /// Its window.
@@ -55,7 +60,8 @@ impl ConsumeRun {
         let (id, mut state) = self.end.attach(number, outbox);
         state.machine.subscribed(instance);
         let head = Head { number, terms, accounts: self.end.accounts.clone(), sends: false };
-        Arc::new(ConsumeLink { run: self.clone(), id, head, inlets: Inlets::default() })
+        let inlets = Inlets::new(self.shelf.clone());
+        Arc::new(ConsumeLink { run: self.clone(), id, head, inlets })
     }
 
     /// Says what there is to say, now that the session knows the link.
@@ -269,6 +275,7 @@ impl FramesLink for ConsumeLink {
     }
 
     fn tick(&self) {
+        self.run.shelf.tidy(Instant::now());
         let Some(mut state) = self.run.end.current(self.id) else { return };
         state.machine.tick();
         state.ask();

@@ -67,7 +67,9 @@ impl Deliver {
                 Some(Work::Send { number, epoch, what }) => return Some((epoch, number, what)),
                 Some(Work::Read { number, at, place }) => {
                     let mut watch = Stopwatch::start(self.end.accounts());
-                    let held = self.end.channel.store().and_then(|store| store.read(place, at)).map(Arc::new);
+                    let (store, shelf) = (self.end.channel.store(), self.end.channel.shelf());
+                    let held = store.and_then(|store| store.read(place, at, shelf));
+                    let held = held.map(Arc::new);
                     watch.lap(Stage::Read, at.bytes);
                     self.end.channel.act(|machine| {
                         machine.loaded(&self.key, &self.who, number, at, held);

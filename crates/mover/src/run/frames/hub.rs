@@ -13,6 +13,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::hub::{Action, Channel, ConsumerKey, Record};
 use crate::frames::lane::Window;
 use crate::frames::spill::{Location, SpillTerms};
+use crate::memory::Shelf;
 use crate::run::Outbox;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,8 @@ pub struct Hub {
     bytes_max: u64,
     /// As much again for what is under way from producers and to consumers.
     windows: Arc<Windows>,
+    /// Memory of payloads that are not needed any more, as far as all of them together are within `bytes_max`.
+    shelf: Shelf,
 }
 
 /// Export and path.
@@ -53,6 +56,7 @@ pub struct HubChannel {
     has_looked: AtomicBool,
     memory_bytes_max: u64,
     windows: Arc<Windows>,
+    shelf: Shelf,
     this: Weak<HubChannel>,
 }
 
@@ -111,7 +115,8 @@ pub enum Attached {
 impl Hub {
     /// Without channels.
     pub fn new(bytes_max: u64) -> Hub {
-        Hub { channels: Mutex::default(), bytes_max, windows: Windows::new(bytes_max) }
+        let shelf = Shelf::new(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+        Hub { channels: Mutex::default(), bytes_max, windows: Windows::new(bytes_max), shelf }
     }
 
     /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
@@ -153,7 +158,8 @@ impl Hub {
             return Err(busy("the memory of the hub is given to other channels"));
         }
         let memory_bytes = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(left);
-        let channel = HubChannel::new(wishes, memory_bytes, place, self.windows.clone());
+        let (windows, shelf) = (self.windows.clone(), self.shelf.clone());
+        let channel = HubChannel::new(wishes, memory_bytes, place, (windows, shelf));
         channels.insert(key.clone(), channel.clone());
         Ok(channel)
     }
@@ -194,6 +200,7 @@ impl Hub {
             keys.iter().filter_map(|key| channels.remove(key)).collect()
         };
         gone.iter().for_each(|channel| channel.close());
+        self.shelf.tidy(Instant::now());
     }
 
     /// Closes all channels: what recorded logs were given is durable when this returns.
@@ -215,7 +222,7 @@ impl HubChannel {
         wishes: &ChannelWishes,
         memory_bytes_max: u64,
         place: Option<StorePlace>,
-        windows: Arc<Windows>,
+        (windows, shelf): (Arc<Windows>, Shelf),
     ) -> Arc<HubChannel> {
         Arc::new_cyclic(|this| HubChannel {
             state: Mutex::new(State {
@@ -233,6 +240,7 @@ impl HubChannel {
             has_looked: AtomicBool::new(false),
             memory_bytes_max,
             windows,
+            shelf,
             this: this.clone(),
         })
     }
@@ -415,7 +423,12 @@ impl HubChannel {
         }
     }
 
-    /// A frame of the log.
+    /// Where memory for payloads comes from.
+    pub(super) fn shelf(&self) -> &Shelf {
+        &self.shelf
+    }
+
+    /// The log, if there is one.
     pub(super) fn store(&self) -> Option<Arc<Store>> {
         self.lock().store.clone()
     }
@@ -611,6 +624,11 @@ mod tests {
         fn work(&self) {}
     }
 
+    /// What a hub gives each of its channels.
+    fn spare() -> (Arc<Windows>, Shelf) {
+        (Windows::new(64 << 20), Shelf::new(64 << 20))
+    }
+
     fn asks(channel: &ChannelWishes, role: FrameRole) -> FrameTerms {
         FrameTerms { window_bytes: 1 << 20, window_items: 64, channel: *channel, role }
     }
@@ -621,7 +639,7 @@ mod tests {
         let opened = |spill_bytes| {
             let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
             let wishes = ChannelWishes { spill_bytes, is_recorded: false, ..ChannelWishes::default() };
-            let channel = HubChannel::new(&wishes, 1 << 20, Some(place), Windows::new(64 << 20));
+            let channel = HubChannel::new(&wishes, 1 << 20, Some(place), spare());
             channel.open_found_store(&wishes).map(|()| (channel, wishes))
         };
         let (channel, wishes) = opened(Some(100 << 30)).unwrap();
@@ -698,7 +716,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
         let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
-        let channel = HubChannel::new(&wishes, 1 << 20, Some(place), Windows::new(64 << 20));
+        let channel = HubChannel::new(&wishes, 1 << 20, Some(place), spare());
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         // One for whom a frame counts when the hub has it in memory.
         let said = Said::default();
@@ -736,7 +754,7 @@ mod tests {
         let wishes = ChannelWishes::default();
         // Memory of the channel for three of them.
         let memory_bytes = 3 * cost(3, 0);
-        let channel = HubChannel::new(&wishes, memory_bytes, None, Windows::new(64 << 20));
+        let channel = HubChannel::new(&wishes, memory_bytes, None, spare());
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         let attach = |number: u16, role: FrameRole| {
             let frames = asks(&wishes, role);

@@ -6,6 +6,7 @@ use super::segments::{Inlets, Whole};
 use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::stage::Stage;
+use std::time::Instant;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FramesMessage, ProducerId, TransferMessage};
 
@@ -18,7 +19,8 @@ pub struct Ingest {
 
 impl Ingest {
     pub(super) fn new(end: HubEnd, producer: ProducerId) -> Ingest {
-        Ingest { end, producer, inlets: Inlets::default() }
+        let inlets = Inlets::new(end.channel.shelf().clone());
+        Ingest { end, producer, inlets }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -112,6 +114,7 @@ impl FramesLink for Ingest {
 
     fn tick(&self) {
         self.end.channel.act(|machine| machine.tick(wall_ns()));
+        self.end.channel.shelf().tidy(Instant::now());
     }
 
     fn take(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {

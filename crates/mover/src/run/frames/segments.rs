@@ -1,13 +1,15 @@
 //! An item as segments on one stream, and back.
 //!
 //! Copies: the payload goes from where it is into the buffer that is sealed, and at the other end from the buffer in which it
-//! was opened into memory of its own. It is digested there while it is in the cache.
+//! was opened into memory of its own, which was that of an earlier one ([`memory`](crate::memory)). It is digested there
+//! while it is in the cache.
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::Payload;
 use crate::frames::hub::What;
 use crate::frames::lane::{entry_of, numbers_of};
 use crate::link::FrameBuffer;
+use crate::memory::{Bytes, Shelf};
 use crate::run::sender::Did;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Stage, Stopwatch};
@@ -161,8 +163,11 @@ impl Outlets {
 }
 
 /// What comes on each connection.
-#[derive(Default)]
-pub struct Inlets(Mutex<BTreeMap<u64, Coming>>);
+pub struct Inlets {
+    coming: Mutex<BTreeMap<u64, Coming>>,
+    /// Where memory for payloads comes from, and goes when the last who holds one is done.
+    shelf: Shelf,
+}
 
 /// An item that is coming.
 struct Coming {
@@ -173,7 +178,7 @@ struct Coming {
     came: u64,
     /// `None`: nobody waits for it.
     item: Option<Item>,
-    payload: Vec<u8>,
+    payload: Bytes,
     hasher: blake3::Hasher,
 }
 
@@ -192,6 +197,11 @@ pub struct Whole {
 }
 
 impl Inlets {
+    /// With nothing yet.
+    pub fn new(shelf: Shelf) -> Inlets {
+        Inlets { coming: Mutex::default(), shelf }
+    }
+
     /// Takes a segment. `begin` says whether an item whose head came is wanted. Returns an item that is whole with it.
     ///
     /// # Errors
@@ -213,7 +223,7 @@ impl Inlets {
         let mut coming = match known {
             Some(coming) if coming.entry == inner.entry && coming.came == inner.offset => coming,
             _ if inner.offset != 0 => return Err(protocol("a segment that does not follow the one before")),
-            _ => Coming::begin(inner.entry, bytes, |item| begin(epoch, number, item))?,
+            _ => Coming::begin(inner.entry, bytes, &self.shelf, |item| begin(epoch, number, item))?,
         };
         let payload = if inner.offset == 0 { &bytes[coming.head..] } else { bytes };
         coming.came += bytes.len() as u64;
@@ -226,7 +236,7 @@ impl Inlets {
             return Err(protocol("a frame is longer than its head says"));
         }
         coming.hasher.update(payload);
-        coming.payload.extend_from_slice(payload);
+        coming.payload.extend(payload);
         watch.lap(Stage::Verify, payload.len() as u64);
         if (coming.payload.len() as u64) < expected {
             self.lock().insert(connection, coming);
@@ -237,7 +247,7 @@ impl Inlets {
             Item::Frame(head) => coming.hasher.finalize().as_bytes() == &head.digest.0,
             _ => true,
         };
-        Ok(Some(Whole { epoch, number, item, payload: Payload::from(coming.payload), is_sound }))
+        Ok(Some(Whole { epoch, number, item, payload: Payload::new(coming.payload), is_sound }))
     }
 
     /// Nothing more comes on this connection: what of an item came goes.
@@ -246,19 +256,24 @@ impl Inlets {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Coming>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.coming.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Coming {
-    fn begin(entry: EntryId, bytes: &[u8], is_wanted: impl FnOnce(&Item) -> Result<bool>) -> Result<Coming> {
+    fn begin(
+        entry: EntryId,
+        bytes: &[u8],
+        shelf: &Shelf,
+        is_wanted: impl FnOnce(&Item) -> Result<bool>,
+    ) -> Result<Coming> {
         let (item, head) = Item::decode(bytes).map_err(|error| protocol(&error.to_string()))?;
         let hasher = blake3::Hasher::new();
-        let mut coming = Coming { entry, head, came: 0, item: None, payload: Vec::new(), hasher };
+        let mut coming = Coming { entry, head, came: 0, item: None, payload: Bytes::default(), hasher };
         if is_wanted(&item)? {
-            let room = usize::try_from(item.payload_bytes()).unwrap_or(usize::MAX);
-            let reserved = coming.payload.try_reserve_exact(room);
-            reserved.map_err(|_| Failure::new(FailureKind::Space, "receive a frame", "no memory for it"))?;
+            let room = shelf.room(usize::try_from(item.payload_bytes()).unwrap_or(usize::MAX));
+            coming.payload =
+                room.map_err(|_| Failure::new(FailureKind::Space, "receive a frame", "no memory for it"))?;
             coming.item = Some(item);
         }
         Ok(coming)
@@ -321,7 +336,7 @@ mod tests {
     /// The old one's last segments are taken while the new one brings its first.
     #[test]
     fn a_connection_in_the_place_of_another_mixes_nothing_with_what_the_other_brought() {
-        let (inlets, accounts) = (Inlets::default(), Accounts::default());
+        let (inlets, accounts) = (Inlets::new(Shelf::new(1 << 20)), Accounts::default());
         let take = |connection, (inner, bytes): &(Inner, Vec<u8>)| {
             inlets.take(connection, inner, bytes, &accounts, |_, _, _| Ok(true))
         };

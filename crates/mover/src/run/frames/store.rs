@@ -10,9 +10,10 @@
 //! memory did not is removed: who knew its order is gone.
 
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::frames::READ_SIZE;
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
+use crate::frames::{Payload, READ_SIZE};
+use crate::memory::Shelf;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -224,7 +225,7 @@ impl Store {
     }
 
     /// A frame, if it is there and what it was.
-    pub fn read(&self, place: u64, at: Location) -> Option<Held> {
+    pub fn read(&self, place: u64, at: Location, shelf: &Shelf) -> Option<Held> {
         let file = self.files().get(&at.file)?.clone();
         let mut head = vec![0; (SPILL_HEAD_BYTES + limits::ITEM_HEAD_BYTES_MAX).min(at.bytes as usize)];
         read_exact(&file, &mut head, at.offset).ok()?;
@@ -235,12 +236,13 @@ impl Store {
         }
         let payload_at = SPILL_HEAD_BYTES + lengths.head;
         let there = head.get(payload_at..).unwrap_or_default();
-        let mut payload = vec![0; lengths.payload as usize];
+        let mut payload = shelf.room(lengths.payload as usize).ok()?;
+        payload.resize(lengths.payload as usize);
         let have = there.len().min(payload.len());
         payload[..have].copy_from_slice(&there[..have]);
         read_exact(&file, &mut payload[have..], at.offset + (payload_at + have) as u64).ok()?;
         let is_sound = blake3::hash(&payload).as_bytes() == &frame.digest.0;
-        is_sound.then(|| Held { head: *frame, payload: payload.into() })
+        is_sound.then(|| Held { head: *frame, payload: Payload::new(payload) })
     }
 
     /// What the kernel said, with where.
