@@ -38,7 +38,8 @@ fn table(results: &Results) -> String {
         about.machine.kernel,
         about.command,
     );
-    let mut cases = results.cases();
+    // Where this machine was too slow, packets were lost that nobody asked to be lost.
+    let mut cases = results.counting_cases();
     // By what was asked, not by the turns.
     let place = |sample: &Sample| (series(sample), asked(sample).map_or(0.0, |(_, value)| value));
     cases.sort_by(|a, b| {
@@ -96,7 +97,11 @@ fn table(results: &Results) -> String {
         );
     }
     let _ = write!(out, "\n{} of {} measurements are within what they may be off by", all.0, all.1);
-    out += if all.0 == all.1 { ".\n" } else { "; **the others are not**.\n" };
+    out += if all.0 == all.1 { "." } else { "; **the others are not**." };
+    if let Some(void) = results.void() {
+        let _ = write!(out, " {void}: this machine was too slow for the path.");
+    }
+    out.push('\n');
     out
 }
 
@@ -183,6 +188,7 @@ fn unit(sample: &Sample) -> Option<Unit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_lab::bench::record::LOST_BY_A_SLOW_MACHINE;
 
     /// A measurement by `thalweg bench path`.
     fn line(series: &str, parameter: &str, unit: &str, value: f64, measured: f64, off: f64) -> String {
@@ -231,6 +237,17 @@ mod tests {
             ),
             "{table}"
         );
+    }
+
+    #[test]
+    fn a_measurement_for_which_the_machine_was_too_slow_is_not_judged_and_is_told() {
+        let rate = line("rate", "rate", "bit/s", 1e9, 0.99e9, 0.5);
+        let mut results = Results::parse(format!("{}\n{rate}", about()).as_bytes()).unwrap();
+        let judged = table(&results);
+        let far_off = results.samples[0].clone().measured("share_of_the_tolerance", 9.0, "1");
+        results.samples.push(far_off.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1"));
+        let void = " 1 of 2 samples are VOID: this machine was too slow for the path.\n";
+        assert_eq!(table(&results), format!("{}{void}", judged.trim_end()));
     }
 
     #[test]

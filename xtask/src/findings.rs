@@ -69,7 +69,8 @@ fn source(results: &Results, path: &Path) -> String {
     // Beside each figure that was taken through the emulated path: a real one would not do this work here.
     let cost = results.path_cpu_s_per_gb();
     let cost = cost.map(|cost| format!("; the path itself {} CPU-s/GB", number(cost))).unwrap_or_default();
-    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{cost}", path.display())
+    let void = results.void().map(|void| format!("; {void}")).unwrap_or_default();
+    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{void}{cost}", path.display())
 }
 
 /// By this share of what was measured the window law may be off, in the median.
@@ -79,8 +80,9 @@ const WINDOW_LAW_OFF_MAX: f64 = 0.15;
 struct Chosen<'a>(Vec<&'a Sample>);
 
 impl<'a> Chosen<'a> {
+    /// All that count.
     fn all(results: &'a Results) -> Chosen<'a> {
-        Chosen(results.samples.iter().collect())
+        Chosen(results.counting().collect())
     }
 
     fn with(&self, is_it: impl Fn(&Sample) -> bool) -> Chosen<'a> {
@@ -456,6 +458,7 @@ fn requests_each(sample: &Sample) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_lab::bench::record::LOST_BY_A_SLOW_MACHINE;
 
     /// Of `bytes` in requests of 1 and 4 MiB from 1 and 16 threads; the rate is 1 MB/s for each of these.
     fn orders(bytes: u64) -> Results {
@@ -505,6 +508,19 @@ mod tests {
         assert!(!told(&results).contains("CPU-s/GB"), "no path was emulated: {}", told(&results));
         results.samples.iter_mut().for_each(|sample| sample.wire_cpu_s_per_gb = Some(3.28));
         assert!(told(&results).ends_with("; the path itself 3.28 CPU-s/GB"), "{}", told(&results));
+    }
+
+    #[test]
+    fn what_is_void_changes_nothing_that_was_found_and_is_told() {
+        let mut results = orders(512 << 20);
+        let found = order(&results).unwrap();
+        let spoilt = |sample: &Sample| Sample { wall_s: sample.wall_s * 10.0, ..sample.clone() };
+        let void = |sample| spoilt(sample).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
+        let void: Vec<Sample> = results.samples.iter().map(void).collect();
+        results.samples.extend([&void[..], &void].concat());
+        assert_eq!(order(&results).unwrap(), found);
+        let told = source(&results, Path::new("bench/results/order.jsonl"));
+        assert!(told.ends_with("; 8 of 12 samples are VOID"), "{told}");
     }
 
     #[test]

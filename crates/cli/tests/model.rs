@@ -174,6 +174,36 @@ fn times_that_were_written_in_another_unit_are_the_same_times() {
     assert!(refused.status.code() == Some(1) && told.contains("line 1: `rtt` is in `furlong`"), "{told}");
 }
 
+/// The machine was too slow for the path, or frames vanished: what that took says nothing of anything else.
+#[test]
+fn a_run_that_is_void_or_failed_is_in_no_fit_and_no_tail() {
+    let scratch = Scratch::new();
+    let append = |file: &str, parameters: Value| {
+        let mut text = std::fs::read_to_string(file).unwrap();
+        for mark in ["packets_lost_by_a_slow_machine", "not_accounted"] {
+            let sample = serde_json::json!({
+                "series": "scheduled, 2 streams", "run": 3, "order": 1, "bytes": 1_000_000_000, "files": 64,
+                "wall_s": 9e4, "parameters": parameters, "measured": {mark: {"value": 1, "unit": "1"}},
+                "distributions": {"transfer_time": {"unit": "s", "values": [99.0, 990.0]}},
+            });
+            let _ = writeln!(text, "{}", serde_json::json!({"sample": sample}));
+        }
+        std::fs::write(file, text).unwrap();
+    };
+    let measured = runs(&scratch, "runs", &[1e9], 2e-8, &[8, 64, 512, 4096]);
+    let fit = asked(&scratch, &format!("model fit {measured}"));
+    assert_eq!(fit.0, 0, "{}", fit.1);
+    append(&measured, serde_json::json!({"concurrency": {"value": 8, "unit": "1"}}));
+    assert_eq!(asked(&scratch, &format!("model fit {measured}")), fit);
+    let words = scratch.ok(["model", "fit", &measured]);
+    assert!(words.contains("3 lines without a measurement passed over"), "{words}");
+
+    let times = congested(&scratch);
+    let tails = scratch.ok(["model", "tail", &times, "--json"]);
+    append(&times, serde_json::json!({"load": {"value": 0.64, "unit": "1"}, "starts": "any"}));
+    assert_eq!(scratch.ok(["model", "tail", &times, "--json"]), tails);
+}
+
 /// The worst of transfers that begin together says nothing of those in slots, nor that of a full line of an empty one.
 #[test]
 fn each_series_and_load_has_a_tail_of_its_own() {

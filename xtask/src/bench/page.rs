@@ -195,11 +195,14 @@ fn void(results: &Results) -> Option<String> {
     let over: Vec<u64> = results.samples.iter().filter_map(|sample| Some(sample.wire?.trouble)).collect();
     let spoilt = over.iter().filter(|trouble| **trouble > 0).count();
     let all = over.len();
-    (spoilt > 0).then(|| {
-        format!(
-            "**VOID: {spoilt} of {all} runs over an emulated path**: this machine was too slow for the path and lost packets of it."
-        )
-    })
+    (spoilt > 0).then(|| void_of(&format!("VOID: {spoilt} of {all} runs over an emulated path")))
+}
+
+/// The same line, of so many.
+pub fn void_of(so_many: &str) -> String {
+    format!(
+        "**{so_many}**: this machine was too slow for the path and lost packets of it; they are in no figure."
+    )
 }
 
 /// The median of a series.
@@ -338,6 +341,15 @@ mod tests {
         assert_eq!(void(&with(vec![plain.clone(), over(0)])), None);
         let told = void(&with(vec![plain.clone(), over(0), over(7)])).unwrap();
         assert!(told.starts_with("**VOID: 1 of 2 runs"), "{told}");
+        // Its time is in no figure either.
+        let spoilt = Sample { run: 2, wall_s: 900.0, ..over(7) };
+        let both = with(vec![over(0), spoilt.clone()]);
+        assert_eq!(
+            both.series("far", "thalweg", |sample| sample.wall_s).into_keys().collect::<Vec<_>>(),
+            [1]
+        );
+        let alone = with(vec![spoilt]).series("far", "thalweg", |sample| sample.wall_s);
+        assert_eq!(Goal::AtMost(1.0).verdict(median_of(&alone)), "at most 1: not measured");
         let cost = |samples| wire_cost(&with(samples), "far", "thalweg");
         assert_eq!(cost(vec![over(0)]), "0.250");
         assert_eq!((cost(vec![plain.clone()]), cost(vec![])), ("not recorded".into(), "not measured".into()));

@@ -45,6 +45,11 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether its figures count: the emulated path that it was taken over, if any, lost no packets of its own accord.
+    pub fn counts(&self) -> bool {
+        self.wire.is_none_or(|wire| wire.trouble == 0)
+    }
+
     /// Payload, in Gbit/s.
     pub fn gbit_per_s(&self) -> f64 {
         self.bytes as f64 * 8.0 / 1e9 / self.wall_s
@@ -229,9 +234,10 @@ impl Results {
         self.of(scenario, tool).map(|sample| (sample.run, figure(sample))).collect()
     }
 
-    /// The runs of one tool in one scenario.
+    /// The runs of one tool in one scenario that count: see [`Sample::counts`].
     pub fn of(&self, scenario: &str, tool: &str) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().filter(move |sample| sample.scenario == scenario && sample.tool == tool)
+        let is_it = move |sample: &&Sample| sample.scenario == scenario && sample.tool == tool;
+        self.samples.iter().filter(is_it).filter(|sample| sample.counts())
     }
 
     /// What the emulated path itself cost in these runs of one tool in one scenario, in CPU seconds for 10^9 bytes carried;

@@ -5,7 +5,7 @@ use crate::bench::page::{self, Goal, number};
 use crate::figures;
 use anyhow::Result;
 use std::fmt::Write;
-use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, Quantity, Results, Sample};
+use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, Quantity, Results, Sample, counting};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::bench::suite::predict;
 use thalweg_lab::plot::unit::Unit;
@@ -87,7 +87,8 @@ pub fn sections() -> Result<String> {
             }
             let (machine, runs) = (&results.about.machine, results.about.iterations);
             let weakness = page::weakness(runs as usize, machine.load, machine.cores.into());
-            for line in [weakness, page::rootless(results.about.commit.as_deref())].iter().flatten() {
+            let void = results.void().map(|void| page::void_of(&void));
+            for line in [weakness, page::rootless(results.about.commit.as_deref()), void].iter().flatten() {
                 writeln!(out, "{line}\n")?;
             }
             writeln!(out, "{}", origin(&results.about))?;
@@ -122,12 +123,11 @@ fn origin(about: &About) -> String {
 fn scan(results: &Results) -> String {
     let small = "1440 files";
     let after = |series: &str, period: f64| -> f64 {
-        let of = results.samples.iter().filter(|sample| sample.series == series);
+        let of = results.counting().filter(|sample| sample.series == series);
         let of = of.filter(|sample| sample.parameter("period") == Some(period));
         median(&of.filter_map(|sample| measured(sample, "after_last_frame")).collect::<Vec<_>>())
     };
-    let mut periods: Vec<f64> =
-        results.samples.iter().filter_map(|sample| sample.parameter("period")).collect();
+    let mut periods: Vec<f64> = results.counting().filter_map(|sample| sample.parameter("period")).collect();
     periods.sort_by(f64::total_cmp);
     periods.dedup();
     let mut out = String::from("| way |");
@@ -155,10 +155,10 @@ fn growing(results: &Results) -> String {
     let (grown, rested) =
         ("files that grow as fast as the disk takes them", "the same files at rest, copied");
     let rates = |series: &str, like: &Sample| -> Vec<f64> {
-        let of = results.samples.iter().filter(|sample| sample.series == series);
+        let of = results.counting().filter(|sample| sample.series == series);
         of.filter(|sample| sample.parameters == like.parameters).map(Sample::rate_bits_per_s).collect()
     };
-    let mut cases = results.cases();
+    let mut cases = results.counting_cases();
     cases.retain(|case| case[0].series == grown);
     let place =
         |case: &[&Sample]| ["rtt", "file_size"].map(|name| case[0].parameter(name).unwrap_or_default());
@@ -193,11 +193,12 @@ fn lag(results: &Results) -> String {
     );
     for case in results.cases() {
         let parameter = |name: &str| case[0].parameter(name).unwrap_or_default();
-        let of = |name: &str| {
-            seconds(median(&case.iter().filter_map(|sample| measured(sample, name)).collect::<Vec<_>>()))
-        };
-        let carried: Vec<f64> = case.iter().filter_map(|sample| measured(sample, "frames_per_s")).collect();
-        let cost: Vec<f64> = case.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
+        let counted = counting(&case);
+        let all =
+            |name: &str| -> Vec<f64> { counted.iter().filter_map(|sample| measured(sample, name)).collect() };
+        let of = |name: &str| seconds(median(&all(name)));
+        let carried = all("frames_per_s");
+        let cost: Vec<f64> = counted.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -213,7 +214,8 @@ fn lag(results: &Results) -> String {
             of("lag_p90"),
             of("lag_p99"),
             of("lag_max"),
-            number(median(&cost)),
+            if cost.is_empty() { "–".to_owned() } else { number(median(&cost)) },
+            // What failed is told here, and nowhere else.
             accounted(&case),
         );
     }
@@ -259,7 +261,7 @@ fn slots(results: &Results) -> String {
         "| load | starts | refused | worst from its start | worst from ready | promised, worst | until durable, worst | promises kept |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    let mut cases = results.cases();
+    let mut cases = results.counting_cases();
     let load = |case: &[&Sample]| case[0].parameter("load").unwrap_or_default();
     cases.sort_by(|a, b| load(a).total_cmp(&load(b)));
     for case in cases {
@@ -304,7 +306,7 @@ fn predictions(results: &Results) -> String {
     );
     let [low, high] = predict::RANGE;
     let (mut held, mut all) = ([0; 2], [0; 2]);
-    for case in results.cases() {
+    for case in results.counting_cases() {
         let of = |name: &str| case.iter().filter_map(|sample| measured(sample, name)).collect::<Vec<_>>();
         let shape = case[0].parameters.get("shape").and_then(Quantity::word).unwrap_or("?");
         let series = &case[0].series;
@@ -349,6 +351,7 @@ fn seconds(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_lab::bench::record::LOST_BY_A_SLOW_MACHINE;
 
     /// A run of a slow consumer.
     fn run(numbers: &[(&str, f64)]) -> Sample {
@@ -377,6 +380,49 @@ mod tests {
         };
         assert_eq!(of(1e9), "after 30 s of rest, of 9 taken 9, named 0, spilled 954 MiB: met");
         assert!(of(0.0).ends_with("**missed by all: nothing was spilled**"), "{}", of(0.0));
+    }
+
+    #[test]
+    fn a_goal_is_judged_without_the_runs_that_are_void() {
+        let of = |series: &str| Sample { series: series.into(), wall_s: 1.0, ..Sample::default() };
+        let void = |sample: Sample| sample.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
+        let mut results = figures::results().unwrap().remove(0).1;
+
+        let copied = |series: &str, wall_s: f64| {
+            let sample = Sample { bytes: 1 << 30, wall_s, ..of(series) };
+            sample.with("file_size", Quantity::number(134_217_728.0, "B"))
+        };
+        let (grown, rested) =
+            ("files that grow as fast as the disk takes them", "the same files at rest, copied");
+        results.samples = vec![copied(grown, 2.0), copied(rested, 1.0)];
+        let told = growing(&results);
+        assert!(told.contains("at least 0.9: **missed by"), "{told}");
+        let spoilt = [copied(grown, 0.1), copied(grown, 0.1), copied(rested, 9.0), copied(rested, 9.0)];
+        results.samples.extend(spoilt.map(void));
+        assert_eq!(growing(&results), told);
+
+        let promise = |durable_s: f64| {
+            let sample =
+                of("slots").with("load", Quantity::number(0.64, "1")).predicted("promised", 0.9, "s");
+            let sample = sample.measured("refused", 0.0, "1").measured("worst", 0.2, "s");
+            sample.measured("worst_lag", 0.7, "s").measured("worst_durable", durable_s, "s")
+        };
+        results.samples = vec![promise(0.8)];
+        let told = slots(&results);
+        assert!(told.contains("all 1: met"), "{told}");
+        results.samples.push(void(promise(5.0)));
+        assert_eq!(slots(&results), told);
+
+        // That frames vanished is told whatever the machine did; their lags are nobody's.
+        let frames = |lag_s: f64, lost: f64| {
+            let numbers =
+                [("given", 9.0), ("taken", 9.0 - lost), ("named_as_lost", 0.0), (NOT_ACCOUNTED, lost)];
+            run(&numbers).measured("lag_p50", lag_s, "s")
+        };
+        results.samples = vec![frames(0.5, 0.0), frames(80.0, 1.0), void(frames(90.0, 0.0))];
+        let told = lag(&results);
+        let missed = "of 27 taken 26, named 0: **missed by 1 frames, in 1 of 3 runs**";
+        assert!(told.contains("| 500 ms | – | – | – | – |") && told.contains(missed), "{told}");
     }
 
     #[test]

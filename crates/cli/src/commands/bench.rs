@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_cli::VERSION;
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
-use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, Sample, partial};
+use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, Sample, counting, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -149,8 +149,7 @@ fn described(results: &Results, written: Option<&Path>) -> Value {
         .iter()
         .map(|case| {
             let of = |figure: fn(&Sample) -> f64| {
-                let counted = case.iter().filter(|sample| sample.counts());
-                Summary::of(&counted.map(|sample| figure(sample)).collect::<Vec<_>>())
+                Summary::of(&counting(case).into_iter().map(figure).collect::<Vec<_>>())
             };
             json!({
                 "series": case[0].series, "parameters": case[0].parameters,

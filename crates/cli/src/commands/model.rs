@@ -565,8 +565,13 @@ pub struct Measurements {
     pub passed_over: usize,
 }
 
+/// Of a sample whose figures count.
+fn concurrency_of(sample: &Sample) -> Option<f64> {
+    sample.parameter("concurrency").filter(|_| sample.counts())
+}
+
 /// Reads lines of JSON: `files`, `bytes`, `concurrency`, `seconds`; or a result file of `thalweg bench`, of which samples
-/// with the parameter `concurrency` count.
+/// with the parameter `concurrency` count, unless their run was void or failed.
 ///
 /// # Errors
 /// `Usage` with the line that makes no sense, or if there is no measurement; what the kernel says.
@@ -575,7 +580,7 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
     let mut read = Measurements { groups: BTreeMap::new(), passed_over: 0 };
     for (number, line) in lines(&read_text(file)?) {
         let object: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
-        let object = of_bench(&object, file, number)?.map_or(object, |sample| match sample.parameter("concurrency") {
+        let object = of_bench(&object, file, number)?.map_or(object, |sample| match concurrency_of(&sample) {
             Some(concurrency) => json!({
                 "files": sample.files, "bytes": sample.bytes, "concurrency": concurrency, "seconds": sample.wall_s,
             }),

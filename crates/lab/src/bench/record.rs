@@ -390,7 +390,8 @@ impl Sample {
         self.measured.get(NOT_ACCOUNTED).and_then(Quantity::value).is_some_and(|frames| frames > 0.0)
     }
 
-    /// Whether its figures count: they are neither void nor of something that failed.
+    /// Whether its figures count: they are neither void nor of something that failed. Whatever is made of several samples (a
+    /// median, an interval, a law's error, a goal) is made of those for which this holds: see [`counting`].
     pub fn counts(&self) -> bool {
         !self.is_void() && !self.is_wrong()
     }
@@ -714,7 +715,26 @@ impl Results {
         self.samples.iter().map(|sample| sample.series.as_str()).filter(|name| known.insert(*name)).collect()
     }
 
-    /// Samples that differ in nothing but their run, in the order in which the first of each came.
+    /// The samples of which figures are made: see [`Sample::counts`].
+    pub fn counting(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(|sample| sample.counts())
+    }
+
+    /// Cases of the samples that count alone: one that has none is not there.
+    pub fn counting_cases(&self) -> Vec<Vec<&Sample>> {
+        let cases = self.cases();
+        cases.iter().map(|case| counting(case)).filter(|case| !case.is_empty()).collect()
+    }
+
+    /// How many samples do not count because this machine was too slow for the emulated path, of how many, in words; nothing
+    /// where there are none.
+    pub fn void(&self) -> Option<String> {
+        let void = self.samples.iter().filter(|sample| sample.is_void()).count();
+        (void > 0).then(|| format!("{void} of {} samples are VOID", self.samples.len()))
+    }
+
+    /// Samples that differ in nothing but their run, in the order in which the first of each came; those that do not count
+    /// are among them, so that they can be told.
     pub fn cases(&self) -> Vec<Vec<&Sample>> {
         let mut cases: Vec<Vec<&Sample>> = Vec::new();
         let mut known = std::collections::HashMap::new();
@@ -731,15 +751,22 @@ impl Results {
     }
 }
 
+/// Those samples of a case of which figures are made: see [`Sample::counts`].
+pub fn counting<'a>(case: &[&'a Sample]) -> Vec<&'a Sample> {
+    case.iter().copied().filter(|sample| sample.counts()).collect()
+}
+
 /// Of a few small packets it says nothing what their bytes cost: so much at least must have been moved, and so fast.
 const CARRIED_BYTES_MIN: u64 = 1 << 20;
 const CARRIED_BITS_PER_S_MIN: f64 = 4e6;
 
-/// What the emulated path itself cost, in CPU seconds for 10^9 bytes that it carried: the median of those samples that moved
-/// at least 1 MiB over one, at 4 Mbit/s or more.
+/// What the emulated path itself cost, in CPU seconds for 10^9 bytes that it carried: the median of those samples that count and
+/// moved at least 1 MiB over one, at 4 Mbit/s or more.
 pub fn path_cpu_s_per_gb<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
     let has_moved = |sample: &&Sample| {
-        sample.bytes >= CARRIED_BYTES_MIN && sample.rate_bits_per_s() >= CARRIED_BITS_PER_S_MIN
+        let has_carried =
+            sample.bytes >= CARRIED_BYTES_MIN && sample.rate_bits_per_s() >= CARRIED_BITS_PER_S_MIN;
+        sample.counts() && has_carried
     };
     let costs = samples.filter(has_moved);
     let costs: Vec<f64> = costs.filter_map(|sample| sample.wire_cpu_s_per_gb).collect();
@@ -818,6 +845,24 @@ pub(crate) mod tests {
         foreign.about.path = PathKind::Foreign { to: "there".into(), rtt_s: None };
         assert_eq!(foreign.counted(), "2 to 3");
         assert_eq!(of(Vec::new()).counted(), "3");
+    }
+
+    #[test]
+    fn runs_that_are_void_or_failed_are_there_and_are_not_counted() {
+        let spoilt = |mark: &str, run: u32| sample(run, 0.1).measured(mark, 1.0, "1");
+        let mut samples =
+            vec![sample(1, 0.1), spoilt(LOST_BY_A_SLOW_MACHINE, 2), spoilt(NOT_ACCOUNTED, 3), sample(4, 0.1)];
+        samples.push(sample(1, 0.2).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1"));
+        for (sample, cost) in samples.iter_mut().zip([1.0, 50.0, 60.0, 3.0, 70.0]) {
+            sample.wire_cpu_s_per_gb = Some(cost);
+        }
+        let results = Results { about: about(), samples, left_out: Vec::new() };
+        assert_eq!(results.cases().iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
+        let runs = |case: &[&Sample]| case.iter().map(|sample| sample.run).collect::<Vec<_>>();
+        let counted: Vec<Vec<u32>> = results.counting_cases().iter().map(|case| runs(case)).collect();
+        assert_eq!((counted, results.counting().count()), (vec![vec![1, 4]], 2));
+        assert_eq!(results.path_cpu_s_per_gb(), Some(2.0));
+        assert_eq!(results.void().as_deref(), Some("2 of 5 samples are VOID"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A result file as a table for people.
 
-use super::record::{Quantity, RATE_WITH_START, Results, Sample, path_cpu_s_per_gb};
+use super::record::{Quantity, RATE_WITH_START, Results, Sample, counting, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
 use super::suite::{path, predict, storage};
 use std::fmt::Write;
@@ -66,7 +66,7 @@ pub fn of(results: &Results) -> String {
 
 /// Of the runs that count; how many do not is told behind their figures.
 fn row(case: &[&Sample]) -> String {
-    let counted: Vec<&Sample> = case.iter().copied().filter(|sample| sample.counts()).collect();
+    let counted = counting(case);
     let of = |value: fn(&Sample) -> Option<f64>| -> Vec<f64> {
         counted.iter().filter_map(|sample| value(sample)).collect()
     };
@@ -110,7 +110,7 @@ fn row(case: &[&Sample]) -> String {
     if let Some(cost) = path_cpu_s_per_gb(case.iter().copied()) {
         let _ = write!(more, "; the path itself {} CPU-s/GB", short(cost));
     }
-    more.push_str(&told_losses(case));
+    more.push_str(&told_losses(&counted));
     more.push_str(&told_prediction(&counted));
     if !case[0].distributions.contains_key("lag") {
         more.push_str(&told_tail(&counted));
@@ -156,7 +156,8 @@ fn told_losses(case: &[&Sample]) -> String {
     const FEW: f64 = 20.0;
     let lost = case.iter().filter_map(|sample| sample.measured.get("packets_lost")?.value());
     let lost: Vec<f64> = lost.collect();
-    if case[0].parameter("loss").is_none_or(|loss| loss <= 0.0) || lost.is_empty() {
+    let is_lossy = case.iter().any(|sample| sample.parameter("loss").is_some_and(|loss| loss > 0.0));
+    if !is_lossy || lost.is_empty() {
         return String::new();
     }
     let few = if median(&lost) < FEW { ", too few to judge by" } else { "" };
@@ -190,7 +191,7 @@ fn is_of_small_files(sample: &Sample) -> bool {
 fn laws(out: &mut String, results: &Results) {
     for series in results.series() {
         let mut errors: std::collections::BTreeMap<&str, Vec<f64>> = std::collections::BTreeMap::new();
-        for sample in results.samples.iter().filter(|sample| sample.series == series && sample.counts()) {
+        for sample in results.counting().filter(|sample| sample.series == series) {
             for (name, law) in &sample.predicted {
                 let measured = sample.measured.get(name).and_then(Quantity::value);
                 if let (Some(law), Some(measured)) = (law.value(), measured)
@@ -269,6 +270,7 @@ fn storage_rule(out: &mut String, cases: &[Vec<&Sample>]) {
 
 /// Whether a case holds the rule; none if no rate was asked for.
 fn meets_rule<'a>(case: &[&'a Sample]) -> Option<(bool, &'a Sample)> {
+    let case = counting(case);
     let first = *case.first()?;
     let target = first.measured.get(storage::TARGET)?.value()?;
     let rates: Vec<f64> = case.iter().map(|sample| sample.rate_bits_per_s()).collect();
@@ -395,6 +397,9 @@ mod tests {
         assert!(many.contains("; 42.0 packets lost in a run") && !many.contains("few"), "{many}");
         let few = said(&[sample(1e-5, 1.0)]);
         assert!(few.contains("; 1.000 packets lost in a run, too few to judge by"), "{few}");
+        let void = sample(1e-3, 900.0).measured(LOST_BY_A_SLOW_MACHINE, 860.0, "1");
+        let counted = said(&[sample(1e-3, 40.0), void.clone(), void]);
+        assert!(counted.contains("; 40.0 packets lost in a run"), "{counted}");
         assert!(!said(&[sample(0.0, 0.0)]).contains("lost"));
     }
 
@@ -412,5 +417,9 @@ mod tests {
         assert_eq!(is_good(&case(900.0, 0.001)), Some(false), "too slow");
         assert_eq!(is_good(&case(2000.0, 0.1)), Some(false), "too late");
         assert_eq!(is_good(&Sample { measured: [].into(), ..case(2000.0, 0.001) }), None);
+        let good = case(2000.0, 0.001);
+        let void = case(900.0, 0.1).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
+        let of_several = meets_rule(&[&void, &good, &void]).map(|(is_good, sample)| (is_good, sample.bytes));
+        assert_eq!(of_several, Some((true, good.bytes)), "what is void does not count");
     }
 }

@@ -4,7 +4,7 @@ use super::paper_comparison::beside;
 use super::papers;
 use super::reading::{self, Choice, Measure, Over};
 use super::suite::{Hold, Kind, PLANS, Plan};
-use crate::bench::record::{PathKind, Quantity, Results, Sample};
+use crate::bench::record::{PathKind, Quantity, Results, Sample, counting};
 use crate::bench::statistics::{Summary, mean, median};
 use crate::bench::suite::path;
 use crate::plot::palette::SERIES;
@@ -58,7 +58,6 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Made> {
         .into_iter()
         .filter_map(|choice| {
             let mut samples = reading::chosen(results, &choice);
-            samples.retain(|sample| sample.counts());
             let mut notes: Vec<String> =
                 Some(plan.note).filter(|note| !note.is_empty()).map(str::to_owned).into_iter().collect();
             for (name, hold) in plan.held {
@@ -119,7 +118,7 @@ fn without(mut body: Body, words: &[String]) -> Body {
 /// Every combination of the values of these parameters that was measured.
 fn choices(results: &Results, apart: &[&str]) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
-    for sample in &results.samples {
+    for sample in results.counting() {
         let of = |name: &&str| Some(((*name).to_owned(), sample.parameters.get(*name)?.clone()));
         let choice: Choice = apart.iter().filter_map(of).collect();
         if !choices.contains(&choice) {
@@ -144,7 +143,7 @@ fn body(
             let mut limits = Vec::new();
             for other in foreign {
                 let (over, alone): (Samples<'_>, Samples<'_>) =
-                    other.samples.iter().partition(|sample| sample.parameter(x).is_some());
+                    other.counting().partition(|sample| sample.parameter(x).is_some());
                 let more = reading::series(other, &over, x, measure);
                 is_less |= more.is_less;
                 series.extend(more.series.into_iter().map(|series| {
@@ -341,13 +340,12 @@ fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
     const SAME: f64 = 0.8;
     /// So well a fit is to predict what it was not shown, in the mean.
     const FIT_ERROR_MAX: f64 = 0.15;
-    let largest = results.samples.iter().map(|sample| sample.bytes).max()? as f64;
+    let largest = results.counting().map(|sample| sample.bytes).max()? as f64;
     let measured: Vec<(f64, f64, f64, f64)> = reading::cases(results)
         .iter()
         .filter(|case| case[0].bytes as f64 > SAME * largest)
         .filter_map(|case| {
-            let counted = case.iter().filter(|sample| sample.counts());
-            let times: Vec<f64> = counted.map(|sample| sample.wall_s).collect();
+            let times: Vec<f64> = counting(case).iter().map(|sample| sample.wall_s).collect();
             if times.is_empty() {
                 return None;
             }
@@ -413,7 +411,7 @@ fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
 
 /// A figure of a suite that has no plan: over the parameter that varies most, or bars.
 fn of_any(results: &Results) -> Option<Figure> {
-    let samples: Samples<'_> = results.samples.iter().filter(|sample| sample.counts()).collect();
+    let samples: Samples<'_> = results.counting().collect();
     let mut names: Vec<&String> = samples.iter().flat_map(|sample| sample.parameters.keys()).collect();
     names.sort();
     names.dedup();
@@ -464,12 +462,8 @@ pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     let cost = results.path_cpu_s_per_gb();
     facts.extend(cost.map(|cost| format!("the path itself took {}", Measure::Cpu.unit().show(cost))));
     let all = results.samples.len();
-    let void = results.samples.iter().filter(|sample| sample.is_void()).count();
-    if void > 0 {
-        facts.push(format!(
-            "{void} of {all} samples are VOID and not shown: the machine was too slow for the path"
-        ));
-    }
+    let void = results.void();
+    facts.extend(void.map(|void| format!("{void} and not shown: the machine was too slow for the path")));
     let wrong = results.samples.iter().filter(|sample| sample.is_wrong()).count();
     if wrong > 0 {
         facts.push(format!(

@@ -3,7 +3,7 @@
 
 use super::Section;
 use super::reading::{self, Measure};
-use crate::bench::record::{Quantity, Results, Sample};
+use crate::bench::record::{Quantity, Results, Sample, counting};
 use crate::bench::statistics::Summary;
 use crate::plot::draw::draw;
 use crate::plot::palette::{DARK, LIGHT, stylesheet};
@@ -192,8 +192,7 @@ fn parameters(results: &Results) -> Vec<&String> {
 fn medians(results: &Results) -> Markup {
     let (columns, parameters) = (columns(results), parameters(results));
     let of = |case: &[&Sample], measure: Measure| {
-        let counted = case.iter().filter(|sample| sample.counts());
-        let values: Vec<f64> = counted.filter_map(|sample| measure.of(sample)).collect();
+        let values: Vec<f64> = counting(case).into_iter().filter_map(|sample| measure.of(sample)).collect();
         Summary::of(&values)
     };
     let row = |case: &[&Sample]| {
@@ -242,8 +241,7 @@ fn runs(case: &[&Sample]) -> String {
 
 /// What the intervals are.
 fn sure(results: &Results) -> String {
-    let counted = |case: Vec<&Sample>| case.iter().filter(|sample| sample.counts()).count();
-    let counts: Vec<usize> = results.cases().into_iter().map(counted).collect();
+    let counts: Vec<usize> = results.cases().iter().map(|case| counting(case).len()).collect();
     // A single run has none.
     let Some(&runs) = counts.iter().filter(|runs| **runs > 1).min() else {
         return "Each case was measured once.".to_owned();

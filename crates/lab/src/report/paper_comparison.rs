@@ -190,7 +190,7 @@ fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> 
     let fits = |sample: &&Sample| {
         sample.series == case.series && case.at.iter().all(|(name, value)| is_at(sample, name, *value))
     };
-    results.samples.iter().filter(fits).collect()
+    results.counting().filter(fits).collect()
 }
 
 /// Our bars in the groups of the paper, relative to the first group that is the same; what the paper has not comes behind.

@@ -172,11 +172,11 @@ pub fn values(samples: &[&Sample], name: &str) -> Vec<Quantity> {
     values
 }
 
-/// Samples that a choice takes.
+/// Samples that count and that a choice takes.
 pub fn chosen<'a>(results: &'a Results, choice: &Choice) -> Vec<&'a Sample> {
     let fits =
         |sample: &&Sample| choice.iter().all(|(name, value)| sample.parameters.get(name) == Some(value));
-    results.samples.iter().filter(fits).collect()
+    results.counting().filter(fits).collect()
 }
 
 /// Series over an axis.
@@ -484,8 +484,8 @@ pub fn line_bits_per_s(results: &Results) -> Option<f64> {
 
 /// What intervals are, in words: how sure the least sure of them is.
 pub fn intervals(results: &Results, measure: Measure) -> String {
-    let summaries = results.cases().into_iter().filter_map(|case| {
-        let values: Vec<f64> = case.iter().filter_map(|sample| measure.of(sample)).collect();
+    let summaries = results.counting_cases().into_iter().filter_map(|case| {
+        let values: Vec<f64> = case.into_iter().filter_map(|sample| measure.of(sample)).collect();
         Summary::of(&values)
     });
     let (single, several): (Vec<Summary>, Vec<Summary>) = summaries.partition(|summary| summary.count < 2);

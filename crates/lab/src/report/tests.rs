@@ -140,6 +140,34 @@ fn runs_that_are_void_or_failed_are_in_no_figure_and_no_median_and_are_marked() 
     assert!(page.contains("<strong>1.5 s</strong>"), "{page}");
 }
 
+/// What is drawn beside a paper, what is said of intervals, and what other programs measured, as well.
+#[test]
+fn a_void_run_is_neither_beside_a_paper_nor_in_what_is_said_of_intervals_nor_a_level() {
+    let void = |sample: Sample| sample.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
+    let of = |control: &str, wall_s: f64| sample(control, wall_s, &[("loss", 0.0)]);
+    let samples = vec![
+        of("bbr", 1.25),
+        void(of("bbr", 100.0)),
+        void(of("cubic", 100.0)),
+        of("cubic", 2.0),
+        void(of("reno", 1.0)),
+    ];
+    let all = figures(&[results("cca", gigabit(), samples)]);
+    let beside = named(&all, "cca-beside-000-figs-4-to-6");
+    let shares: Vec<Option<f64>> =
+        bars(beside).series[0].values.iter().map(|value| value.map(|value| value.value)).collect();
+    assert_eq!(shares, [Some(0.8), Some(0.5), None]);
+    for told in ["Ours take from 1.25 s to 2 s each", "Points are single runs."] {
+        assert!(beside.notes.iter().any(|note| note.starts_with(told)), "{told}: {:?}", beside.notes);
+    }
+    let own = vec![sample("tuned", 1.0, &[("rtt", 0.01)]), sample("tuned", 1.0, &[("rtt", 0.1)])];
+    let foreign = PathKind::Foreign { to: "there".into(), rtt_s: None };
+    let foreign = results("iperf3", foreign, vec![void(sample("iperf3, TCP", 2.0, &[]))]);
+    let all = figures(&[results("latency", gigabit(), own), foreign]);
+    let limits = &curves(named(&all, "latency-rate")).limits;
+    assert_eq!(limits.iter().map(|limit| limit.label.as_str()).collect::<Vec<_>>(), ["line: 1 Gbit/s"]);
+}
+
 #[test]
 fn what_spans_many_factors_stands_on_a_logarithmic_axis() {
     let drawn = |slowest_s: f64| {
@@ -361,6 +389,9 @@ fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
     // Less data is not of this figure.
     let less = |files: f64| Sample { bytes: 83_333_333, ..of("4 at once, less", files, time(files) / 1.5) };
     samples.extend([4.0, 32.0, 512.0].map(less));
+    // Nor is a void run, whose data are the most.
+    let void = Sample { bytes: 1 << 30, ..of("4 at once", 64.0, 90.0) };
+    samples.push(void.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1"));
     let figures = figures(&[results("files", gigabit(), samples)]);
     let figure = named(&figures, "files-fit");
     assert!(

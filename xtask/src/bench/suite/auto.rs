@@ -251,7 +251,7 @@ fn tell(results: &Results) -> Result<String> {
             continue;
         };
         let search = format!("{}{SEARCH}", shape.name);
-        let searched = results.samples.iter().filter(|sample| sample.scenario == search);
+        let searched = results.samples.iter().filter(|sample| sample.scenario == search && sample.counts());
         let worst = searched.map(|sample| sample.wall_s).fold(f64::NAN, f64::max);
         let wire = match shape.narrow {
             Narrow::LongLink => page::wire_cost(results, shape.name, AUTOMATIC),

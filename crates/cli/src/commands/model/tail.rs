@@ -52,7 +52,8 @@ impl Case {
 }
 
 /// Reads times and gives the tail of each case that is `wanted`. Of a result file of `thalweg bench` they are its
-/// `transfer_time`s, or how long each sample took; all runs of a case are together. Other times are of one case.
+/// `transfer_time`s, or how long each sample took; all runs of a case are together, but those that are void or failed.
+/// Other times are of one case.
 ///
 /// # Errors
 /// `Usage` with the line that makes no sense, if there is no time, or none of what is wanted; what the kernel says.
@@ -61,6 +62,9 @@ pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
     for (number, line) in lines(&read_text(file)?) {
         let value: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
         if let Some(sample) = of_bench(&value, file, number)? {
+            if !sample.counts() {
+                continue;
+            }
             let key = format!("{}\n{}", sample.series, table::parameters(&sample));
             let (_, times) = all.entry(key).or_insert_with(|| (Some(sample.clone()), Vec::new()));
             match sample.distributions.get("transfer_time") {
