@@ -116,10 +116,10 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         return;
     }
     let path = ["--rtt", "2ms", "--rate", "1Gbit/s"];
-    let small = |suite: &'static str| [&[suite, "--budget", "1MiB", "--max-files", "16"], &path[..]].concat();
+    let small = |suite: &'static str| [&[suite, "--budget", "1MiB"], &path[..]].concat();
     let result = scratch.path("result.jsonl").display().to_string();
 
-    let files = measured(&scratch, &small("files"));
+    let files = measured(&scratch, &[&small("files")[..], &["--max-files", "16"]].concat());
     assert_eq!(files.len(), 2 * 3, "4, 8 and 16 files, of all of the data and of two thirds");
     let tail = thalweg(&scratch, &["model", "tail", &result]);
     assert!(tail.status.success(), "{}", says(&tail));
@@ -422,6 +422,13 @@ fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
         (&["hop", "--rtt", "6ms,20ms"][..], "`hop` takes one --rtt"),
         (&["latency", "--loss", "1%"], "`latency` takes no --loss"),
         (&["order", "--rate", "1Gbit/s"], "`order` takes no --rate"),
+        // Also where it is what would be taken without it.
+        (&["storage", "--max-files", "4096"], "`storage` takes no --max-files"),
+        (&["congest", "--seed", "0"], "`congest` takes no --seed"),
+        (&["files", "--stall", "1s"], "`files` takes no --stall"),
+        (&["lag", "--target", "1Gbit/s"], "`lag` takes no --target"),
+        (&["path", "--budget", "1MiB"], "`path` takes no --budget"),
+        (&["hop", "--time", "1s"], "`hop` takes no --time"),
         (&["order", "--budget", "256KiB"], "one request alone has no order"),
         (&["sweep", "bulk", "--loss", "1%"], "only with --rtt"),
         (&["storage", "--program", env!("CARGO_BIN_EXE_thalweg")], "`storage` takes no --program"),

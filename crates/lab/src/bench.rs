@@ -80,12 +80,12 @@ pub struct Wishes {
     pub directory: PathBuf,
     /// Most bytes of one data set; without, the suite's own.
     pub budget_bytes: Option<u64>,
-    /// Most files of one data set.
-    pub files_max: u64,
+    /// Most files of one data set; without, [`FILES_MAX`].
+    pub files_max: Option<u64>,
     /// Counted runs of each case; without, the suite's own.
     pub runs: Option<u32>,
-    /// Where chance comes from.
-    pub seed: u64,
+    /// Where chance comes from; without, 0.
+    pub seed: Option<u64>,
     /// Round trip times of emulated paths; none: the suite's own, loopback where it has none.
     pub rtts: Vec<Duration>,
     /// Rate of the emulated line; without, the suite's own.
@@ -100,6 +100,21 @@ pub struct Wishes {
     pub target_bits_per_s: Option<u64>,
     /// Asked to end.
     pub stop: Arc<AtomicBool>,
+}
+
+/// Most files of one data set, unless others are asked for.
+pub const FILES_MAX: u64 = 4096;
+
+impl Wishes {
+    /// Most files of one data set.
+    fn files_max(&self) -> u64 {
+        self.files_max.unwrap_or(FILES_MAX)
+    }
+
+    /// Where chance comes from.
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or_default()
+    }
 }
 
 /// What a suite says before it begins.
@@ -147,8 +162,8 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
         verification: prepared.verification,
         scaling: Scaling {
             budget_bytes: Some(wishes.budget_bytes.unwrap_or(suite.budget_bytes)),
-            files_max: Some(wishes.files_max),
-            seed: wishes.seed,
+            files_max: suite.has_many_files().then(|| wishes.files_max()),
+            seed: wishes.seed(),
             changes: prepared.changes,
         },
     };

@@ -102,15 +102,16 @@ pub struct RunArgs {
     /// Most bytes of one data set [default: the suite's own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub budget: Option<u64>,
-    /// Most files of one data set
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<u64>(1..=1 << 20))]
-    pub max_files: u64,
+    /// Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 20))]
+    pub max_files: Option<u64>,
     /// Counted runs of each case [default: the suite's own, 3 to 5]; five give its median an interval of 94 %
     #[arg(long, value_name = "K", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,
-    /// Where chance comes from: content of files, what is damaged, where stripes lie
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
-    pub seed: u64,
+    /// Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`,
+    /// `streams`, `order`, `congest`, `lag`, `slots`, `storage`
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
+    pub seed: Option<u64>,
     /// Write the result here [default: SUITE-DATE.jsonl in this directory]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -105,6 +105,11 @@ impl Suite {
         wishes.budget_bytes.unwrap_or(self.budget_bytes).max(1)
     }
 
+    /// Whether its data set has a number of files that a user bounds.
+    pub(super) fn has_many_files(&self) -> bool {
+        self.takes.max_files != Values::No
+    }
+
     /// Refuses what the suite would not go by.
     ///
     /// # Errors
@@ -158,6 +163,9 @@ pub(super) struct Takes {
     pub stall: Values,
     pub target: Values,
     pub budget: Values,
+    pub max_files: Values,
+    /// Whether it leaves anything to chance that is ours.
+    pub seed: Values,
     /// Whether it runs the program that is measured.
     pub program: Values,
 }
@@ -172,6 +180,8 @@ pub(super) const ON_THIS_MACHINE: Takes = Takes {
     stall: Values::No,
     target: Values::No,
     budget: Values::One,
+    max_files: Values::No,
+    seed: Values::One,
     program: Values::One,
 };
 
@@ -181,7 +191,7 @@ pub(super) const OVER_A_PATH: Takes =
 
 impl Takes {
     /// Each option with how many values of it are asked for.
-    fn each(&self, wishes: &Wishes) -> [(&'static str, Values, usize); 8] {
+    fn each(&self, wishes: &Wishes) -> [(&'static str, Values, usize); 10] {
         [
             ("--rtt", self.rtt, wishes.rtts.len()),
             ("--rate", self.rate, wishes.rate_bits_per_s.iter().count()),
@@ -190,6 +200,8 @@ impl Takes {
             ("--stall", self.stall, wishes.stall.iter().count()),
             ("--target", self.target, wishes.target_bits_per_s.iter().count()),
             ("--budget", self.budget, wishes.budget_bytes.iter().count()),
+            ("--max-files", self.max_files, wishes.files_max.iter().count()),
+            ("--seed", self.seed, wishes.seed.iter().count()),
             ("--program", self.program, usize::from(wishes.is_another)),
         ]
     }
@@ -363,6 +375,10 @@ mod tests {
         let losses = |count: usize| Wishes { losses: vec![0.01; count], ..rtts(1) };
         let several = ["path", "sweep bulk", "sweep streaming", "latency", "streams"];
         let none = ["order", "layout", "predict", "storage"];
+        let of_many_files =
+            ["sweep bulk", "sweep streaming", "concurrency", "files", "faults", "frames", "predict"];
+        let without_chance = ["path", "streams", "order", "congest", "lag", "slots", "storage"];
+        let for_a_time = ["latency", "streams", "congest", "frames", "lag", "slots"];
         for suite in SUITES {
             let name = suite.name;
             assert_eq!(refused(name, Wishes::default()), None, "{name}");
@@ -375,6 +391,14 @@ mod tests {
             assert_eq!(refused(name, stall).is_some(), name != "lag", "{name}");
             let target = Wishes { target_bits_per_s: Some(1), ..Wishes::default() };
             assert_eq!(refused(name, target).is_some(), name != "storage", "{name}");
+            let max_files = Wishes { files_max: Some(4096), ..Wishes::default() };
+            assert_eq!(refused(name, max_files).is_some(), !of_many_files.contains(&name), "{name}");
+            let seed = Wishes { seed: Some(0), ..Wishes::default() };
+            assert_eq!(refused(name, seed).is_some(), without_chance.contains(&name), "{name}");
+            let budget = Wishes { budget_bytes: Some(1), ..Wishes::default() };
+            assert_eq!(refused(name, budget).is_some(), ["path", "streams"].contains(&name), "{name}");
+            let time = Wishes { time: Some(ms(1000)), ..Wishes::default() };
+            assert_eq!(refused(name, time).is_some(), !for_a_time.contains(&name), "{name}");
             let is_another = Wishes { is_another: true, ..Wishes::default() };
             let runs_nothing = ["path", "streams", "congest", "storage"].contains(&name);
             assert_eq!(refused(name, is_another).is_some(), runs_nothing, "{name}");
@@ -382,14 +406,15 @@ mod tests {
         assert_eq!(
             refused("files", rtts(2)).as_deref(),
             Some(
-                "`files` takes one --rtt: it goes by one each of --rtt, --rate, --loss, --budget, --program"
+                "`files` takes one --rtt: it goes by one each of --rtt, --rate, --loss, --budget, --max-files, --seed, \
+                 --program"
             )
         );
         assert_eq!(
             refused("latency", losses(1)).as_deref(),
             Some(
-                "`latency` takes no --loss: it goes by one each of --rate, --time, --budget, --program, and several values \
-                 of --rtt"
+                "`latency` takes no --loss: it goes by one each of --rate, --time, --budget, --seed, --program, and several \
+                 values of --rtt"
             )
         );
         let bare = Wishes { rate_bits_per_s: Some(GBIT), ..Wishes::default() };

@@ -19,7 +19,7 @@ pub const SUITE: Suite = Suite {
     asks: "how does throughput depend on the size of files? (000 section III-B.2, Figs 5 and 8)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: Takes { rtt: Values::Many, is_path_by_rtt: true, ..OVER_A_PATH },
+    takes: Takes { rtt: Values::Many, is_path_by_rtt: true, max_files: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -58,7 +58,7 @@ fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let budget_bytes = SUITE.budget_bytes(wishes);
-    let sets = sets(budget_bytes, wishes.files_max);
+    let sets = sets(budget_bytes, wishes.files_max());
     if sets.is_empty() {
         let cause = "no set of files has room in this --budget: at least 1KiB";
         return Err(Failure::new(FailureKind::Usage, "measure", cause));
@@ -83,7 +83,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         verification: VERIFIED.to_owned(),
         changes: vec![
             scaled("data set", "1 TiB or 2^20 files (000 section III-B.2)", {
-                format!("{} or {} files", size(most), wishes.files_max)
+                format!("{} or {} files", size(most), wishes.files_max())
             }),
             scaled("sizes of files", "1 KiB to 1 TiB, 31 sets", {
                 format!("1 KiB to {}, {} sets", size(1 << budget_bytes.ilog2().min(40)), sets.len())
@@ -93,12 +93,12 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let sets = sets(bench.budget_bytes(), bench.wishes.files_max);
+    let sets = sets(bench.budget_bytes(), bench.wishes.files_max());
     // One copy of one set at a time.
     let all: u64 = sets.iter().map(|set| set.file_bytes * set.files).sum();
     bench.workspace.needs(all + bench.budget_bytes())?;
     for set in &sets {
-        dataset::make(&bench.workspace.path(&set.name()), &set.spec(bench.wishes.seed))?;
+        dataset::make(&bench.workspace.path(&set.name()), &set.spec(bench.wishes.seed()))?;
     }
     if let Some(left) =
         (1u64 << 40).checked_div(sets.last().map_or(1, |set| set.file_bytes)).filter(|left| *left > 1)
@@ -137,7 +137,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             _ => measure()?,
         };
         if run == 0 {
-            super::sound(&daemon.path(to), &set.spec(bench.wishes.seed))?;
+            super::sound(&daemon.path(to), &set.spec(bench.wishes.seed()))?;
         }
         bench.workspace.remove(&daemon.path(to))?;
         Ok(Some(sample))

@@ -183,7 +183,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let path = PathWish { loss: case.loss, ..path };
         testbed.set(&path)?;
         bench.workspace.settle()?;
-        let source = format!("data:size={data_bytes},seed={}", bench.wishes.seed);
+        let source = format!("data:size={data_bytes},seed={}", bench.wishes.seed());
         let mut words = super::words(&["cp", "--no-tune", "--streams", "1", "--cca", name]);
         words.extend(super::words(case.form.words()));
         words.extend([source, daemon.url("copy")]);

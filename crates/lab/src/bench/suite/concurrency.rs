@@ -1,7 +1,8 @@
 //! `concurrency`: files at once, streams, depth, each apart (001 section 3, Figs 4 and 5).
 
 use super::{
-    GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words,
+    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,
+    testbed_kind, words,
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -16,7 +17,7 @@ pub const SUITE: Suite = Suite {
     asks: "how many files at once, how many streams, how deep? (001 Figs 4 and 5)",
     runs: 3,
     budget_bytes: 256 * MIB,
-    takes: OVER_A_PATH,
+    takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -57,9 +58,9 @@ fn path(wishes: &Wishes) -> PathWish {
 
 fn set(wishes: &Wishes) -> DatasetSpec {
     let budget_bytes = SUITE.budget_bytes(wishes);
-    let files = FILES.min(wishes.files_max).min(budget_bytes / FILE_BYTES_MIN).max(1);
+    let files = FILES.min(wishes.files_max()).min(budget_bytes / FILE_BYTES_MIN).max(1);
     let file_bytes = (budget_bytes / files).max(1);
-    DatasetSpec { files, sizes: vec![(file_bytes, 1)], seed: wishes.seed, ..DatasetSpec::default() }
+    DatasetSpec { files, sizes: vec![(file_bytes, 1)], seed: wishes.seed(), ..DatasetSpec::default() }
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn files_are_such_that_their_number_at_once_counts() {
         for budget_bytes in [None, Some(64 * MIB), Some(4 << 30)] {
-            let set = set(&Wishes { budget_bytes, files_max: 4096, ..Wishes::default() });
+            let set = set(&Wishes { budget_bytes, ..Wishes::default() });
             assert_eq!(plan::files_in_chunks(set.files, set.bytes(), MIB as u32), set.files);
             assert!(set.files >= u64::from(CONCURRENCY[CONCURRENCY.len() - 1]), "{}", set.files);
             assert_eq!(set.bytes(), budget_bytes.unwrap_or(SUITE.budget_bytes));

@@ -20,7 +20,13 @@ pub const SUITE: Suite = Suite {
     asks: "how long does the worst transfer take when many share a link? (003 Figs 2 and 3)",
     runs: 3,
     budget_bytes: 20_000_000,
-    takes: Takes { rate: Values::No, time: Values::One, program: Values::No, ..OVER_A_PATH },
+    takes: Takes {
+        rate: Values::No,
+        time: Values::One,
+        seed: Values::No,
+        program: Values::No,
+        ..OVER_A_PATH
+    },
     prepare,
     run,
 };

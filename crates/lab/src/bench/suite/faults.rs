@@ -5,8 +5,8 @@
 //! each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
 
 use super::{
-    GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, bytes, count, encrypted, of_copy, scaled, size, testbed_kind,
-    words,
+    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, count, encrypted, of_copy, scaled, size,
+    testbed_kind, words,
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::Sample;
@@ -27,7 +27,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does damage cost: whole files again, or chunks? (001 Eqs 1 and 2, Figs 6 and 7)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: OVER_A_PATH,
+    takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -67,7 +67,7 @@ struct Shape {
 
 impl Shape {
     fn of(wishes: &Wishes) -> Shape {
-        let files = FILES.min(wishes.files_max);
+        let files = FILES.min(wishes.files_max());
         let wanted = SUITE.budget_bytes(wishes) / files / CHUNKS_OF_A_FILE;
         let chunk_bytes = wanted.max(1).next_power_of_two().max(CHUNK_BYTES_MIN);
         let chunk_bytes =
@@ -116,7 +116,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let (shape, seed) = (Shape::of(bench.wishes), bench.wishes.seed);
+    let (shape, seed) = (Shape::of(bench.wishes), bench.wishes.seed());
     let set = DatasetSpec {
         files: shape.files,
         sizes: vec![(shape.file_bytes(), 1)],

@@ -4,7 +4,8 @@
 //! byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
 
 use super::{
-    GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words,
+    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,
+    testbed_kind, words,
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -19,7 +20,7 @@ pub const SUITE: Suite = Suite {
     asks: "how long does the same data take in more files? (001 Fig 9, Eq 6)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: OVER_A_PATH,
+    takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -69,7 +70,7 @@ fn path(wishes: &Wishes) -> PathWish {
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     Testbed::check()?;
-    let (path, counts) = (path(wishes), counts(wishes.files_max));
+    let (path, counts) = (path(wishes), counts(wishes.files_max()));
     let packed = counts.iter().find(|files| SUITE.budget_bytes(wishes) / **files <= MIB);
     let mut changes = vec![
         scaled("data", "1.2 TiB (001 section 5)", {
@@ -95,8 +96,8 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed);
-    let sets = sets(bench.wishes.files_max, budget_bytes);
+    let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed());
+    let sets = sets(bench.wishes.files_max(), budget_bytes);
     bench.workspace.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
     for set in &sets {
         dataset::make(&bench.workspace.path(&set.name()), &set.spec(seed))?;

@@ -34,7 +34,7 @@ pub const SUITE: Suite = Suite {
     asks: "how long after its last frame is a scan there, in files or as a stream? (003 Fig 4)",
     runs: 3,
     budget_bytes: FRAMES * FRAME_BYTES_SCALED,
-    takes: Takes { is_path_by_rtt: true, time: Values::One, ..OVER_A_PATH },
+    takes: Takes { is_path_by_rtt: true, time: Values::One, max_files: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -75,7 +75,7 @@ struct Shape {
 
 impl Shape {
     fn of(wishes: &Wishes) -> Shape {
-        let frames = FRAMES.min(wishes.files_max);
+        let frames = FRAMES.min(wishes.files_max());
         let frame_bytes = (SUITE.budget_bytes(wishes) / frames).clamp(1, FRAME_BYTES);
         let usual = if frame_bytes == FRAME_BYTES { PERIOD } else { PERIOD / 10 };
         let frames_u32 = u32::try_from(frames).unwrap_or(u32::MAX);
@@ -195,7 +195,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let spec = DatasetSpec {
         files: 1,
         sizes: vec![(shape.bytes(), 1)],
-        seed: bench.wishes.seed,
+        seed: bench.wishes.seed(),
         ..DatasetSpec::default()
     };
     let stop = bench.wishes.stop.as_ref();

@@ -54,7 +54,7 @@ fn path(wishes: &Wishes) -> PathWish {
 
 fn set(wishes: &Wishes) -> DatasetSpec {
     let bytes = SUITE.budget_bytes(wishes);
-    DatasetSpec { files: 1, sizes: vec![(bytes, 1)], seed: wishes.seed, ..DatasetSpec::default() }
+    DatasetSpec { files: 1, sizes: vec![(bytes, 1)], seed: wishes.seed(), ..DatasetSpec::default() }
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {

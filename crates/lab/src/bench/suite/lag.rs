@@ -40,7 +40,7 @@ pub const SUITE: Suite = Suite {
     asks: "how late is what was written readable far away? (003 section 2.1: worst case first)",
     runs: 3,
     budget_bytes: 64 * super::MIB,
-    takes: Takes { time: Values::One, stall: Values::One, ..OVER_A_PATH },
+    takes: Takes { time: Values::One, stall: Values::One, seed: Values::No, ..OVER_A_PATH },
     prepare,
     run,
 };

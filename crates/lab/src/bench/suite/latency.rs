@@ -154,7 +154,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             })?,
             Program::Thalweg => {
                 bench.workspace.settle()?;
-                let seed = bench.wishes.seed;
+                let seed = bench.wishes.seed();
                 let copy = |bytes: u64| {
                     let source = format!("data:size={bytes},seed={seed}");
                     let words = ["cp".to_owned(), source, daemon.url("copy"), "--no-tune".to_owned()];

@@ -91,7 +91,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let (order, told) = if case.order == BY_DEVICE { ("layout", ",devices-only") } else { (case.order, "") };
         let array = format!(
             "sim:seek=8ms,rate=60MB,devices={DEVICES},stripe={STRIPE_BYTES},size={data_bytes},scattered,seed={}{told}",
-            bench.wishes.seed
+            bench.wishes.seed()
         );
         let mut line = words(&["cp", "--no-tune", "--io-depth", "1", "--order"]);
         line.extend([format!("source={order}"), "--streams".into(), DEVICES.to_string()]);

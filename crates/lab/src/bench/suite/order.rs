@@ -4,7 +4,7 @@
 //! All cases move as much, so that what a copy costs by itself weighs on each alike; and so much that every thread has
 //! [`REQUESTS_EACH`] requests where there are fewest: threads that have one or two cannot get out of order.
 
-use super::{MIB, ON_THIS_MACHINE, Suite, bytes, count, of_copy, scaled, size, words};
+use super::{MIB, ON_THIS_MACHINE, Suite, Takes, Values, bytes, count, of_copy, scaled, size, words};
 use crate::bench::record::{PathKind, SIMULATED};
 use crate::bench::{Bench, Prepared, Wishes};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -14,7 +14,7 @@ pub const SUITE: Suite = Suite {
     asks: "which order of requests, from how many threads, of what size? (004 Figs 3 and 4)",
     runs: 3,
     budget_bytes: REQUESTS_EACH * THREADS[4] as u64 * REQUESTS[2],
-    takes: ON_THIS_MACHINE,
+    takes: Takes { seed: Values::No, ..ON_THIS_MACHINE },
     prepare,
     run,
 };

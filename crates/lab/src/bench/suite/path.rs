@@ -25,6 +25,7 @@ pub const SUITE: Suite = Suite {
         rtt: Values::Many,
         loss: Values::Many,
         budget: Values::No,
+        seed: Values::No,
         program: Values::No,
         ..OVER_A_PATH
     },

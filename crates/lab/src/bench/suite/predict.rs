@@ -4,7 +4,7 @@
 //! way of which nothing else is known, or by the earlier copies of the suite on the same way: one before the first counted
 //! run, two before the second, and so on. What was predicted stands beside what it took, with the term that was most in error.
 
-use super::{GBIT, MIB, ON_THIS_MACHINE, Suite, VERIFIED, encrypted, of_copy, size, words};
+use super::{GBIT, MIB, ON_THIS_MACHINE, Suite, Takes, VERIFIED, Values, encrypted, of_copy, size, words};
 use crate::bench::network::{MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
 use crate::bench::workspace::{Copied, Daemon, Workspace};
@@ -23,7 +23,7 @@ pub(super) const SUITE: Suite = Suite {
     asks: "does a copy take as long as was predicted, within the range? (`thalweg predict` before, the copy after)",
     runs: 5,
     budget_bytes: 256 * MIB,
-    takes: ON_THIS_MACHINE,
+    takes: Takes { max_files: Values::One, ..ON_THIS_MACHINE },
     prepare,
     run,
 };
@@ -147,9 +147,11 @@ impl Shape {
         let budget_bytes = SUITE.budget_bytes(wishes);
         let (files, bytes) = match self.bytes {
             Some(bytes) => (1, bytes.min(budget_bytes)),
-            None => (SMALL_FILES.min(wishes.files_max).min(budget_bytes.div_ceil(SMALL_BYTES)), SMALL_BYTES),
+            None => {
+                (SMALL_FILES.min(wishes.files_max()).min(budget_bytes.div_ceil(SMALL_BYTES)), SMALL_BYTES)
+            }
         };
-        DatasetSpec { files, sizes: vec![(bytes, 1)], seed: wishes.seed, ..DatasetSpec::default() }
+        DatasetSpec { files, sizes: vec![(bytes, 1)], seed: wishes.seed(), ..DatasetSpec::default() }
     }
 
     fn directory(&self) -> String {
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_result_does_not_say_that_copies_over_an_emulated_path_took_the_loopback() {
-        let path = prepare(&Wishes { files_max: 4096, ..Wishes::default() }).unwrap().path;
+        let path = prepare(&Wishes::default()).unwrap().path;
         let is_emulated = matches!(path, PathKind::Testbed { rtt_s: None, rate_bits_per_s: None, .. });
         assert_eq!(is_emulated, Testbed::check().is_ok(), "{path}");
     }

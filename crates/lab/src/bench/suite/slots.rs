@@ -27,7 +27,7 @@ pub const SUITE: Suite = Suite {
     asks: "how late is the worst burst of producers that share a link: at once, apart, in slots? (003 Figs 2 and 3)",
     runs: 3,
     budget_bytes: 5_000_000,
-    takes: Takes { rate: Values::No, time: Values::One, ..OVER_A_PATH },
+    takes: Takes { rate: Values::No, time: Values::One, seed: Values::No, ..OVER_A_PATH },
     prepare,
     run,
 };

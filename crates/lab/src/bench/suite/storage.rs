@@ -14,7 +14,7 @@ pub const SUITE: Suite = Suite {
     asks: "what does a disk do, by request, depth, way and order, and how long does each request take? (000 section III-D, 004)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: Takes { target: Values::One, program: Values::No, ..ON_THIS_MACHINE },
+    takes: Takes { target: Values::One, seed: Values::No, program: Values::No, ..ON_THIS_MACHINE },
     prepare,
     run,
 };

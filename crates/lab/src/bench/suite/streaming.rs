@@ -31,7 +31,7 @@ pub const SUITE: Suite = Suite {
     asks: "how far behind is a copy of files that grow? (000 section II-B, Figs 6 and 9)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: Takes { rtt: Values::Many, is_path_by_rtt: true, ..OVER_A_PATH },
+    takes: Takes { rtt: Values::Many, is_path_by_rtt: true, max_files: Values::One, ..OVER_A_PATH },
     prepare,
     run,
 };
@@ -113,7 +113,7 @@ fn writers_bits_per_s(wishes: &Wishes) -> f64 {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    let sets = sets(SUITE.budget_bytes(wishes), wishes.files_max);
+    let sets = sets(SUITE.budget_bytes(wishes), wishes.files_max());
     let Some(largest) = sets.last() else {
         let cause = "no file of this sweep has room in this --budget: at least 4MiB";
         return Err(Failure::new(FailureKind::Usage, "measure", cause));
@@ -155,7 +155,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let sets = sets(bench.budget_bytes(), bench.wishes.files_max);
+    let sets = sets(bench.budget_bytes(), bench.wishes.files_max());
     bench.workspace.needs(2 * FILES * bench.budget_bytes())?;
     let mut paths: Vec<Option<PathWish>> = paths(bench.wishes).into_iter().map(Some).collect();
     let first = paths.first().copied().flatten();
@@ -165,7 +165,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     }
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
     let daemon = bench.workspace.daemon(server)?;
-    let seed = bench.wishes.seed;
+    let seed = bench.wishes.seed();
     let mut cases = Vec::new();
     for set in 0..sets.len() {
         for &path in &paths {

@@ -21,6 +21,7 @@ pub const SUITE: Suite = Suite {
         loss: Values::No,
         time: Values::One,
         budget: Values::No,
+        seed: Values::No,
         program: Values::No,
         ..OVER_A_PATH
     },
