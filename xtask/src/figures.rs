@@ -1,7 +1,7 @@
 //! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in `bench/results`.
 
 use crate::bench::page;
-use crate::tools;
+use crate::{findings, tools};
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -76,16 +76,18 @@ beside it, as in [docs/performance.md](../performance.md).
 pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut page = HEAD.to_owned();
-    let results = results()?;
+    let committed = results()?;
     for (suite, shown) in SHOWN {
-        // Of several, near and far, the one with the plainest name.
-        let of_it = results.iter().filter(|(_, results)| results.about.suite == *suite);
-        let Some((path, results)) = of_it.min_by_key(|(path, _)| path.as_os_str().len()) else {
-            continue;
-        };
+        let Some((path, results)) = plainest(&committed, suite) else { continue };
         let about = &results.about;
         let _ =
             write!(page, "\n## {suite}\n\n{}\n\n```sh\n{}\n```\n", sentence(&about.question), about.command);
+        if *suite == "congest"
+            && let Some((_, slots)) = plainest(&committed, "slots")
+            && let Some(told) = findings::cold_starts(results, slots)
+        {
+            let _ = writeln!(page, "\n{told}");
+        }
         let all = figures(std::slice::from_ref(results));
         for wanted in *shown {
             let is_it = |figure: &&Figure| match wanted.strip_suffix('*') {
@@ -104,6 +106,12 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
     Ok(files)
+}
+
+/// The result of a suite; of several, near and far, the one with the plainest name.
+fn plainest<'a>(results: &'a [(PathBuf, Results)], suite: &str) -> Option<&'a (PathBuf, Results)> {
+    let of_it = results.iter().filter(|(_, results)| results.about.suite == suite);
+    of_it.min_by_key(|(path, _)| path.as_os_str().len())
 }
 
 /// The result files of `thalweg bench`: those of `cargo xtask bench`, which lie beside them, have another form.
@@ -146,6 +154,15 @@ fn draw(figure: &Figure, page: &mut String, files: &mut BTreeMap<PathBuf, Vec<u8
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_reads_of_cold_starts_reads_beside_them_what_windows_over_standing_streams_take() {
+        let files = files().unwrap();
+        let page = String::from_utf8(files[&Path::new(DIRECTORY).join("README.md")].clone()).unwrap();
+        let section = page.split("\n## ").find(|section| section.starts_with("congest\n")).unwrap();
+        assert!(section.contains("Scheduled starts are cold here"), "{section}");
+        assert!(page.contains("\n## slots\n"), "where the link leads");
+    }
 
     #[test]
     fn a_weak_result_is_said_to_be_weak_beside_its_figures() {

@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
     ("faults", "damaged chunks, sent again on the wire", damage),
     ("layout", "reading by the place on the medium", layout),
     ("hop", "one more host on the way", hop),
-    ("congest", "clients that begin together, and in slots: the longest transfer", congestion),
+    ("congest", "clients that connect anew, together or evenly apart: the longest transfer", congestion),
     (
         "slots",
         "producers at once, by a schedule, and in promised slots: the longest from ready to there",
@@ -397,6 +397,46 @@ fn congestion(results: &Results) -> Option<String> {
     Some(format!("{said}; {verdict}"))
 }
 
+/// Loads of which 003 tells what a schedule is worth (section 5).
+const LOADS: [f64; 2] = [0.64, 0.96];
+
+/// What a reader of `congest` is to know of its starts, held against those of `slots`; nothing where one of them lacks what
+/// is compared.
+pub fn cold_starts(congest: &Results, slots: &Results) -> Option<String> {
+    let cold = Chosen::all(congest).word("starts", "scheduled");
+    let [warm, promised] = ["scheduled", "slots"].map(|starts| Chosen::all(slots).word("starts", starts));
+    let first = cold.at("load", *cold.values("load").first()?);
+    let alone = first.median(|sample| measured(sample, "p50"))?;
+    let ideal = first.median(|sample| predicted(sample, "ideal"))?;
+    let both = |some: &Chosen<'_>, figure: &str| {
+        let [one, two] = LOADS.map(|load| some.at("load", load).median(|sample| measured(sample, figure)));
+        Some(format!("{} and {}", seconds(one?), seconds(two?)))
+    };
+    let refused = |load: f64| {
+        let some = promised.at("load", load);
+        let refused = some.median(|sample| measured(sample, "refused"))?;
+        let producers = some.median(|sample| sample.parameter("producers"))?;
+        Some(format!("{} of {}", number(refused), number(producers)))
+    };
+    let [few, many] = LOADS.map(refused);
+    let [low, high] = LOADS.map(|load| Unit::Share.show(load));
+    Some(format!(
+        "Scheduled starts are cold here: each client opens its connections anew, and with TCP's slow start even one that \
+         has the line for itself takes {} in the median, where its data alone need {}. Their longest transfer takes {} \
+         at {low} and {high} load, in the median of all runs. Over streams that stand ([slots](#slots)) it takes {} by \
+         the same schedule, and {} in windows that thalweg gives out, from when the window opens. For that {} and {} \
+         producers are refused, and what waits for its window is there {} after it was ready, at the latest.",
+        seconds(alone),
+        seconds(ideal),
+        both(&cold, "worst")?,
+        both(&warm, "worst")?,
+        both(&promised, "worst")?,
+        few?,
+        many?,
+        both(&promised, "worst_lag")?,
+    ))
+}
+
 /// From when a producer was ready: what waits for its window counts.
 fn promised(results: &Results) -> Option<String> {
     longest(&Chosen::all(results), &["simultaneous", "scheduled", "slots"], "worst_lag")
@@ -539,6 +579,46 @@ mod tests {
         let told = congestion(&results).unwrap();
         let vain = "; scheduled ones took **no less** at 64 % load with 2 streams, in the median";
         assert!(told.ends_with(vain), "{told}");
+    }
+
+    #[test]
+    fn what_cold_starts_take_stands_beside_what_windows_over_standing_streams_take() {
+        let of = |starts: &str, load: f64, numbers: &[(&str, f64)]| {
+            let sample = Sample::default().with("starts", starts.into());
+            let sample = sample.with("load", Quantity::number(load, "1")).predicted("ideal", 0.16, "s");
+            numbers.iter().fold(sample, |sample, (name, value)| sample.measured(name, *value, "s"))
+        };
+        let mut congest = orders(512);
+        congest.samples = vec![
+            of("scheduled", 0.16, &[("p50", 0.255), ("worst", 0.26)]),
+            of("scheduled", 0.64, &[("worst", 0.3)]),
+            of("scheduled", 0.64, &[("worst", 0.5)]),
+            of("scheduled", 0.96, &[("worst", 1.5)]),
+            of("simultaneous", 0.96, &[("worst", 9.0)]),
+        ];
+        let mut slots = congest.clone();
+        let burst = |starts: &str, load: f64, worst: f64, refused: f64| {
+            let numbers = [("worst", worst), ("worst_lag", 0.7), ("refused", refused)];
+            of(starts, load, &numbers).with("producers", Quantity::number((load / 0.16).round(), "1"))
+        };
+        slots.samples = vec![
+            burst("scheduled", 0.64, 0.27, 0.0),
+            burst("scheduled", 0.96, 0.34, 0.0),
+            burst("slots", 0.64, 0.18, 1.0),
+            burst("slots", 0.96, 0.19, 3.0),
+        ];
+        let told = cold_starts(&congest, &slots).unwrap();
+        for part in [
+            "takes 255 ms in the median, where its data alone need 160 ms",
+            "takes 400 ms and 1.5 s at 64 % and 96 % load",
+            "it takes 270 ms and 340 ms by the same schedule, and 180 ms and 190 ms in windows",
+            "For that 1 of 4 and 3 of 6 producers are refused",
+            "is there 700 ms and 700 ms after it was ready",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        slots.samples.pop();
+        assert_eq!(cold_starts(&congest, &slots), None);
     }
 
     #[test]

@@ -32,13 +32,14 @@ pub enum BenchCommand {
     Layout(RunArgs),
     /// From where the data are, or through one more host (002 Table I)
     Hop(RunArgs),
-    /// Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)
+    /// Clients that share a link and connect anew for each transfer, all at once or evenly apart (003 Figs 2 and 3)
     Congest(RunArgs),
     /// A scan in files that are copied as each is finished, or streamed (003 Fig 4)
     Frames(RunArgs),
     /// How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)
     Lag(RunArgs),
-    /// Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)
+    /// Producers that share a link over streams that stand: all at once, evenly apart, or in slots that a daemon promises
+    /// (003 Figs 2 and 3)
     Slots(RunArgs),
     /// Copies of several shapes, each predicted before: does it take as long, within the range?
     Predict(RunArgs),
