@@ -54,19 +54,7 @@ fn liar() -> ProducerId {
 static LIES: AtomicUsize = AtomicUsize::new(0);
 
 fn head(sequence: u64, payload: &[u8]) -> FrameHead {
-    FrameHead {
-        producer: liar(),
-        sequence,
-        set: None,
-        time_ns: 0,
-        deadline_ns: None,
-        dtype: String::new(),
-        shape: Vec::new(),
-        metadata: Vec::new(),
-        payload_bytes: payload.len() as u64,
-        digest: digest_of(payload),
-        stamp: None,
-    }
+    FrameHead::bare(liar(), sequence, payload.len() as u64, digest_of(payload))
 }
 
 fn record(head: FrameHead, payload: &[u8]) -> Vec<u8> {

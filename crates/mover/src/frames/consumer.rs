@@ -600,19 +600,9 @@ mod tests {
 
     fn frame(sequence: u64, payload_bytes: u64) -> Item {
         let exact = ClockOffset { offset_ns: 0, bound_ns: 0 };
-        Item::Frame(Box::new(FrameHead {
-            producer: ProducerId::new("cam").unwrap(),
-            sequence,
-            set: None,
-            time_ns: 0,
-            deadline_ns: None,
-            dtype: String::new(),
-            shape: Vec::new(),
-            metadata: Vec::new(),
-            payload_bytes,
-            digest: Digest::default(),
-            stamp: Some(HubStamp { taken_ns: 0, clock: exact }),
-        }))
+        let producer = ProducerId::new("cam").unwrap();
+        let bare = FrameHead::bare(producer, sequence, payload_bytes, Digest::default());
+        Item::Frame(Box::new(FrameHead { stamp: Some(HubStamp { taken_ns: 0, clock: exact }), ..bare }))
     }
 
     #[test]
@@ -622,19 +612,8 @@ mod tests {
         let exact = ClockOffset { offset_ns: 0, bound_ns: 0 };
         let arrives = |consumer: &mut Consumer, number, clock, deadline_ns| {
             let stamp = Some(HubStamp { taken_ns: 1_500, clock });
-            let item = Item::Frame(Box::new(FrameHead {
-                producer: ProducerId::new("cam").unwrap(),
-                sequence: number,
-                set: None,
-                time_ns: 1_000,
-                deadline_ns,
-                dtype: String::new(),
-                shape: Vec::new(),
-                metadata: Vec::new(),
-                payload_bytes: 0,
-                digest: Digest::default(),
-                stamp,
-            }));
+            let bare = FrameHead::bare(ProducerId::new("cam").unwrap(), number, 0, Digest::default());
+            let item = Item::Frame(Box::new(FrameHead { time_ns: 1_000, deadline_ns, stamp, ..bare }));
             assert!(consumer.begin(1, number, &item).unwrap());
             consumer.arrived(1, number, item, Payload::default(), 2_000).unwrap();
             let Some(Delivery::Frame(frame)) = consumer.take_next() else { panic!("a frame") };

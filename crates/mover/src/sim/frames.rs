@@ -461,19 +461,9 @@ impl World {
         if let (Some((set, 0)), Some(frames)) = (set, maker.sets) {
             maker.machine.declare(set, frames).map_err(|error| error.to_string())?;
         }
-        let head = FrameHead {
-            producer: maker.id.clone(),
-            sequence: 0,
-            set,
-            time_ns: self.now,
-            deadline_ns: None,
-            dtype: String::new(),
-            shape: Vec::new(),
-            metadata: Vec::new(),
-            payload_bytes: bytes,
-            digest: Digest(*blake3::hash(&payload).as_bytes()),
-            stamp: None,
-        };
+        let digest = Digest(*blake3::hash(&payload).as_bytes());
+        let bare = FrameHead::bare(maker.id.clone(), 0, bytes, digest);
+        let head = FrameHead { set, time_ns: self.now, ..bare };
         let sequence = maker.machine.push(head, payload).map_err(|error| error.to_string())?;
         if sequence != maker.pushed {
             return Err(format!("{} numbers {sequence} after {} frames", maker.id, maker.pushed));

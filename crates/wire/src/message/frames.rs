@@ -517,6 +517,24 @@ impl LostRange {
 }
 
 impl FrameHead {
+    /// That of a frame that is nothing but its payload: in no set, made at 0, due at no time, of no type or shape, with no
+    /// metadata, and taken by no hub yet. Who makes more of it says what.
+    pub fn bare(producer: ProducerId, sequence: u64, payload_bytes: u64, digest: Digest) -> FrameHead {
+        FrameHead {
+            producer,
+            sequence,
+            set: None,
+            time_ns: 0,
+            deadline_ns: None,
+            dtype: String::new(),
+            shape: Vec::new(),
+            metadata: Vec::new(),
+            payload_bytes,
+            digest,
+            stamp: None,
+        }
+    }
+
     /// Whether a hub or a consumer may be given this.
     ///
     /// # Errors

@@ -38,19 +38,9 @@ fn push(channel: &mut Channel, epoch: u16, sequence: u64, set: (u64, u32)) {
 }
 
 fn frame(producer: &ProducerId, sequence: u64, set: Option<(u64, u32)>, payload_bytes: u64) -> Item {
-    Item::Frame(Box::new(FrameHead {
-        producer: producer.clone(),
-        sequence,
-        set,
-        time_ns: 0,
-        deadline_ns: None,
-        dtype: String::new(),
-        shape: Vec::new(),
-        metadata: Vec::new(),
-        payload_bytes,
-        digest: Digest(*blake3::hash(b"abc").as_bytes()),
-        stamp: None,
-    }))
+    let digest = Digest(*blake3::hash(b"abc").as_bytes());
+    let bare = FrameHead::bare(producer.clone(), sequence, payload_bytes, digest);
+    Item::Frame(Box::new(FrameHead { set, ..bare }))
 }
 
 /// The producer has a link; the epoch in which it may send.

@@ -693,19 +693,8 @@ mod tests {
 
     /// A frame of three bytes comes on this link.
     fn push(channel: &HubChannel, (link, epoch): (u64, u16), sequence: u64) {
-        let item = Item::Frame(Box::new(FrameHead {
-            producer: cam(),
-            sequence,
-            set: None,
-            time_ns: 0,
-            deadline_ns: None,
-            dtype: String::new(),
-            shape: Vec::new(),
-            metadata: Vec::new(),
-            payload_bytes: 3,
-            digest: Digest(*blake3::hash(b"abc").as_bytes()),
-            stamp: None,
-        }));
+        let digest = Digest(*blake3::hash(b"abc").as_bytes());
+        let item = Item::Frame(Box::new(FrameHead::bare(cam(), sequence, 3, digest)));
         assert!(channel.act(|machine| machine.begin(link, epoch, sequence, &item)).unwrap());
         let payload = Payload::from(b"abc".to_vec());
         channel.act(|machine| machine.arrived(link, epoch, sequence, item, payload, 0));

@@ -298,19 +298,9 @@ mod tests {
     /// Segments of a frame with this sequence.
     fn segments(sequence: u64) -> Vec<(Inner, Vec<u8>)> {
         let payload: Vec<u8> = (0..3 * SEGMENT_BYTES).map(|at| (at as u64 * sequence) as u8).collect();
-        let head = FrameHead {
-            producer: ProducerId::new("cam").unwrap(),
-            sequence,
-            set: None,
-            time_ns: 0,
-            deadline_ns: None,
-            dtype: String::new(),
-            shape: Vec::new(),
-            metadata: Vec::new(),
-            payload_bytes: payload.len() as u64,
-            digest: Digest(*blake3::hash(&payload).as_bytes()),
-            stamp: None,
-        };
+        let digest = Digest(*blake3::hash(&payload).as_bytes());
+        let producer = ProducerId::new("cam").unwrap();
+        let head = FrameHead::bare(producer, sequence, payload.len() as u64, digest);
         let mut going = Going::frame(1, sequence, &head, Payload::from(payload)).unwrap();
         let mut all = Vec::new();
         while going.sent < going.bytes() {
