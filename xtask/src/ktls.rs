@@ -202,7 +202,7 @@ mkdir lib && ln -s /usr/lib/uml/modules lib/modules
 # What the ciphers are made of the guest's kernel does not find by itself.
 for module in gcm ctr ghash-generic chacha20poly1305 chacha_generic poly1305_generic tls sch_fq_codel; do modprobe -d /mnt "$module" || echo "FAILED module $module"; done
 TMPDIR=/mnt {tests} --nocapture --test-threads 1 link::ktls && echo TESTS passed
-TMPDIR=/mnt THALWEG_GUEST=1 {lab} --nocapture doctor::tests::what_a_kernel_of_its_own && echo SETTINGS passed
+TMPDIR=/mnt THALWEG_GUEST=1 {lab} --nocapture doctor::tests::kernel::what_a_kernel_of_its_own && echo SETTINGS passed
 head -c {FILE} /dev/urandom > file
 copies() {{ # name, options of the server, options of the client
     {program} serve --listen 127.0.0.1:8487 --state server --ticket-file ticket --export e=/mnt/there $2 > server.log 2>&1 &
