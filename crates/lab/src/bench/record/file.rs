@@ -1,0 +1,180 @@
+//! The file itself: written line by line, and read again within bounds.
+
+use super::{About, LeftOut, Line, Results, Sample};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a result file that are read.
+pub const RESULT_BYTES_MAX: u64 = 256 << 20;
+/// Of one of its lines.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Most of its samples.
+const SAMPLES_MAX: usize = 100_000;
+
+/// A result file in the making: below a hidden name until it is whole, so that a run that fails leaves the former one.
+#[derive(Debug)]
+pub struct Log {
+    out: BufWriter<File>,
+    hidden: PathBuf,
+    path: PathBuf,
+    bytes: u64,
+    results: Results,
+}
+
+impl Log {
+    /// Begins the file `path`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(path: &Path, about: About) -> io::Result<Log> {
+        let hidden = partial(path);
+        let out = BufWriter::new(File::create(&hidden)?);
+        let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
+        let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
+        log.write(&Line::About(Box::new(log.results.about.clone())))?;
+        Ok(log)
+    }
+
+    /// Adds a measurement; gives it its place in the file.
+    ///
+    /// # Errors
+    /// If it cannot be written, or nobody would read a file with it.
+    pub fn sample(&mut self, mut sample: Sample) -> io::Result<()> {
+        if self.results.samples.len() >= SAMPLES_MAX {
+            return Err(too_large());
+        }
+        sample.order = u32::try_from(self.results.samples.len() + 1).unwrap_or(u32::MAX);
+        self.write(&Line::Sample(sample.clone()))?;
+        self.results.samples.push(sample);
+        Ok(())
+    }
+
+    /// Adds what did not run.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn left_out(&mut self, what: &str, why: &str) -> io::Result<()> {
+        let line = LeftOut { what: what.to_owned(), why: why.to_owned() };
+        self.write(&Line::LeftOut(line.clone()))?;
+        self.results.left_out.push(line);
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If it cannot be written or renamed.
+    pub fn end(mut self) -> io::Result<Results> {
+        self.out.flush()?;
+        fs::rename(&self.hidden, &self.path)?;
+        Ok(self.results)
+    }
+
+    /// Handed on at once: who looks on sees what there is, and a kill leaves it.
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        self.bytes += text.len() as u64;
+        if self.bytes > RESULT_BYTES_MAX || text.len() as u64 > LINE_BYTES_MAX {
+            return Err(too_large());
+        }
+        self.out.write_all(&text)?;
+        self.out.flush()
+    }
+}
+
+fn too_large() -> io::Error {
+    io::Error::other(format!(
+        "a result has at most {} MiB and {SAMPLES_MAX} samples: fewer --runs make a smaller one",
+        RESULT_BYTES_MAX >> 20
+    ))
+}
+
+/// Where the result file `path` is as long as it is not whole.
+pub fn partial(path: &Path) -> PathBuf {
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(path.file_name().unwrap_or_default());
+    path.with_file_name(hidden)
+}
+
+impl Results {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What the file system says; `InvalidData` with the number of the line that is no such line, and why.
+    pub fn read(path: &Path) -> io::Result<Results> {
+        Self::parse(BufReader::new(File::open(path)?.take(RESULT_BYTES_MAX))).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::InvalidData => {
+                    let why = format!("it is no result file, which `thalweg bench` writes: {error}");
+                    io::Error::new(io::ErrorKind::InvalidData, why)
+                }
+                _ => error,
+            }
+        })
+    }
+
+    /// The same from anything that has lines.
+    ///
+    /// # Errors
+    /// As [`Results::read`].
+    pub fn parse(mut lines: impl BufRead) -> io::Result<Results> {
+        let odd = |number: usize, why: &dyn fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {why}"))
+        };
+        let mut results: Option<Results> = None;
+        let mut text = Vec::new();
+        for number in 1.. {
+            text.clear();
+            if (&mut lines).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut text)? == 0 {
+                break;
+            }
+            if text.len() as u64 > LINE_BYTES_MAX {
+                return Err(odd(number, &format_args!("is longer than {} MiB", LINE_BYTES_MAX >> 20)));
+            }
+            if text.trim_ascii().is_empty() {
+                continue;
+            }
+            let mut line: Line = serde_json::from_slice(&text).map_err(|error| odd(number, &error))?;
+            if let Line::Sample(sample) = line {
+                let sample = sample.in_base_units().map_err(|why| odd(number, &why))?;
+                sample.check().map_err(|why| odd(number, &why))?;
+                line = Line::Sample(sample);
+            }
+            match (line, &mut results) {
+                (Line::Sample(_), Some(results)) if results.samples.len() >= SAMPLES_MAX => {
+                    return Err(odd(number, &format_args!("is one sample more than {SAMPLES_MAX}")));
+                }
+                (Line::About(about), None) => {
+                    results = Some(Results { about: *about, samples: Vec::new(), left_out: Vec::new() });
+                }
+                (Line::Sample(sample), Some(results)) => results.samples.push(sample),
+                (Line::LeftOut(line), Some(results)) => results.left_out.push(line),
+                (Line::About(_), Some(_)) => return Err(odd(number, &"a second `about`")),
+                (_, None) => return Err(odd(number, &"the first line must be `about`")),
+            }
+        }
+        results.ok_or_else(|| odd(1, &"there is nothing in it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{about, sample};
+    use super::*;
+
+    #[test]
+    fn what_would_be_more_than_is_read_again_is_not_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut log = Log::begin(&scratch.path().join("long.jsonl"), about()).unwrap();
+        log.sample(sample(1, 0.1)).unwrap();
+        log.bytes = RESULT_BYTES_MAX - 10;
+        let refused = log.sample(sample(2, 0.1)).unwrap_err().to_string();
+        assert!(refused.contains("256 MiB") && refused.contains("--runs"), "{refused}");
+        let mut log = Log::begin(&scratch.path().join("many.jsonl"), about()).unwrap();
+        log.results.samples = vec![Sample::default(); SAMPLES_MAX];
+        assert!(log.sample(sample(1, 0.1)).is_err());
+    }
+}
