@@ -979,10 +979,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand hop 'From where the data are, or through one more host (002 Table I)'
-            cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand congest 'Clients that share a link and connect anew for each transfer, all at once or evenly apart (003 Figs 2 and 3)'
             cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
             cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
-            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link over streams that stand: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand predict 'Copies of several shapes, each predicted before: does it take as long, within the range?'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md'
@@ -999,9 +999,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;sweep;bulk'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1020,9 +1020,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;sweep;streaming'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1052,9 +1052,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;path'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1073,9 +1073,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;latency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1094,9 +1094,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;streams'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1115,9 +1115,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;cca'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1136,9 +1136,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;order'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1157,9 +1157,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;concurrency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1178,9 +1178,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;files'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1199,9 +1199,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;faults'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1220,9 +1220,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;layout'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1241,9 +1241,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;hop'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1262,9 +1262,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;congest'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1283,9 +1283,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;frames'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1304,9 +1304,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;lag'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1325,9 +1325,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;slots'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1346,9 +1346,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;predict'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1367,9 +1367,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;storage'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
-            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
             cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
             cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
@@ -1411,10 +1411,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand hop 'From where the data are, or through one more host (002 Table I)'
-            cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand congest 'Clients that share a link and connect anew for each transfer, all at once or evenly apart (003 Figs 2 and 3)'
             cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
             cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
-            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link over streams that stand: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand predict 'Copies of several shapes, each predicted before: does it take as long, within the range?'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md'
@@ -1693,10 +1693,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand hop 'From where the data are, or through one more host (002 Table I)'
-            cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand congest 'Clients that share a link and connect anew for each transfer, all at once or evenly apart (003 Figs 2 and 3)'
             cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
             cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
-            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link over streams that stand: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand predict 'Copies of several shapes, each predicted before: does it take as long, within the range?'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md'
