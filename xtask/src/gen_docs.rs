@@ -118,7 +118,15 @@ const RESULTS: &str = "bench/results/beside-rsync.jsonl";
 fn man(name: &str, command: &Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let mut page = Vec::new();
     let titled = command.clone().name(name.to_owned()).display_name(name.to_owned());
-    clap_mangen::Man::new(titled).render(&mut page)?;
+    // Of what the short help leaves out, the page has the long help only.
+    let explained = titled.mut_args(|argument| match (argument.get_long_help(), argument.get_help()) {
+        (None, Some(help)) => {
+            let help = help.clone();
+            argument.long_help(help)
+        }
+        _ => argument,
+    });
+    clap_mangen::Man::new(explained).render(&mut page)?;
     files.insert(Path::new("packaging/man").join(format!("{name}.1")), page);
     for sub in visible(command) {
         man(&format!("{name}-{}", sub.get_name()), sub, files)?;
