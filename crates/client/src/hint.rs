@@ -16,7 +16,8 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "--devices copies FIFOs and devices as what they are; what comes out of one goes with: thalweg stream - DST < SRC"
         }
         (FailureKind::Unsupported, CHOOSE_CONGESTION) => {
-            "name one that is permitted there with --cca, leave it out for the far side's own choice, or have its              net.ipv4.tcp_allowed_congestion_control permit it"
+            "name one that is permitted there with --cca, leave it out for the far side's own choice, or have its \
+             net.ipv4.tcp_allowed_congestion_control permit it"
         }
         // A measurement begins anew, and says itself what room it needs.
         (FailureKind::Space | FailureKind::Stopped, "measure") => return None,
