@@ -16,12 +16,16 @@ use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, make_source};
 use support::job::{Ran, Running, with};
 use support::proxy::Proxy;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
+use thalweg_mover::basin::Evidence;
 use thalweg_mover::event::{self, Event, Events};
+use thalweg_mover::frames::{ChannelWishes, FrameFrom, FramePolicy};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::plan::{Asked, Tuned};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
-use thalweg_mover::run::copy::{self, From as Source, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{self, EvidenceSink, From as Source, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
+use thalweg_mover::run::frames::job::{self as frames, ConsumeWishes, Opening};
+use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{Place, Trial};
 
 fn text(path: &Path) -> String {
@@ -417,6 +421,76 @@ fn each_copy_of_a_session_is_sent_by_the_congestion_control_that_it_asked_for() 
     let wanted = client.session.wanted_path();
     assert_eq!(wanted.usual_congestion, thalweg_sys::socket::default_congestion().ok());
     assert_eq!(wanted.congestion, None);
+}
+
+/// The copy that is under way in it asks for none.
+#[test]
+fn frames_that_come_into_a_session_have_its_streams_sent_by_the_congestion_control_that_they_ask_for() {
+    const ENDLESS: u64 = 1 << 40;
+    let permitted = thalweg_sys::socket::allowed_congestion().unwrap();
+    let site = Site::new();
+    let here = InProcess::new(&site);
+    let place = |path: &[u8]| Place { export: Some("data".into()), path: path.to_vec() };
+    let used: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = used.clone();
+    let evidence: EvidenceSink = Arc::new(move |now: &Evidence| {
+        let streams = now.sender.streams.iter().map(|stream| stream.congestion.clone());
+        *seen.lock().unwrap() = streams.collect();
+    });
+    let watch = Watch {
+        events: event::nobody(),
+        link_events: event::nobody(),
+        meter: Arc::default(),
+        evidence: Some(evidence),
+    };
+    let wishes = Wishes {
+        asked: Asked { streams: Some(2), ..Asked::default() },
+        rate: Arc::new(Rate::new(Some(1 << 20))),
+        trial: Some(Trial::Noise { bytes: ENDLESS, file_bytes: ENDLESS }),
+        trial_bytes_max: Some(ENDLESS),
+        ..Wishes::default()
+    };
+    let (from, stop) = (Source::Far(here.far.clone(), vec![place(b"")]), Stop::default());
+    let (before, asked, came, after) = std::thread::scope(|scope| {
+        let copy = scope.spawn(|| copy::copy(&from, &To::Null, &wishes, &here.identity, &watch, &stop));
+        let used = || used.lock().unwrap().clone();
+        wait_until(LIMIT, || used().len() == 2 || copy.is_finished());
+        let before = used();
+        let asked = permitted.iter().find(|name| !before.contains(name)).cloned();
+        let opening = Opening {
+            far: here.far.clone(),
+            place: place(b"channel"),
+            link: LinkSettings { congestion: asked.clone(), ..LinkSettings::default() },
+            streams: Some(2),
+            channel: ChannelWishes::default(),
+            window_bytes: 1 << 20,
+            events: event::nobody(),
+        };
+        let wishes = ConsumeWishes {
+            policy: FramePolicy::Block,
+            group: None,
+            from: FrameFrom::Start,
+            name: None,
+            producers: 1,
+            keep: Duration::from_secs(1),
+            link_bits_per_s: None,
+        };
+        let consumer = frames::consume(opening, wishes);
+        let goes_by = |name: &String| used() == [name.clone(), name.clone()];
+        wait_until(LIMIT, || asked.as_ref().is_none_or(goes_by) || copy.is_finished());
+        let after = used();
+        let came = consumer.map(|(_, keeper)| keeper.stop());
+        // Whatever came of it: else the copy goes on.
+        stop.stop();
+        let _ = copy.join();
+        (before, asked, came, after)
+    });
+    let Some(asked) = asked else {
+        return support::chance::skipped("congestion control of frames", "nobody may choose another");
+    };
+    came.expect("a consumer");
+    assert!(before.len() == 2 && !before.contains(&asked), "{before:?}");
+    assert_eq!(after, [asked.clone(), asked]);
 }
 
 /// What the far side permits may change, and nobody asked for it by name.

@@ -88,6 +88,7 @@ impl Host {
             attached.give_up();
             return Err(failure);
         }
+        session.tune_streams();
         channel.begin();
         let (session, number, keep) = (session.clone(), open.transfer, Keep::of(&frames.role));
         let (watched, line) = (attached.clone(), line.clone());
