@@ -337,7 +337,7 @@ fn a_layout_that_cannot_be_read_is_told_and_the_usual_way_is_taken() {
     let told = String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(0), "{told}");
     assert_eq!(
-        told.matches("order layout: by offset instead: look up the layout failed").count(),
+        told.matches("order layout: 2 of 2 files by offset instead: look up the layout failed").count(),
         1,
         "{told}"
     );
@@ -350,8 +350,46 @@ fn a_layout_that_cannot_be_read_is_told_and_the_usual_way_is_taken() {
     let out = scratch.run(words.into_iter().chain([pulled.to_str().unwrap()]));
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
     let log = scratch.server_log();
-    assert_eq!(log.matches("order layout: by offset instead").count(), 1, "{log}");
+    assert_eq!(log.matches("order layout: 2 of 2 files by offset instead").count(), 1, "{log}");
     support::assert_same(&scratch.path("from"), &pulled);
+}
+
+/// One of two files lies where nobody says so: that is told with the number, and nothing where all have their places.
+#[test]
+fn of_files_that_have_no_place_on_the_medium_it_is_told_how_many_they_are() {
+    let (memory, disk) = (Scratch::in_memory(), Scratch::new());
+    for scratch in [&memory, &disk] {
+        let file = std::fs::File::create(scratch.path("file")).unwrap();
+        std::io::Write::write_all(&mut &file, &support::noise(1, 9 * MIB)).unwrap();
+        file.sync_all().unwrap();
+    }
+    let has_places = |scratch: &Scratch| {
+        let root = thalweg_sys::Dir::open(scratch.root()).unwrap();
+        let extents = thalweg_sys::extents(&root.open_read(b"file").unwrap(), 100);
+        extents.is_ok_and(|extents| extents.iter().all(|extent| !extent.unplaced))
+    };
+    if has_places(&memory) || !has_places(&disk) {
+        return skipped(
+            "files without a place",
+            "needs a file system that tells places, and one that does not",
+        );
+    }
+    std::fs::rename(memory.path("file"), memory.path("other")).unwrap();
+    let [on_disk, other] = [disk.path("file"), memory.path("other")].map(|path| path.display().to_string());
+    let copy = |sources: &[&str], to: &str| {
+        let to = memory.path(to).display().to_string();
+        let out = memory.run([&["cp", "--order", "layout"], sources, &[to.as_str()]].concat());
+        let told = String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
+        assert_eq!(out.status.code(), Some(0), "{told}");
+        told
+    };
+    let told = copy(&[&on_disk, &other], "both/");
+    let note = "order layout: 1 of 2 files by offset instead: look up the layout failed on `other`";
+    assert_eq!(told.matches(note).count(), 1, "{told}");
+    assert_eq!(std::fs::read(memory.path("both/file")).unwrap(), std::fs::read(&other).unwrap());
+    assert_eq!(std::fs::read(memory.path("both/other")).unwrap(), std::fs::read(&other).unwrap());
+    let told = copy(&[&on_disk], "one");
+    assert!(!told.contains("order layout"), "{told}");
 }
 
 /// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of once.

@@ -81,7 +81,7 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// `Unsupported` where it cannot be known; as [`Source::open`].
-    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+    fn layout(&self, entry: &Entry) -> Result<Places> {
         Err(Failure::new(FailureKind::Unsupported, "look up the layout", "it is not known here")
             .at(&entry.path))
     }
@@ -99,6 +99,15 @@ pub trait Source: Send + Sync {
         }
         read_whole(&*file, entry, buffer)
     }
+}
+
+/// Where the content of a file lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// What has a place. Holes have none, and need none.
+    pub placed: Vec<Placed>,
+    /// Bytes of the content that have no place, or none yet.
+    pub unplaced_bytes: u64,
 }
 
 /// Where a run of a file's bytes lies.

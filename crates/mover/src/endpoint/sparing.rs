@@ -5,7 +5,7 @@
 //!
 //! Not guaranteed where the kernel does not say what it has in its cache: there everything stays as reading left it.
 
-use super::{Placed, ScanSink, Source, SourceFile};
+use super::{Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use std::collections::VecDeque;
@@ -119,7 +119,7 @@ impl Source for SparingSource {
         self.source.direct_is_missed()
     }
 
-    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+    fn layout(&self, entry: &Entry) -> Result<Places> {
         match self.uncut(entry) {
             (own, None) => self.source.layout(&own),
             _ => {

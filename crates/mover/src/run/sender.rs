@@ -39,8 +39,6 @@ pub struct SendRun {
     reading: AtomicU32,
     /// For orders that have turns.
     gate: Option<Gate>,
-    /// The source does not say where files lie: told once.
-    layout_is_missed: AtomicBool,
     /// The source cannot be read past the page cache, though that was asked for: told once.
     direct_is_missed: AtomicBool,
     /// How much is left to it, if it yields.
@@ -111,7 +109,6 @@ impl SendRun {
             number,
             source,
             gate,
-            layout_is_missed: AtomicBool::new(false),
             direct_is_missed: AtomicBool::new(false),
             pace,
             putting: AtomicU32::new(0),

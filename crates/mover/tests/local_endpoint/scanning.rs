@@ -373,7 +373,10 @@ fn where_a_file_lies_is_what_the_file_system_says() {
     let source = contents(scratch.path());
     let (found, _) = scan(&source);
     let placed = match source.layout(found.entry("f")) {
-        Ok(placed) => placed,
+        Ok(places) => {
+            assert_eq!(places.unplaced_bytes, 0, "all of it was synced");
+            places.placed
+        }
         Err(failure) => {
             assert_eq!(failure.kind, FailureKind::Unsupported, "{failure}");
             println!("skipped: {}", failure.cause);

@@ -10,7 +10,7 @@ use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{evidence_of, failed, failed_at_words, lock, shown};
-use crate::endpoint::{Placed, ScanSink, Source, SourceFile};
+use crate::endpoint::{Placed, Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat};
+use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
 use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, Evidence, RelativePath};
 
@@ -275,7 +275,7 @@ impl Source for LocalSource {
     }
 
     /// By FIEMAP: one device for each file system, whatever it is made of.
-    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+    fn layout(&self, entry: &Entry) -> Result<Places> {
         /// 32 bytes each, and as much again below.
         const EXTENTS_MAX: usize = 1 << 18;
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
@@ -287,18 +287,12 @@ impl Source for LocalSource {
             let cause = format!("the file has more than {EXTENTS_MAX} pieces");
             return Err(Failure::new(FailureKind::Unsupported, "look up the layout", cause).at(&entry.path));
         }
-        if !extents.is_empty() && extents.iter().all(|extent| extent.unplaced) {
+        let places = places_of(&extents, entry.evidence.size);
+        if places.placed.is_empty() && places.unplaced_bytes > 0 {
             let cause = "the file system has not decided yet where it lies: it was written a moment ago";
             return Err(Failure::new(FailureKind::Unsupported, "look up the layout", cause).at(&entry.path));
         }
-        let has_place = |extent: &&thalweg_sys::Extent| !(extent.inline || extent.unplaced);
-        let placed = extents.iter().filter(has_place).map(|extent| Placed {
-            logical: extent.logical,
-            length: extent.length,
-            device: 0,
-            physical: extent.physical,
-        });
-        Ok(placed.collect())
+        Ok(places)
     }
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
@@ -310,6 +304,27 @@ impl Source for LocalSource {
         });
         crate::endpoint::read_whole(&file, entry, buffer)
     }
+}
+
+/// The extents of a file of so many bytes as places on one device.
+fn places_of(extents: &[Extent], bytes: u64) -> Places {
+    let mut places = Places::default();
+    for extent in extents {
+        if extent.inline || extent.unplaced {
+            // The last one may reach past the end.
+            let end = extent.logical.saturating_add(extent.length).min(bytes);
+            let unplaced_bytes = end.saturating_sub(extent.logical);
+            places.unplaced_bytes = places.unplaced_bytes.saturating_add(unplaced_bytes);
+            continue;
+        }
+        places.placed.push(Placed {
+            logical: extent.logical,
+            length: extent.length,
+            device: 0,
+            physical: extent.physical,
+        });
+    }
+    places
 }
 
 /// How far the clocks of file systems are ahead of ours, by device: a ctime in our future shows it. (One behind
@@ -449,6 +464,31 @@ mod tests {
             nanos: ns.rem_euclid(1_000_000_000) as u32,
         };
         Evidence { ctime: time, ..Evidence::default() }
+    }
+
+    #[test]
+    fn of_a_file_that_lies_nowhere_in_part_the_rest_has_its_places() {
+        let extent = |logical: u64, length: u64, unplaced: bool| Extent {
+            logical,
+            physical: logical + 4096,
+            length,
+            unwritten: false,
+            inline: false,
+            encoded: false,
+            unplaced,
+            shared: false,
+            last: false,
+        };
+        // Two runs with a hole between them, and what was appended a moment ago.
+        let places = places_of(&[extent(0, 100, false), extent(300, 50, false), extent(350, 64, true)], 400);
+        let placed: Vec<_> =
+            places.placed.iter().map(|run| (run.logical, run.physical, run.length)).collect();
+        assert_eq!(placed, [(0, 4096, 100), (300, 4396, 50)]);
+        // The last one reaches past the end.
+        assert_eq!(places.unplaced_bytes, 50);
+        let inline = Extent { inline: true, ..extent(0, 10, false) };
+        assert_eq!(places_of(&[inline], 10), Places { placed: Vec::new(), unplaced_bytes: 10 });
+        assert_eq!(places_of(&[], 10), Places::default(), "holes need no place");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod array;
 
 pub use array::{Array, ArraySpec};
 
-use super::{Placed, ScanSink, Source, SourceFile};
+use super::{Places, ScanSink, Source, SourceFile};
 use crate::endpoint::content::Content;
 use crate::endpoint::synthetic::scan_one;
 use crate::failure::{Failure, FailureKind, Result};
@@ -88,9 +88,10 @@ impl Source for SimulatedSource {
         Ok(entry.clone())
     }
 
-    fn layout(&self, _: &Entry) -> Result<Vec<Placed>> {
+    fn layout(&self, _: &Entry) -> Result<Places> {
         let array = self.disk.array.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(array.layout().take(ArraySpec::STRIPES_MAX as usize).collect())
+        let placed = array.layout().take(ArraySpec::STRIPES_MAX as usize).collect();
+        Ok(Places { placed, unplaced_bytes: 0 })
     }
 }
 

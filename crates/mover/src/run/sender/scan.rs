@@ -1,7 +1,7 @@
 //! What the thread that scans does: it hands what the source finds to the machine, no faster than it is settled.
 
 use super::SendRun;
-use crate::endpoint::ScanSink;
+use crate::endpoint::{Places, ScanSink};
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::order::{Layout, RUNS_MAX};
@@ -10,35 +10,48 @@ use crate::stage::{Booking, Stage};
 use crate::transfer::sender::Sender;
 use std::fmt::Display;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_sys::usage::thread_cpu;
 use thalweg_wire::message::{Order, Outcome};
 use thalweg_wire::{Entry, EntryId, Kind, RelativePath};
 
+/// Files that are read by offset though they are to be read by their places on the medium.
+#[derive(Debug, Default)]
+struct Unplaced {
+    /// Files whose places were asked for.
+    asked: u64,
+    /// Of these, those of which nothing has a place.
+    whole: u64,
+    /// Those of which something has none.
+    in_part: u64,
+    /// Why the first of them.
+    why: Option<String>,
+}
+
+impl Unplaced {
+    fn note_whole(&mut self, why: &dyn Display) {
+        self.whole += 1;
+        self.why.get_or_insert_with(|| why.to_string());
+    }
+
+    fn note_part(&mut self, why: String) {
+        self.in_part += 1;
+        self.why.get_or_insert(why);
+    }
+
+    /// What is told of them, once.
+    fn told(&self) -> Option<String> {
+        let Unplaced { asked, whole, in_part, why } = self;
+        let files = match (*whole, *in_part) {
+            (_, 0) => format!("{whole} of {asked} files by offset instead"),
+            (0, _) => format!("{in_part} of {asked} files by offset in part"),
+            _ => format!("{whole} of {asked} files by offset instead, {in_part} more in part"),
+        };
+        Some(format!("order layout: {files}: {}", why.as_ref()?))
+    }
+}
+
 impl SendRun {
-    /// Where the chunks of an entry lie, if that is asked for and can be known.
-    fn layout(&self, entry: &Entry) -> Option<Layout> {
-        let size = entry.evidence.size;
-        let is_of_chunks = matches!(entry.kind, Kind::File { .. }) && size > self.common.terms.chunk_bytes;
-        if self.common.terms.disk.source.order != Some(Order::Layout) || !is_of_chunks {
-            return None;
-        }
-        match self.source.layout(entry) {
-            Ok(placed) => Some(Layout::of(&placed, size, self.common.terms.chunk_bytes)),
-            Err(failure) => {
-                self.layout_missed(&failure);
-                None
-            }
-        }
-    }
-
-    fn layout_missed(&self, why: &dyn Display) {
-        if !self.layout_is_missed.swap(true, Ordering::Relaxed) {
-            (self.events)(Event::Note(format!("order layout: by offset instead: {why}")));
-        }
-    }
-
     pub(super) fn scan(&self) {
         self.common.accounts.enter(Stage::Scan);
         let mut sink = Sink {
@@ -48,9 +61,13 @@ impl SendRun {
             cpu: thread_cpu(),
             items: 0,
             bytes: 0,
+            unplaced: Unplaced::default(),
         };
         let totals = self.source.scan(&mut sink);
         sink.book();
+        if let Some(text) = sink.unplaced.told() {
+            (self.events)(Event::Note(text));
+        }
         let mut state = self.lock();
         state.machine.scan_ended(totals.clone());
         (self.events)(Event::ScanEnded(totals));
@@ -67,12 +84,34 @@ struct Sink<'a> {
     cpu: Duration,
     items: u64,
     bytes: u64,
+    unplaced: Unplaced,
 }
 
 /// Entries between two bookings of the scan.
 const SCAN_ITEMS: u64 = 256;
 
 impl Sink<'_> {
+    /// Where the chunks of an entry lie, if that is asked for and can be known; and of what of it that is not.
+    fn layout(&mut self, entry: &Entry) -> Option<(Layout, Option<String>)> {
+        let (size, terms) = (entry.evidence.size, &self.run.common.terms);
+        let is_of_chunks = matches!(entry.kind, Kind::File { .. }) && size > terms.chunk_bytes;
+        if terms.disk.source.order != Some(Order::Layout) || !is_of_chunks {
+            return None;
+        }
+        self.unplaced.asked += 1;
+        match self.run.source.layout(entry) {
+            Ok(Places { placed, unplaced_bytes }) => {
+                let path = &entry.path;
+                let why = || format!("{unplaced_bytes} bytes of `{path}` have no place on the medium yet");
+                Some((Layout::of(&placed, size, terms.chunk_bytes), (unplaced_bytes > 0).then(why)))
+            }
+            Err(failure) => {
+                self.unplaced.note_whole(&failure);
+                None
+            }
+        }
+    }
+
     /// Books what the scan did since the last time.
     fn book(&mut self) {
         let (now, cpu) = (Instant::now(), thread_cpu());
@@ -116,15 +155,20 @@ impl ScanSink for Sink<'_> {
         if self.items >= SCAN_ITEMS {
             self.book();
         }
-        let layout = run.layout(&entry);
+        let (layout, in_part) = self.layout(&entry).unzip();
         let mut state = self.room()?;
         let id = state.machine.offer_soon(entry);
-        if let Some(layout) = layout
-            && !state.machine.lay_out(id, layout)
-        {
-            run.layout_missed(&format_args!("the files under way have more than {RUNS_MAX} pieces"));
-        }
+        let is_kept = layout.is_none_or(|layout| state.machine.lay_out(id, layout));
         run.pump(&mut state);
+        drop(state);
+        match in_part.flatten() {
+            _ if !is_kept => {
+                self.unplaced
+                    .note_whole(&format_args!("the files under way have more than {RUNS_MAX} pieces"));
+            }
+            Some(why) => self.unplaced.note_part(why),
+            None => {}
+        }
         Some(id)
     }
 
@@ -140,5 +184,25 @@ impl ScanSink for Sink<'_> {
         let Some(mut state) = self.room() else { return };
         state.machine.aside(path, Outcome::Skipped(reason.to_owned()));
         run.pump(&mut state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_by_offset_is_counted_and_the_first_reason_told() {
+        let mut unplaced = Unplaced { asked: 9, ..Unplaced::default() };
+        assert_eq!(unplaced.told(), None);
+        unplaced.note_part("5 bytes".to_owned());
+        assert_eq!(unplaced.told().unwrap(), "order layout: 1 of 9 files by offset in part: 5 bytes");
+        unplaced.note_whole(&"not known");
+        unplaced.note_whole(&"no map");
+        let told = "order layout: 2 of 9 files by offset instead, 1 more in part: 5 bytes";
+        assert_eq!(unplaced.told().unwrap(), told);
+        let mut whole = Unplaced { asked: 1, ..Unplaced::default() };
+        whole.note_whole(&"no map");
+        assert_eq!(whole.told().unwrap(), "order layout: 1 of 1 files by offset instead: no map");
     }
 }
