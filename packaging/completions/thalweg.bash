@@ -3092,7 +3092,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__pull)
-            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3158,6 +3158,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --cca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3190,7 +3194,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
-            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3241,6 +3245,10 @@ _thalweg() {
                     return 0
                     ;;
                 --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cca)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5346,7 +5354,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__stream)
-            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
+            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5401,6 +5409,10 @@ _thalweg() {
                     return 0
                     ;;
                 --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cca)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6284,7 +6296,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-0 -z -e -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6383,6 +6395,10 @@ _thalweg() {
                     return 0
                     ;;
                 --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cca)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -220,6 +220,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l dscp -d 'Mark
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l streams -d 'TCP connections (default: by round trip and cores)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l port -d 'Port of sshd' -r
@@ -263,6 +264,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l memory -d 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are forgotten. A recorded log never gets less than it had' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -291,6 +293,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l memory -d 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are forgotten. A recorded log never gets less than it had' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -513,6 +516,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l dscp -d 'Mark 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l streams -d 'TCP connections (default: by round trip and cores)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l port -d 'Port of sshd' -r

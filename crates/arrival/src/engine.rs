@@ -26,6 +26,7 @@ use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Stop, Wishes};
 use thalweg_sys::priority::Priority;
 use thalweg_wire::path::Escaped;
@@ -107,7 +108,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot
-/// be watched.
+/// be watched; `Unsupported` for a congestion control that a far side does not permit.
 pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     watch.check()?;
     watch.try_priority()?;
@@ -128,6 +129,7 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         tell,
         stop,
         changed: AtomicBool::new(false),
+        refused: Mutex::default(),
         is_over: Arc::default(),
     };
     let mut looks = Looks::new(watch.look_every);
@@ -232,6 +234,8 @@ struct Driver<'a> {
     stop: &'a Stop,
     /// The kernel told of a change.
     changed: AtomicBool,
+    /// A wish of the command that the far side refuses to every copy alike.
+    refused: Mutex<Option<Failure>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -274,6 +278,9 @@ impl<'a> Life<'a> {
         let looker = driver.looker();
         let mut idle_since = Duration::ZERO;
         loop {
+            if let Some(failure) = lock(&driver.refused).take() {
+                return Err(failure);
+            }
             let now = started.elapsed();
             if looks.is_due(now, driver.changed.load(Ordering::Acquire), self.machine.wakes_at()) {
                 driver.changed.store(false, Ordering::Release);

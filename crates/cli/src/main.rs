@@ -20,6 +20,8 @@ mod signals;
 
 mod comparison;
 
+mod congestion;
+
 mod drawing;
 
 use args::serve::LogFormat;

@@ -69,6 +69,11 @@ impl Driver<'_> {
     }
 
     fn trouble(&self, name: &RelativePath, failure: &Failure) -> Trouble {
+        if failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION {
+            // Of the command, and not of the item: every other would be refused too. It ends the watch, which tells it once.
+            lock(&self.refused).get_or_insert_with(|| failure.clone());
+            return Trouble::Passing;
+        }
         if failure.kind != FailureKind::Stopped {
             (self.tell)(Told::Trouble(Some(name), failure));
         }

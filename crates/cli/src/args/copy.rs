@@ -1,6 +1,6 @@
 //! Options of cp and sync, and the values that they take.
 
-use super::link::{SshArgs, TlsArgs};
+use super::link::{CongestionArgs, SshArgs, TlsArgs};
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
 use crate::args::manners::MannersArgs;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_mover::run::spread::Local;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direct, Order, VerifyLevel, is_congestion_name};
+use thalweg_wire::message::{Direct, Order, VerifyLevel};
 
 /// Options of cp and sync.
 #[derive(Debug, clap::Args)]
@@ -139,9 +139,9 @@ pub struct CopyArgs {
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
-    /// Congestion control of the side that sends, for instance cubic or bbr
-    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
-    pub cca: Option<String>,
+    /// How data streams answer congestion.
+    #[command(flatten)]
+    pub congestion: CongestionArgs,
     /// Protection of the data streams
     #[arg(long, value_enum)]
     pub cipher: Option<CipherArg>,
@@ -332,12 +332,5 @@ fn parse_window(text: &str) -> Result<u64, String> {
     match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
         true => Ok(bytes),
         false => Err("a window has from 4KiB to 1GiB".into()),
-    }
-}
-
-fn parse_congestion(text: &str) -> Result<String, String> {
-    match is_congestion_name(text) {
-        true => Ok(text.to_owned()),
-        false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `thalweg frames`.
 
-use crate::args::link::SshArgs;
+use crate::args::link::{CongestionArgs, SshArgs};
 use crate::args::whole;
 use crate::exit;
 use crate::units;
@@ -48,6 +48,9 @@ pub struct ChannelArgs {
     /// TCP connections (default: by round trip and cores, at most 4)
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
+    /// How its streams answer congestion.
+    #[command(flatten)]
+    pub congestion: CongestionArgs,
     /// If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_window_min)]
     pub memory: Option<u64>,

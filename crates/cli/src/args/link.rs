@@ -8,6 +8,7 @@ use std::time::Duration;
 use thalweg_client::far_movers::SshOptions;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
+use thalweg_wire::message::is_congestion_name;
 
 /// How a far place is reached, and for how long: of commands that keep a link standing.
 #[derive(Debug, clap::Args)]
@@ -15,6 +16,9 @@ pub struct LinkArgs {
     /// TCP connections (default: by round trip and cores)
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
+    /// How its streams answer congestion.
+    #[command(flatten)]
+    pub congestion: CongestionArgs,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
@@ -30,6 +34,14 @@ pub struct LinkArgs {
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+}
+
+/// How data streams answer congestion.
+#[derive(Debug, clap::Args)]
+pub struct CongestionArgs {
+    /// Congestion control of the side that sends, for instance cubic or bbr
+    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
+    pub cca: Option<String>,
 }
 
 /// Options for places that ssh reaches.
@@ -105,6 +117,13 @@ pub enum KtlsArg {
     On,
     /// Never
     Off,
+}
+
+fn parse_congestion(text: &str) -> Result<String, String> {
+    match is_congestion_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
+    }
 }
 
 fn parse_ports(text: &str) -> Result<(u16, u16), String> {

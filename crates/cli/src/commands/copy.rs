@@ -4,7 +4,7 @@ use crate::args::copy::{CheckBy, CipherArg, CopyArgs};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{running, show, signals};
+use crate::{congestion, running, show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Meter, Report, Stop, Watch, Wishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::priority::{self, Priority};
-use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Check, Disk, DiskSide};
 use thalweg_wire::path::Escaped;
@@ -62,7 +61,9 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let jobs =
         asked.into_iter().map(|asked| asked.reach(&mut far_movers, &state)).collect::<Result<Vec<Job>>>()?;
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
-    let not_permitted = permit_congestion(args, &jobs, &mut wishes)?;
+    let sends = jobs.iter().any(Job::is_push);
+    let congestion = congestion::wished(args.congestion.cca.as_deref(), sends)?;
+    wishes.link.congestion = congestion.name;
     let _listens = running::listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
@@ -72,7 +73,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
-    if let Some(text) = not_permitted {
+    if let Some(text) = congestion.note {
         teller.hear_link(&Event::Note(text));
     }
     let copies =
@@ -208,39 +209,6 @@ fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the command line", cause)
 }
 
-/// Of a congestion control that was asked for and is not permitted to us nothing is wished; what is told then.
-fn permit_congestion(args: &CopyArgs, jobs: &[Job], wishes: &mut Wishes) -> Result<Option<String>> {
-    let not_permitted = match &args.cca {
-        Some(name) if jobs.iter().any(Job::is_push) => check_congestion(name)?,
-        _ => None,
-    };
-    if not_permitted.is_some() {
-        wishes.link.congestion = None;
-    }
-    Ok(not_permitted)
-}
-
-/// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes
-/// from a far side, that side says so.) What it has and does not permit to us is said, with what is used instead.
-fn check_congestion(name: &str) -> Result<Option<String>> {
-    let refused = |error: std::io::Error| failure::of_io(failure::CHOOSE_CONGESTION, &error);
-    let probe = std::net::TcpListener::bind("127.0.0.1:0").map_err(refused)?;
-    match socket::set_congestion(&probe, name) {
-        Ok(()) => Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            let permitted = socket::allowed_congestion().unwrap_or_default().join(", ");
-            let used = socket::congestion(&probe).unwrap_or_else(|_| "the system's choice".to_owned());
-            Ok(Some(format!(
-                "the congestion control `{name}` is not permitted to this user (permitted: {permitted}): {used} is used instead"
-            )))
-        }
-        Err(_) => {
-            let there = socket::available_congestion().unwrap_or_default().join(", ");
-            Err(usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}")))
-        }
-    }
-}
-
 /// For all buffers of this process.
 pub fn bound_memory(bytes: Option<u64>) {
     if let Some(bytes) = bytes {
@@ -298,7 +266,6 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         link: LinkSettings {
             stall_timeout: args.stall_timeout,
             patience: args.patience,
-            congestion: args.cca.clone(),
             tls_form: args.tls.form(),
             dscp: args.manners.dscp(),
             ..LinkSettings::default()

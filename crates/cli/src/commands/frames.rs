@@ -7,7 +7,7 @@ mod push;
 use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{json, out, show, units};
+use crate::{congestion, json, out, show, units};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
@@ -236,6 +236,16 @@ impl Teller {
     }
 }
 
-fn link_settings(args: &ChannelArgs) -> LinkSettings {
-    LinkSettings { stall_timeout: args.stall_timeout, patience: args.patience, ..LinkSettings::default() }
+/// What is wanted of the link of who `sends`, or not.
+fn link_settings(args: &ChannelArgs, teller: Teller, sends: bool) -> Result<LinkSettings> {
+    let congestion::Wished { name, note } = congestion::wished(args.congestion.cca.as_deref(), sends)?;
+    if let Some(text) = note {
+        teller.tell(&json!({"event": "note", "text": text}), || text.clone());
+    }
+    Ok(LinkSettings {
+        stall_timeout: args.stall_timeout,
+        patience: args.patience,
+        congestion: name,
+        ..LinkSettings::default()
+    })
 }

@@ -4,7 +4,7 @@ use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::Progress;
-use crate::{json, running, show, signals, units};
+use crate::{congestion, json, running, show, signals, units};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,7 +23,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::flow::numbers::Numbers;
 use thalweg_mover::plan::Asked;
 use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
-use thalweg_mover::run::flow::job::{self, FlowReport, FlowWishes};
+use thalweg_mover::run::flow::job::{self, FlowReport, FlowTo, FlowWishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::published::{Publisher, State};
 use thalweg_wire::EntryId;
@@ -56,6 +56,10 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let is_stdout = destination.is_pipe();
     let names = [&args.source, &args.destination].map(|text| Escaped(text.as_bytes()).to_string());
     let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
+    let mut wishes = wishes(args);
+    let sends = matches!(ends.to, FlowTo::Far(..));
+    let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
+    wishes.link.congestion = congestion.name;
     let asked = || receipt::Asked {
         from: vec![names[0].clone()],
         to: names[1].clone(),
@@ -63,7 +67,6 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         delete: false,
     };
     let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()?;
-    let mut wishes = wishes(args);
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let stop = Arc::new(Stop::default());
@@ -71,6 +74,9 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(telling))?;
     let meter: Arc<Meter> = Arc::default();
     let teller = Arc::new(Teller::start(args, is_stdout, &meter)?);
+    if let Some(text) = congestion.note {
+        teller.hear(&Event::Note(text));
+    }
     let told = Publisher::begin(&state, &names[0], &names[1], false).map(Arc::new);
     let (hears, hears_link) = (teller.clone(), teller.clone());
     let watch = Watch {

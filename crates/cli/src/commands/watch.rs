@@ -5,7 +5,7 @@ use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::signals;
-use crate::{json, out, running, show, units};
+use crate::{congestion, json, out, running, show, units};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
-use thalweg_client::far_movers::{How, SshOptions};
+use thalweg_client::far_movers::{How, SshOptions, Whom};
 use thalweg_client::identity;
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -33,7 +33,8 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     if args.filter.only()?.is_some() {
         return Err(usage("--files-from is for copies: a watch takes what comes"));
     }
-    let watch = asked(args, places)?;
+    let mut watch = asked(args, places)?;
+    choose_congestion(args, &mut watch)?;
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
     let (json, quiet) = (args.json, args.quiet);
@@ -47,6 +48,26 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     };
     last_word(&ended, exit, json, quiet);
     Ok(exit)
+}
+
+/// What was asked for of it, where this machine sends: items, or results.
+fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch) -> Result<()> {
+    let is_far = |place: &Named| Whom::of(place).is_some();
+    let sends = is_far(&watch.destination) || watch.results.as_ref().is_some_and(is_far);
+    let asked = args.link.congestion.cca.as_deref();
+    let congestion::Wished { name, note } = congestion::wished(asked, sends)?;
+    watch.wishes.link.congestion = name;
+    let is_unused = asked.is_some() && !sends && !is_far(&watch.source);
+    let unused =
+        is_unused.then(|| "without effect within this machine, where nothing is sent: --cca".to_owned());
+    if let Some(text) = note.or(unused) {
+        match (args.json, args.quiet) {
+            (true, _) => json::tell(&serde_json::json!({"event": "note", "text": text})),
+            (false, true) => {}
+            (false, false) => out::tell(&text),
+        }
+    }
+    Ok(())
 }
 
 /// The keeper of one command; see [`command`].

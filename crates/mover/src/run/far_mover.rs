@@ -11,6 +11,18 @@ use rustls::ClientConfig;
 use std::sync::{Arc, Mutex, MutexGuard};
 use thalweg_wire::message::TransferNumber;
 
+/// What is told of options that do nothing on the way to a far mover, or within this machine; of each whether it does not.
+pub(super) fn without_effect(far: Option<&FarMover>, options: &[(&str, bool)]) -> Option<String> {
+    let unused: Vec<&str> =
+        options.iter().filter_map(|(option, is_unused)| is_unused.then_some(*option)).collect();
+    let place = match far {
+        None => "within this machine, where nothing is sent",
+        Some(far) if far.is_carried() => "where data ride in ssh",
+        Some(_) => "where the far side dials",
+    };
+    (!unused.is_empty()).then(|| format!("without effect {place}: {}", unused.join(", ")))
+}
+
 /// See the module.
 pub struct FarMover {
     connect: Arc<dyn Connect>,

@@ -57,7 +57,7 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         window_bytes: args.link.window,
         channel: args.link.wishes(),
         streams: args.link.streams,
-        link: link_settings(&args.link),
+        link: link_settings(&args.link, teller, false)?,
         events: teller.events(),
     };
     let mut own = args.hub.as_deref().map(|directory| OwnHub::start(directory, args)).transpose()?;

@@ -55,7 +55,7 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         channel: ChannelWishes { is_recorded: channel.is_recorded || args.durable, ..channel },
         streams: args.link.streams,
         slot: args.slot,
-        link: link_settings(&args.link),
+        link: link_settings(&args.link, teller, true)?,
         events: teller.events(),
     };
     let began = Instant::now();

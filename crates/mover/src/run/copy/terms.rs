@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::failure::{self, Failure, FailureKind};
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
-use crate::run::far_mover::FarMover;
+use crate::run::far_mover::{FarMover, without_effect};
 use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
@@ -87,17 +87,11 @@ impl Job<'_> {
             ("--cca", wishes.link.congestion.is_some() && !has_sockets),
             ("--via, --bind", wishes.is_spread && !is_dialled),
         ];
-        let unused: Vec<&str> =
-            options.into_iter().filter_map(|(option, is_unused)| is_unused.then_some(option)).collect();
-        if unused.is_empty() || self.unused_told.swap(true, Ordering::Relaxed) {
-            return;
+        if let Some(text) = without_effect(far, &options)
+            && !self.unused_told.swap(true, Ordering::Relaxed)
+        {
+            (self.watch.events)(Event::Note(text));
         }
-        let place = match far {
-            None => "within this machine, where nothing is sent",
-            Some(far) if far.is_carried() => "where data ride in ssh",
-            Some(_) => "where the far side dials",
-        };
-        (self.watch.events)(Event::Note(format!("without effect {place}: {}", unused.join(", "))));
     }
 
     fn far(&self) -> Option<&FarMover> {

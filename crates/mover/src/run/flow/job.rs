@@ -26,7 +26,7 @@ use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::{Stop, Watch};
 use crate::run::expected::Expected;
-use crate::run::far_mover::FarMover;
+use crate::run::far_mover::{FarMover, without_effect};
 use crate::run::ledger::{self, Settings};
 use crate::run::party::Party;
 use crate::run::session::Transfer;
@@ -162,6 +162,7 @@ pub fn stream(
         progress: (0, Instant::now()),
         told: None,
         steered: (0, wishes.rate.bytes_per_s()),
+        is_unused_told: false,
     };
     let far = (matches!(from, FlowFrom::Far(..)), matches!(to, FlowTo::Far(..)));
     if wishes.slot.is_some() && far != (false, true) {
@@ -197,6 +198,8 @@ struct Job<'a> {
     told: Option<Instant>,
     /// The rate that the sender goes by, and in which epoch of the link it was told.
     steered: (u64, Option<u64>),
+    /// What was asked for and does nothing on this way was told.
+    is_unused_told: bool,
 }
 
 /// Time between two tellings of evidence.
@@ -207,6 +210,7 @@ impl Job<'_> {
         if let (FlowFrom::Local(from), FlowTo::Local(to)) = (&from, &to) {
             overlap::refuse_stream(from, to)?;
         }
+        self.tell_unused(None);
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         let terms = self.terms(&plan, job_key_of(None, &to));
@@ -407,6 +411,7 @@ impl Job<'_> {
             }
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 had_link = true;
+                self.tell_unused(Some(&**far));
                 let result = attempt(self, &client, number);
                 client.conclude(number, result.as_ref().err());
                 result
@@ -427,6 +432,22 @@ impl Job<'_> {
             }
             (self.watch.events)(Event::LinkLost(failure));
             std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Says what was asked for and does nothing on this way, once.
+    fn tell_unused(&mut self, far: Option<&FarMover>) {
+        // Of what rides in ssh, or goes nowhere, no socket is ours.
+        let has_sockets = far.is_some_and(|far| !far.is_carried());
+        let link = &self.wishes.link;
+        let options = [
+            ("--dscp", link.dscp.is_some() && !has_sockets),
+            ("--cca", link.congestion.is_some() && !has_sockets),
+        ];
+        if let Some(text) = without_effect(far, &options)
+            && !std::mem::replace(&mut self.is_unused_told, true)
+        {
+            (self.watch.events)(Event::Note(text));
         }
     }
 

@@ -1,0 +1,80 @@
+//! A congestion control that is asked for by name, looked at where this machine would send by it: sockets take a name as
+//! advice, and nobody would hear that they do not have it.
+
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::socket;
+
+/// What is to be wished for, and what is to be told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wished {
+    /// Of one that is not permitted to us, nothing.
+    pub name: Option<String>,
+    /// That it is not, and what is used instead.
+    pub note: Option<String>,
+}
+
+/// What is to be wished for where `asked` was. If only a far side `sends`, that side says whether it has it.
+///
+/// # Errors
+/// `Usage` for a name that this machine does not have, if it sends.
+pub fn wished(asked: Option<&str>, sends: bool) -> Result<Wished> {
+    let Some(name) = asked else { return Ok(Wished::default()) };
+    let note = if sends { check(name)? } else { None };
+    Ok(Wished { name: note.is_none().then(|| name.to_owned()), note })
+}
+
+/// Whether a socket of ours takes one that the kernel has. (Of one that it lacks this may load a module.)
+pub fn is_permitted(name: &str) -> bool {
+    probe().is_ok_and(|probe| socket::set_congestion(&probe, name).is_ok())
+}
+
+/// What is told of one that is not permitted.
+fn check(name: &str) -> Result<Option<String>> {
+    let probe = probe().map_err(|error| failure::of_io(failure::CHOOSE_CONGESTION, &error))?;
+    match socket::set_congestion(&probe, name) {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let permitted = socket::allowed_congestion().unwrap_or_default().join(", ");
+            let used = socket::congestion(&probe).unwrap_or_else(|_| "the system's choice".to_owned());
+            Ok(Some(format!(
+                "the congestion control `{name}` is not permitted to this user (permitted: {permitted}): {used} is used instead"
+            )))
+        }
+        Err(_) => {
+            let there = socket::available_congestion().unwrap_or_default().join(", ");
+            let cause = format!("the congestion control `{name}` is not to be had here; there are: {there}");
+            Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+        }
+    }
+}
+
+fn probe() -> std::io::Result<std::net::TcpListener> {
+    std::net::TcpListener::bind("127.0.0.1:0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_at_by_who_sends_and_one_that_is_not_there_is_no_wish() {
+        let nothing = wished(None, true).unwrap();
+        assert_eq!(nothing, Wished::default());
+        let far = wished(Some("nonesuch"), false).unwrap();
+        assert_eq!((far.name.as_deref(), far.note), (Some("nonesuch"), None));
+        let refused = wished(Some("nonesuch"), true).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Usage);
+        assert!(refused.cause.contains("`nonesuch` is not to be had here"), "{refused}");
+        for name in socket::allowed_congestion().unwrap() {
+            assert!(is_permitted(&name), "{name}");
+            let own = wished(Some(&name), true).unwrap();
+            assert_eq!((own.name, own.note), (Some(name), None));
+        }
+        assert!(!is_permitted("nonesuch"));
+        // What the kernel has is used, or told.
+        for name in socket::available_congestion().unwrap() {
+            let own = wished(Some(&name), true).unwrap();
+            assert_eq!((own.name.is_some(), own.note.is_some()), (is_permitted(&name), !is_permitted(&name)));
+        }
+    }
+}
