@@ -4,9 +4,18 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use support::nets::Cable;
 use support::proxy::Proxy;
 use support::{Scratch, assert_no_litter, facts, finish, noise};
+use thalweg_client::identity;
+use thalweg_client::profiles::Profiles;
+use thalweg_mover::link::{ServerTrust, Ticket, client_config};
+use thalweg_mover::plan::Tuned;
+use thalweg_mover::run::client::TcpConnect;
+use thalweg_mover::run::copy::{From as Source, To};
+use thalweg_mover::run::far_mover::FarMover;
+use thalweg_wire::message::Place;
 
 /// What it told, an event each.
 fn told(mut command: Command) -> Vec<Value> {
@@ -194,6 +203,34 @@ fn a_local_way_and_a_pull_are_tuned_within_their_bounds_and_a_dry_run_remembers_
         let output = scratch.run(["tune", refused[0], refused[1]]);
         assert_eq!(output.status.code(), Some(1));
     }
+}
+
+/// What a way was tuned to by an earlier search may be refused by now, by who sends.
+#[test]
+fn a_pull_is_tuned_without_a_congestion_control_that_is_not_permitted_any_more() {
+    let scratch = Scratch::in_memory();
+    source(&scratch);
+    let (state, to) = (scratch.path("client-state"), scratch.path("to"));
+    let daemon = scratch.daemon(&[("data", &scratch.path("from"))]);
+    // As the program knows the way.
+    let ticket = Ticket::read(&daemon.ticket).unwrap();
+    let tls = client_config(&ticket.identity().unwrap(), &ServerTrust::Pinned(ticket.server)).unwrap();
+    let connect = Arc::new(TcpConnect { addresses: vec![daemon.address()] });
+    let place = Place { export: Some("data".into()), path: Vec::new() };
+    let from = Source::Far(Arc::new(FarMover::new(connect, tls, "thalweg")), vec![place]);
+    let found = Tuned { congestion: Some("nonesuch".into()), depth: Some(8), ..Tuned::default() };
+    identity::state_directory(Some(&state)).unwrap();
+    assert!(Profiles::tuned(&state, &from, &To::Local(to.clone()), Some(found)));
+    let mut command = tune(&scratch, "10s");
+    command.args(["--bytes", "256MiB", "--ticket"]).arg(&daemon.ticket);
+    command.arg(daemon.place("data", "")).arg(&to);
+    let events = told(command);
+    let notes: Vec<&Value> = events.iter().filter(|event| event["event"] == "note").collect();
+    let is_told = |note: &Value| note["text"].as_str().is_some_and(|text| text.contains("`nonesuch`"));
+    assert!(notes.len() == 1 && is_told(notes[0]), "{events:?}");
+    assert_eq!(events.last().unwrap()["event"], "tuned", "{events:?}");
+    let profiles = std::fs::read_to_string(state.join("profiles.json")).unwrap();
+    assert!(!profiles.contains("nonesuch"), "{profiles}");
 }
 
 #[test]

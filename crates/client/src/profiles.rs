@@ -134,6 +134,18 @@ impl Profiles {
         is_kept
     }
 
+    /// Forgets the congestion control that trials found on a way, because who sends there does not permit it any more; the
+    /// rest stays.
+    pub fn forget_congestion(state: &Path, from: &From, to: &To) {
+        Profiles::change(state, |profiles| {
+            let key = profiles.key(from, to, &ByHand::default());
+            let found = key.as_ref().and_then(|key| profiles.history.of(key, now())?.tuned.clone());
+            if let (Some(key), Some(tuned)) = (key, found) {
+                profiles.history.tuned(&key, tuned.without_congestion(), now());
+            }
+        });
+    }
+
     /// What cannot be written is not worth a word: the next prediction knows less.
     fn change(state: &Path, change: impl FnOnce(&mut Profiles)) {
         let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -328,6 +340,28 @@ mod tests {
         assert!(!is_of_kind(&Totals { bytes_received: 20, bytes_same: 80, ..came }));
         assert!(!is_of_kind(&Totals { bytes_received: 20, bytes_resumed: 80, ..came }));
         assert!(!is_of_kind(&Totals { unchanged: 10, ..came }));
+    }
+
+    #[test]
+    fn a_congestion_control_that_is_not_permitted_any_more_is_forgotten_and_the_rest_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let (from, to) = (From::Zero(1), To::Null);
+        let tuned = || {
+            let profiles = Profiles::read(state.path());
+            profiles.of(&from, &to, &ByHand::default()).and_then(|way| way.tuned.clone())
+        };
+        // Nothing is known, and nothing is made of that.
+        Profiles::forget_congestion(state.path(), &from, &to);
+        assert!(Profiles::read(state.path()).of(&from, &to, &ByHand::default()).is_none());
+        let alone = Tuned { congestion: Some("bbr".into()), rate_bits_per_s: 8, ..Tuned::default() };
+        let both = Tuned { streams: Some(3), ..alone.clone() };
+        let rest = Tuned { congestion: None, ..both.clone() };
+        for (found, left) in [(both, Some(rest.clone())), (rest.clone(), Some(rest)), (alone, None)] {
+            assert!(Profiles::tuned(state.path(), &from, &to, Some(found.clone())));
+            assert_eq!(tuned(), Some(found));
+            Profiles::forget_congestion(state.path(), &from, &to);
+            assert_eq!(tuned(), left);
+        }
     }
 
     #[test]

@@ -152,6 +152,13 @@ impl Tuned {
         }
     }
 
+    /// Without the congestion control, which is not permitted any more; `None` if nothing else was found.
+    pub fn without_congestion(self) -> Option<Tuned> {
+        let nothing = Tuned { rate_bits_per_s: self.rate_bits_per_s, ..Tuned::default() };
+        let rest = Tuned { congestion: None, ..self };
+        (rest != nothing).then_some(rest)
+    }
+
     fn why(&self) -> String {
         format!("trials found it best for this way: {}", show_rate(self.rate_bits_per_s))
     }

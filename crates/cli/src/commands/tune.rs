@@ -9,6 +9,7 @@
 
 use super::probe::{Measurer, how};
 use crate::args::tune::TuneArgs;
+use crate::congestion;
 use crate::exit::Exit;
 use crate::place::Places;
 use knobs::Knobs;
@@ -18,7 +19,7 @@ use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_client::{identity, routes};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::{From, To};
 use thalweg_mover::tune::search::Search;
@@ -65,9 +66,19 @@ fn find(args: &TuneArgs, way: &Way) -> Result<()> {
     let Way { state, job, .. } = way;
     let measurer = Measurer::new(job, None, args.time, state, args.ask.json)?;
     let path = measurer.path();
-    let (now, known) = way.settings(&path);
+    let (now, mut known) = way.settings(&path);
+    if job.is_push() && known.congestion.as_ref().is_some_and(|name| !congestion::is_permitted(name)) {
+        way.drop_congestion(args, &mut known);
+    }
     let mut trials = Trials::new(&measurer, args, began, path.rtt);
-    let entries = trials.size(&now, &known)?;
+    let entries = match trials.size(&now, &known) {
+        // It was permitted when it was found; that it is not any more is no reason to tune nothing.
+        Err(failure) if known.congestion.is_some() && is_of_congestion(&failure) => {
+            way.drop_congestion(args, &mut known);
+            trials.size(&now, &known)
+        }
+        entries => entries,
+    }?;
     let is_far = matches!(job.from, From::Far(..)) || job.is_push();
     let knobs = Knobs::of(is_far, job.is_push(), &now, &known, (trials.bytes(), entries));
     knobs.left_out.iter().for_each(|(knob, why)| output::left_out(args, knob, why));
@@ -80,6 +91,11 @@ fn find(args: &TuneArgs, way: &Way) -> Result<()> {
     }
     output::Outcome { args, job, knobs: &knobs, search: &search, trials: &trials, found }.tell();
     Ok(())
+}
+
+/// Whether a far side says that it does not permit a congestion control.
+fn is_of_congestion(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION
 }
 
 /// Turns one knob after the other until nothing is better, or time or bytes are used up; each decision is told when it is
@@ -128,6 +144,15 @@ impl Way<'_> {
         let learned = self.route.as_ref().and_then(|route| routes::known(self.state, route));
         let path = plan::Path { tuned: tuned.clone(), learned, ..path.clone() };
         (plan::plan(&plan::Asked::default(), &path), tuned.unwrap_or_default())
+    }
+
+    /// Goes on without the congestion control that was found before; later copies begin without it as well.
+    fn drop_congestion(&self, args: &TuneArgs, known: &mut Tuned) {
+        let Some(name) = known.congestion.take() else { return };
+        if !args.dry_run {
+            Profiles::forget_congestion(self.state, &self.job.from, &self.job.to);
+        }
+        output::congestion_dropped(args, &name);
     }
 
     fn forget(&self) {

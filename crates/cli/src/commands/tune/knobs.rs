@@ -1,6 +1,6 @@
 //! What `thalweg tune` turns: each knob with its steps, where it begins, and what it does to a copy.
 
-use crate::units;
+use crate::{congestion, units};
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::Wishes;
 use thalweg_mover::tune::search::{Ladder, Setting};
@@ -280,7 +280,8 @@ impl Knob {
 fn permitted_congestion() -> Vec<String> {
     let is_root = thalweg_sys::usage::effective_uid() == 0;
     let words = if is_root { socket::available_congestion() } else { socket::allowed_congestion() };
-    words.unwrap_or_default()
+    // Root within a container may be refused what others are.
+    words.unwrap_or_default().into_iter().filter(|name| congestion::is_permitted(name)).collect()
 }
 
 #[cfg(test)]

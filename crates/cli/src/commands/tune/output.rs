@@ -56,6 +56,19 @@ pub(super) fn left_out(args: &TuneArgs, knob: &str, why: &str) {
     }
 }
 
+/// That a congestion control which was found before is not permitted any more.
+pub(super) fn congestion_dropped(args: &TuneArgs, name: &str) {
+    let forgotten = if args.dry_run { "" } else { " and is forgotten" };
+    let text = format!(
+        "the congestion control `{name}`, found before, is not permitted any more where this way is sent from{forgotten}: it \
+         goes on with the system's choice"
+    );
+    match args.ask.json {
+        true => json::tell(&json!({"event": "note", "text": text})),
+        false => out::tell(&text),
+    }
+}
+
 /// The last word.
 pub(super) struct Outcome<'a> {
     pub args: &'a TuneArgs,
