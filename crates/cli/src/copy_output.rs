@@ -102,10 +102,15 @@ impl Teller {
 
     /// Says what held this machine back meanwhile: heat, or the quota of its control group.
     pub fn tell_held(&self, before: Held, after: Held) {
-        let grew = after.heat.zip(before.heat).map_or(0, |(after, before)| after.saturating_sub(before));
-        if grew > 0 {
-            let times = if grew == 1 { "once".to_owned() } else { format!("{} times", units::count(grew)) };
-            self.note_event(&Event::Note(format!("this machine's CPU was slowed for heat, {times}")), None);
+        let heat = after.heat.zip(before.heat).map(|(after, before)| after.since(before)).unwrap_or_default();
+        if heat.slowed > 0 {
+            let when = match heat.times {
+                // Not counted here: what was seen.
+                0 => format!("at {} of {} looks", units::count(heat.slowed), units::count(heat.looks)),
+                1 => "once".to_owned(),
+                times => format!("{} times", units::count(times)),
+            };
+            self.note_event(&Event::Note(format!("this machine's CPU was slowed for heat, {when}")), None);
         }
         let waited = after.quota.zip(before.quota).map_or(Duration::ZERO, |(a, b)| a.saturating_sub(b));
         if waited >= HELD_TOLD {

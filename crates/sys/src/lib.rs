@@ -70,6 +70,9 @@ pub mod child;
 /// What the machine charges a process, and what it withholds.
 pub mod host;
 
+/// Whether heat slows the CPUs.
+pub mod heat;
+
 /// Network and mount namespaces.
 pub mod namespace;
 

@@ -2,11 +2,10 @@
 //!
 //! Both priorities are the calling thread's and are inherited by the threads it starts: set them first of all.
 
+use crate::heat::{self, Heat};
 use crate::host;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -93,40 +92,15 @@ const CLASS_SHIFT: libc::c_int = 13;
 /// What held the machine or this process back so far, as counters that only grow. `None`: not told here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
-    /// How often any core, or any package, was slowed for heat.
-    pub heat: Option<u64>,
+    /// What was seen of heat that slows CPUs.
+    pub heat: Option<Heat>,
     /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used up.
     pub quota: Option<Duration>,
 }
 
-/// Reads the counters.
+/// Looks.
 pub fn held() -> Held {
-    Held { heat: heat_of(Path::new("/sys/devices/system/cpu")), quota: host::cpu_quota().throttled }
-}
-
-fn heat_of(cpus: &Path) -> Option<u64> {
-    // By what was slowed: threads of a core, and cores of a package, each tell the same of it.
-    let mut counts = BTreeMap::<String, u64>::new();
-    for cpu in std::fs::read_dir(cpus).ok()?.flatten() {
-        let number = |name: &str| {
-            let text = std::fs::read_to_string(cpu.path().join(name)).ok()?;
-            text.trim().parse::<u64>().ok()
-        };
-        let own = || cpu.file_name().to_string_lossy().into_owned();
-        let package = number("topology/physical_package_id").map_or_else(own, |package| package.to_string());
-        let core = number("topology/core_id").map_or_else(own, |core| core.to_string());
-        let both = [
-            (format!("core {package} {core}"), "thermal_throttle/core_throttle_count"),
-            (format!("package {package}"), "thermal_throttle/package_throttle_count"),
-        ];
-        for (what, name) in both {
-            if let Some(count) = number(name) {
-                let most = counts.entry(what).or_default();
-                *most = count.max(*most);
-            }
-        }
-    }
-    counts.into_values().reduce(|sum, count| sum + count)
+    Held { heat: heat::seen_now(), quota: host::cpu_quota().throttled }
 }
 
 #[cfg(test)]
@@ -165,40 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn heat_counts_once_for_each_core_and_each_package() {
-        let scratch = tempfile::tempdir().unwrap();
-        assert_eq!(heat_of(scratch.path()), None);
-        assert_eq!(heat_of(&scratch.path().join("none")), None);
-        // Two packages; the first has a core of two threads, which tell of it one after the other.
-        for (cpu, package, core, of_core, of_package) in [
-            (0, "0", "0", "5", "2"),
-            (1, "0", "0", "4", "2"),
-            (2, "0", "1", "1\n", "2"),
-            (3, "1", "0", "10", "3"),
-        ] {
-            let cpu = scratch.path().join(format!("cpu{cpu}"));
-            let write = |name: &str, text: &str| {
-                std::fs::create_dir_all(cpu.join(name).parent().unwrap()).unwrap();
-                std::fs::write(cpu.join(name), text).unwrap();
-            };
-            write("topology/physical_package_id", package);
-            write("topology/core_id", core);
-            write("thermal_throttle/core_throttle_count", of_core);
-            write("thermal_throttle/package_throttle_count", of_package);
-        }
-        std::fs::write(scratch.path().join("online"), "0-3").unwrap();
-        assert_eq!(heat_of(scratch.path()), Some(5 + 1 + 10 + 2 + 3));
-        // Where nobody says what belongs together each counts.
-        (0..4).for_each(|cpu| {
-            std::fs::remove_dir_all(scratch.path().join(format!("cpu{cpu}/topology"))).unwrap();
-        });
-        assert_eq!(heat_of(scratch.path()), Some(5 + 4 + 1 + 10 + 2 + 2 + 2 + 3));
-    }
-
-    #[test]
     fn what_held_this_machine_only_grows() {
         // Whatever it tells, asking twice never goes back.
         let (first, second) = (held(), held());
-        assert!(second.heat >= first.heat && second.quota >= first.quota);
+        assert!(second.quota >= first.quota && second.heat.is_some() == first.heat.is_some());
+        let (first, second) = (first.heat.unwrap_or_default(), second.heat.unwrap_or_default());
+        assert!(second.looks >= first.looks && second.slowed >= first.slowed && second.times >= first.times);
     }
 }
