@@ -499,23 +499,38 @@ fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
     }
 }
 
-/// A directory that a program finds where the kernel tells of its CPUs: two threads of one core, and how often that was slowed.
+/// What a program finds where the kernel tells of heat: two threads of one core, and how often that was slowed; or a cooling
+/// device that is a CPU.
 struct Warm(std::path::PathBuf);
 
 impl Warm {
-    fn new(row: &str, scratch: &Scratch) -> Option<Warm> {
-        if !may_mount() || !has("unshare") {
-            skipped(row, "needs unshare, and the right to mount");
+    /// One that tells nothing.
+    fn new(row: &str, scratch: &Scratch, name: &str) -> Option<Warm> {
+        let may = may_mount() && has("unshare");
+        if !may || !Path::new("/sys/class/thermal").is_dir() {
+            skipped(row, "needs unshare, the right to mount, and a kernel that knows thermal devices");
             return None;
         }
-        let warm = Warm(scratch.path("cpu"));
-        warm.set(7, 2);
+        let warm = Warm(scratch.path(name));
+        for directory in ["cpu", "thermal"] {
+            std::fs::create_dir_all(warm.0.join(directory)).unwrap();
+        }
         Some(warm)
+    }
+
+    /// By how many steps the kernel slows the CPU.
+    fn slow(&self, steps: &str) {
+        let device = self.0.join("thermal/cooling_device0");
+        std::fs::create_dir_all(&device).unwrap();
+        for (name, text) in [("type", "cpufreq-cpu0"), ("cur_state", steps), ("max_state", "7")] {
+            std::fs::write(device.join(name), format!("{text}\n")).unwrap();
+        }
     }
 
     fn set(&self, core: u64, package: u64) {
         for cpu in ["cpu0", "cpu1"] {
-            let [heat, topology] = ["thermal_throttle", "topology"].map(|name| self.0.join(cpu).join(name));
+            let [heat, topology] =
+                ["thermal_throttle", "topology"].map(|name| self.0.join("cpu").join(cpu).join(name));
             for (directory, name, number) in [
                 (&heat, "core_throttle_count", core),
                 (&heat, "package_throttle_count", package),
@@ -530,7 +545,8 @@ impl Warm {
 
     fn around(&self, command: &Command) -> Command {
         let mut wrapped = Command::new("unshare");
-        let inside = "mount --bind \"$0\" /sys/devices/system/cpu && exec \"$@\"";
+        let inside = "mount --bind \"$0/cpu\" /sys/devices/system/cpu && \
+                      mount --bind \"$0/thermal\" /sys/class/thermal && exec \"$@\"";
         wrapped.args(["--mount", "--propagation", "private", "sh", "-c", inside]).arg(&self.0);
         wrapped.arg(command.get_program()).args(command.get_args());
         wrapped.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
@@ -541,7 +557,8 @@ impl Warm {
 #[test]
 fn heat_that_slowed_the_cpus_meanwhile_is_told() {
     let scratch = Scratch::in_memory();
-    let Some(warm) = Warm::new("heat", &scratch) else { return };
+    let Some(warm) = Warm::new("heat", &scratch, "warm") else { return };
+    warm.set(7, 2);
     std::fs::write(scratch.path("large"), noise(1, 16 << 20)).unwrap();
     for (to, core, said) in [("cool", 7, None), ("hot", 10, Some("was slowed for heat, 3 times"))] {
         let to = scratch.path(to);
@@ -558,6 +575,47 @@ fn heat_that_slowed_the_cpus_meanwhile_is_told() {
             None => assert!(of_heat.is_empty(), "{ran:?}"),
             Some(said) => assert!(of_heat.len() == 1 && of_heat[0].contains(said), "{ran:?}"),
         }
+    }
+}
+
+/// A daemon that is hot all the time; a client that is not, and then is. Neither has counters.
+#[test]
+fn a_cooling_device_that_slows_a_cpu_is_told_of_the_side_that_has_it() {
+    let scratch = Scratch::in_memory();
+    let row = "cooling devices";
+    let Some((far, near)) = Warm::new(row, &scratch, "far").zip(Warm::new(row, &scratch, "near")) else {
+        return;
+    };
+    far.slow("3");
+    std::fs::write(scratch.path("large"), noise(1, 12 << 20)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let around = |command: Command| far.around(&command);
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &scratch.path("to"))], &[], around);
+    for (steps, said) in [("0", None), ("2", Some("this machine's CPU was slowed for heat, at "))] {
+        near.slow(steps);
+        let command = with(scratch.thalweg(), ["cp", "--json", "--bwlimit", "3MiB", "--ticket"]);
+        let command = with(command, [&daemon.ticket, &scratch.path("large")]);
+        let command = with(command, [daemon.place("data", steps)]);
+        let ran = Running::start(near.around(&command)).end(LIMIT).expect(0);
+        let heat: Vec<String> = told(&ran, "note").into_iter().filter(|text| text.contains("heat")).collect();
+        assert_eq!(heat.len(), usize::from(said.is_some()), "{ran:?}");
+        assert!(said.is_none_or(|said| heat[0].starts_with(said)), "{heat:?}");
+
+        let evidence = &ran.finished()["evidence"];
+        let looks = |side: &str| {
+            let number = |name: &str| evidence[side]["process"][name].as_u64().unwrap();
+            (number("heat_looks"), number("heat_slowed"), number("heat_times"))
+        };
+        let ((near_looks, near_slowed, _), (far_looks, far_slowed, far_times)) =
+            (looks("sender"), looks("receiver"));
+        assert!(near_looks > 0 && near_slowed == said.map_or(0, |_| near_looks), "{evidence}");
+        assert!(far_looks > 0 && far_slowed == far_looks && far_times == 0, "{evidence}");
+        let words = scratch.ok(["why", "-vv"]);
+        let destination = words.lines().find(|line| line.starts_with("destination: CPU")).expect("a line");
+        assert!(
+            destination.contains(&format!("slowed for heat at {far_slowed} of {far_looks} looks")),
+            "{words}"
+        );
     }
 }
 

@@ -82,6 +82,15 @@ pub struct ProcessAccount {
     pub io_pressure_nanos: Option<u64>,
     /// Time in which some task of the machine (or group) waited for a CPU, in nanoseconds, where the kernel tells.
     pub cpu_pressure_nanos: Option<u64>,
+    /// Looks at whether heat slows the machine's CPUs, some a second at most; 0 where the kernel does not tell.
+    #[serde(default)]
+    pub heat_looks: u32,
+    /// Of these, looks when it did, or had since the look before.
+    #[serde(default)]
+    pub heat_slowed: u32,
+    /// Times that a core or a package was slowed for heat, where they count.
+    #[serde(default)]
+    pub heat_times: u64,
 }
 
 /// What a block device did for everybody.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use thalweg_mover::basin::{self, Evidence, Verdict, width};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_service::published::{self, Snapshot, State};
-use thalweg_wire::account::{SideAccounts, StreamAccount};
+use thalweg_wire::account::{ProcessAccount, SideAccounts, StreamAccount};
 use thalweg_wire::path::Escaped;
 
 /// Time between two looks.
@@ -267,11 +267,12 @@ fn side_lines(side: &SideAccounts, place: &str) -> Vec<String> {
         format!("quota {:.2}, used up for {throttled:.2} s", f64::from(quota) / 1e3)
     });
     let mut lines = vec![format!(
-        "{place}: CPU {:.2} s user, {:.2} s system of {:.0} CPUs ({quota}), {:.2} s without one; {} waits; medium {} \
-         read, {} written",
+        "{place}: CPU {:.2} s user, {:.2} s system of {:.0} CPUs ({quota}; {}), {:.2} s without one; {} waits; medium \
+         {} read, {} written",
         seconds(process.user_nanos),
         seconds(process.system_nanos),
         f64::from(process.cores_milli) / 1e3,
+        heat(process),
         seconds(process.runnable_nanos),
         units::count(process.voluntary_switches),
         units::size(process.read_bytes),
@@ -289,6 +290,18 @@ fn side_lines(side: &SideAccounts, place: &str) -> Vec<String> {
         )
     }));
     lines
+}
+
+fn heat(process: &ProcessAccount) -> String {
+    let times = match process.heat_times {
+        0 => String::new(),
+        times => format!(", counted {} times", units::count(times)),
+    };
+    match (process.heat_looks, process.heat_slowed) {
+        (0, _) => "heat is not told".to_owned(),
+        (looks, 0) => format!("no heat at {looks} looks"),
+        (looks, slowed) => format!("slowed for heat at {} of {looks} looks{times}", slowed.min(looks)),
+    }
 }
 
 /// What a transfer says of itself, besides evidence.

@@ -2,14 +2,32 @@
 
 use super::need::{Cause, Need};
 use super::words::{rate_of, size, window_bytes};
-use super::{Evidence, Place, path};
+use super::{Evidence, Place, heat, path};
 use crate::stage::Stage;
 
 /// Most streams that this advises.
 const STREAMS_MAX: u32 = 64;
 
+/// How each begins.
+const TO_TURN: &str = "To turn: ";
+
 /// One or two short sentences.
 pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
+    let knob = of_cause(evidence, narrowest);
+    let is_heated = heat::of(evidence, narrowest.cause, narrowest.place).is_some();
+    // A CPU that cools down is faster by itself.
+    if is_heated && let Some(rest) = knob.strip_prefix(TO_TURN) {
+        let place = match narrowest.place {
+            Place::Source => "the source",
+            Place::Destination => "the destination",
+            Place::Path | Place::Both => "this machine",
+        };
+        return format!("{TO_TURN}cool {place} (heat slows its CPUs), or {rest}");
+    }
+    knob
+}
+
+fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
     let (source, destination) = ("the source", "the destination");
     match narrowest.cause {
         Cause::Scan => "To turn: name fewer directories, or copy several parts at once with --and.".into(),

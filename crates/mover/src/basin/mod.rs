@@ -24,6 +24,9 @@ mod path;
 /// Streams and cards that carry less than the others.
 mod slow;
 
+/// Heat that slowed CPUs.
+mod heat;
+
 /// What to turn.
 mod knob;
 
@@ -122,6 +125,9 @@ pub struct Narrow {
     pub bytes_per_s: f64,
     /// Entries a second that it lets through.
     pub entries_per_s: f64,
+    /// Of a CPU that heat slowed: at which share of the looks, 0 to 1. Absent where that explains nothing, or is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heat: Option<f64>,
 }
 
 /// The answer.

@@ -1,6 +1,6 @@
 //! The time that a transfer would take if one resource were all there is.
 
-use super::{Evidence, Narrow, Place, path, slow};
+use super::{Evidence, Narrow, Place, heat, path, slow};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use thalweg_wire::account::{SideAccounts, StageAccount};
@@ -130,6 +130,7 @@ impl Need {
             busy: (seconds / evidence.seconds().max(1e-9)).min(1.0),
             bytes_per_s: bytes as f64 / seconds,
             entries_per_s: evidence.entries as f64 / seconds,
+            heat: heat::of(evidence, self.cause, self.place).map(|heat| heat.share()),
         }
     }
 }

@@ -3,6 +3,9 @@
 use super::*;
 use thalweg_wire::account::{StageAccount, StreamAccount};
 
+/// CPUs that heat slowed.
+mod heat;
+
 /// A transfer of 1 GB in 10 s on two streams, in which nobody did anything yet.
 fn evidence() -> Evidence {
     let mut evidence = Evidence {

@@ -1,7 +1,7 @@
 //! The answer in words.
 
 use super::slow::{self, Slow};
-use super::{Cause, Evidence, Narrow, Place, Verdict, path};
+use super::{Cause, Evidence, Narrow, Place, Verdict, heat, path};
 use crate::stage::Stage;
 use std::net::IpAddr;
 
@@ -17,7 +17,8 @@ const FULL: f64 = 0.9;
 /// gain is one of the whole transfer's time, and not the ratio of the two rates.
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
-    let mut text = format!("{}: {} ({})", subject(narrowest), reason(evidence, narrowest), share(narrowest));
+    let reason = format!("{}{}", reason(evidence, narrowest), heated(evidence, narrowest));
+    let mut text = format!("{}: {reason} ({})", subject(narrowest), share(narrowest));
     if let Some(next) = &verdict.next {
         let rate = through(evidence, next);
         text.push_str(&format!(
@@ -148,6 +149,15 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::Names => format!("giving files their names gives {rate}"),
         Cause::Look => format!("looking at what is there gives {rate}"),
         Cause::Plan => format!("no more may be under way, which gives {rate}"),
+    }
+}
+
+/// That heat slowed the CPUs which are the narrowest, if it did.
+fn heated(evidence: &Evidence, narrow: &Narrow) -> String {
+    let what = if narrow.cause == Cause::Cpu { "it" } else { "its CPUs" };
+    match heat::of(evidence, narrow.cause, narrow.place) {
+        Some(heat) => format!("; heat slowed {what} at {} of {} looks", heat.slowed, heat.looks),
+        None => String::new(),
     }
 }
 

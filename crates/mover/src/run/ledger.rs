@@ -3,6 +3,7 @@
 use crate::basin::Evidence;
 use crate::stage::{Accounts, Stage};
 use std::time::{Duration, Instant};
+use thalweg_sys::heat::{self, Heat};
 use thalweg_sys::host::{self, CpuQuota, DeviceUse, ProcessUse};
 use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StreamAccount};
 
@@ -64,6 +65,7 @@ pub(super) struct Ledger {
     process: ProcessUse,
     quota: CpuQuota,
     pressure: [Option<Duration>; 2],
+    heat: Option<Heat>,
     disk: Option<(u32, u32, DeviceUse)>,
 }
 
@@ -76,6 +78,7 @@ impl Ledger {
             process: host::process_use().unwrap_or_default(),
             quota: host::cpu_quota(),
             pressure: pressures(),
+            heat: heat::seen(),
             disk: disk.and_then(|(major, minor)| Some((major, minor, host::device_use(major, minor)?))),
         }
     }
@@ -97,6 +100,8 @@ impl Ledger {
         let throttled = |quota: &CpuQuota| quota.throttled.unwrap_or_default();
         let [io, cpu] = pressures();
         let pressed = |now: Option<Duration>, then: Option<Duration>| Some(nanos(now?.saturating_sub(then?)));
+        let heat = heat::seen().zip(self.heat).map(|(now, then)| now.since(then)).unwrap_or_default();
+        let looks = |looks: u64| u32::try_from(looks).unwrap_or(u32::MAX);
         ProcessAccount {
             host: host::boot_number(),
             user_nanos: nanos(now.user.saturating_sub(then.user)),
@@ -113,6 +118,9 @@ impl Ledger {
             throttled_count: quota.throttled_count.saturating_sub(self.quota.throttled_count),
             io_pressure_nanos: pressed(io, self.pressure[0]),
             cpu_pressure_nanos: pressed(cpu, self.pressure[1]),
+            heat_looks: looks(heat.looks),
+            heat_slowed: looks(heat.slowed),
+            heat_times: heat.times,
         }
     }
 

@@ -337,6 +337,9 @@ fn accounts() -> SideAccounts {
         throttled_count: 77,
         io_pressure_nanos: Some(1 << 34),
         cpu_pressure_nanos: None,
+        heat_looks: 300,
+        heat_slowed: 7,
+        heat_times: 1 << 14,
     };
     let disk = DiskAccount {
         major: 259,

@@ -187,6 +187,7 @@ mod tests {
                 busy: 1.0,
                 bytes_per_s: 1.0,
                 entries_per_s: 0.0,
+                heat: None,
             },
             next: None,
             factor: 1.0,
