@@ -38,6 +38,8 @@ mod storage;
 
 mod limits;
 
+mod heat;
+
 mod clock;
 
 mod beliefs;

@@ -1,6 +1,7 @@
-//! What a process may use: files, locked memory, control groups, abilities of the kernel.
+//! What a process may use: files, locked memory, control groups, CPUs as heat leaves them, abilities of the kernel.
 
 use super::finding::{Finding, Subject};
+use super::heat;
 use super::machine::Machine;
 use super::measure::Probes;
 use super::roots::{Roots, number, read};
@@ -33,6 +34,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
         Err(why) => found.push(Finding::unseen(Subject::Limits, "limits of a process", why)),
     }
     found.extend(groups(roots));
+    found.push(heat::finding(roots, machine));
     found.push(tried(
         "io_uring",
         probes.io_uring.as_ref(),
