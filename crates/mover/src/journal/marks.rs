@@ -6,6 +6,9 @@
 //! (hundreds of thousands of files), the oldest complete flows that have their own names are forgotten: one that begins again
 //! is compared with what stands there, as a file that nobody knows is.
 //!
+//! A write that fails fails that note only: the next one is made in a new file, so that what is noted goes on when a full disk
+//! has room again.
+//!
 //! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn or
 //! damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
 
@@ -74,7 +77,8 @@ pub struct Marks {
     /// Complete flows that were asked for since, and may go on: they are not forgotten.
     asked: RefCell<BTreeSet<u64>>,
     kept_bytes_max: usize,
-    failed: Option<Failure>,
+    /// What is in the file is not certain: a write or a sync of it failed.
+    is_torn: bool,
 }
 
 type Key = [u8; 16];
@@ -138,7 +142,7 @@ impl Marks {
             next,
             asked: RefCell::default(),
             kept_bytes_max,
-            failed: None,
+            is_torn: false,
         };
         if end == 0 {
             marks.rewrite().map_err(of_io)?;
@@ -215,9 +219,8 @@ impl Marks {
     /// Notes marks, and flows that began, and makes the note durable.
     ///
     /// # Errors
-    /// `Space`, `Io`; final: every later call gives the same.
+    /// `Space`, `Io`: none of it may be durable. The next call writes all that is known into a new file.
     pub fn record(&mut self, marks: &[(u64, u64, Digest)]) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)?;
         for (number, bytes, digest) in marks {
             self.is_ours_now(*number);
             if let Some(known) = self.known.get_mut(number) {
@@ -231,12 +234,22 @@ impl Marks {
         self.append(&bytes)
     }
 
+    /// Has what is known noted, if the note before may not be durable: before anybody goes by it.
+    ///
+    /// # Errors
+    /// As [`Marks::record`].
+    pub fn make_certain(&mut self) -> Result<()> {
+        match self.is_torn {
+            true => self.append(&[]),
+            false => Ok(()),
+        }
+    }
+
     /// A flow is complete, and its bytes are durable. It stays known until the transfer is over, and its name taken.
     ///
     /// # Errors
     /// As [`Marks::record`].
     pub fn end(&mut self, number: u64) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)?;
         self.is_ours_now(number);
         let Some(known) = self.known.get_mut(&number) else { return Ok(()) };
         known.is_complete = true;
@@ -265,17 +278,15 @@ impl Marks {
         let most = REWRITE_BYTES.max(4 * self.floor).min(2 * self.kept_bytes_max as u64);
         // Of flows that are under way, and of files that were replaced, nothing is forgotten: they may have more.
         let most = most.max(self.floor + self.floor / 4);
-        let written = match self.end + bytes.len() as u64 > most {
+        // A sync that failed is never believed by another of the same file.
+        let written = match self.is_torn || self.end + bytes.len() as u64 > most {
             true => self.rewrite(),
             false => self.file.write_all_at(bytes, self.end).and_then(|()| self.file.sync_data()).map(|()| {
                 self.end += bytes.len() as u64;
             }),
         };
-        written.map_err(|error| {
-            let failure = failure::of_io("write the marks", &error);
-            self.failed = Some(failure.clone());
-            failure
-        })
+        self.is_torn = written.is_err();
+        written.map_err(|error| failure::of_io("write the marks", &error))
     }
 
     /// Writes what is known into a new file and puts that in the old one's place.
@@ -285,6 +296,8 @@ impl Marks {
             self.forget();
             bytes = self.encode_known();
         }
+        // What an attempt that failed left of it takes room.
+        let _ = self.dir.remove_file(SUCCESSOR);
         let file = self.dir.create_new(SUCCESSOR, 0o600)?;
         file.write_all_at(&bytes, 0)?;
         file.sync_data()?;
@@ -478,6 +491,31 @@ mod tests {
         let marks = Marks::open(dir).unwrap();
         assert_eq!(marks.find(&path("log"), &Origin([1; 16])).unwrap().1.bytes, 10);
         assert!(marks.find(&path("log"), &Origin([2; 16])).is_none());
+    }
+
+    #[test]
+    fn a_note_that_failed_is_made_in_a_new_file_and_nobody_goes_by_it_before() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        let log = marks.begin(path("log"), Origin([1; 16]), path("log"), false);
+        marks.record(&[(log, 10, Digest([1; 32]))]).unwrap();
+        // Nothing more can be written into it.
+        marks.file = dir.open_read(NAME).unwrap();
+        assert!(marks.record(&[(log, 20, Digest([2; 32]))]).is_err());
+        let on_disk = || {
+            let (known, _) = replay(&std::fs::read(scratch.path().join("marks")).unwrap()).unwrap();
+            known[&log].bytes
+        };
+        assert_eq!(on_disk(), 10);
+        // Nor into a new one: something is in its way.
+        std::fs::create_dir(scratch.path().join("marks.new")).unwrap();
+        assert!(marks.make_certain().is_err() && marks.end(log).is_err());
+        std::fs::remove_dir(scratch.path().join("marks.new")).unwrap();
+        marks.make_certain().unwrap();
+        assert_eq!(on_disk(), 20);
+        marks.record(&[(log, 30, Digest([3; 32]))]).unwrap();
+        assert_eq!(on_disk(), 30);
     }
 
     #[test]

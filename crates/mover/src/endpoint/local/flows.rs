@@ -280,6 +280,7 @@ impl FlowDestination for LocalFlows {
             return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(&path));
         }
         let mut marks = lock(&self.marks);
+        marks.make_certain()?;
         let known = self.known(&marks, &path, begin);
         let (number, name, marked, (file, made_in)) = match known {
             Some((number, known)) => {
