@@ -75,6 +75,7 @@ const fn doing(name: &'static str, nor: &'static [&'static str]) -> Room {
 /// What modules of the mover must not mention.
 const ROOMS: &[Room] = &[
     deciding("transfer", &[], &[]),
+    deciding("again.rs", &[], &["crate::transfer", "crate::flow"]),
     deciding("flow", &[], &["crate::transfer"]),
     deciding("frames", &[], &["crate::transfer"]),
     deciding("admission", &[], &[]),

@@ -36,6 +36,8 @@ pub mod link;
 
 pub mod journal;
 
+pub mod again;
+
 pub mod transfer;
 
 pub mod flow;

@@ -1,11 +1,12 @@
 //! Disks that are full, and power that is cut at any sync: what was told to be durable is there, and the same command goes
 //! on.
 
-use crate::support::job::{Running, with};
+use crate::support::job::{Running, signal, with};
 use crate::support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use crate::support::volume::{Volume, can_mount};
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
-use crate::{LIMIT, command, mark, piped};
+use crate::{LIMIT, append, command, holds, mark, piped};
+use nix::sys::signal::Signal;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,6 +43,95 @@ fn a_disk_that_fills_up_under_a_stream_is_told_and_the_same_command_goes_on_when
         drop(daemon);
         assert_no_litter(&volume.path);
     }
+}
+
+#[test]
+fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_again() {
+    if !can_mount("stream full follow") {
+        return;
+    }
+    for way in ["local", "push", "pull"] {
+        let scratch = Scratch::new();
+        let volume = Volume::in_memory(scratch.root(), "small", "size=4m");
+        let (source, to, report) = (scratch.path("source"), volume.path.join("log"), scratch.path("report"));
+        std::fs::create_dir(&source).unwrap();
+        let from = source.join("log");
+        let mut content = noise(4, 9 << 20);
+        std::fs::write(&from, &content).unwrap();
+        let daemon = (way != "local").then(|| scratch.daemon(&[("in", &volume.path), ("out", &source)]));
+        let mut places = [from.display().to_string(), to.display().to_string()];
+        match (&daemon, way) {
+            (Some(daemon), "push") => places[1] = daemon.place("in", "log"),
+            (Some(daemon), _) => places[0] = daemon.place("out", "log"),
+            (None, _) => {}
+        }
+        let stream = || {
+            let mut job = with(command(&scratch), ["-f", "--report"]);
+            job.arg(&report).args(&places);
+            Running::start(job)
+        };
+        let told = |job: &Running| -> Vec<String> {
+            let lines = job.said().into_iter().map(|(_, line)| line);
+            lines.filter(|line| line.contains("tried again in")).collect()
+        };
+        let waits = |job: &Running| {
+            let is_it = |line: &String| line.contains("No space left on device; tried again in 1 s");
+            let is_told = || told(job).iter().any(is_it);
+            assert!(wait_until(LIMIT, is_told), "{way}: {:?}", job.said());
+        };
+        let errors = |text: &str| {
+            text.lines().filter(|line| line.starts_with("error:") && line.contains("No space")).count()
+        };
+        let reported = || std::fs::read_to_string(&report).unwrap();
+        // Ended while it is full, it names the file.
+        let job = stream();
+        waits(&job);
+        signal(job.pid(), Signal::SIGINT);
+        let ran = job.end(LIMIT).expect(130);
+        assert_eq!(errors(&ran.stderr), 1, "{way}: {}", ran.stderr);
+        assert_eq!(reported().matches("\"failed\"").count(), 1, "{way}: {}", reported());
+        // Ended after there was room, it does not, and has told of it once.
+        let job = stream();
+        waits(&job);
+        volume.remount("size=32m");
+        assert!(holds(&to, &content), "{way}: {:?}", job.said());
+        append(&from, b"and more");
+        content.extend_from_slice(b"and more");
+        assert!(
+            wait_until(LIMIT, || mark(&scratch, &to).0 == content.len() as u64),
+            "{way}: {:?}",
+            job.said()
+        );
+        assert!(std::fs::read(&to).unwrap() == content);
+        let told = told(&job);
+        assert_eq!(told.len(), 1, "{way}: {told:?}");
+        signal(job.pid(), Signal::SIGINT);
+        let ran = job.end(LIMIT).expect(130);
+        assert_eq!(errors(&ran.stderr), 0, "{way}: {}", ran.stderr);
+        assert!(!reported().contains("\"failed\""), "{way}: {}", reported());
+    }
+}
+
+#[test]
+fn of_a_directory_with_an_end_a_file_for_which_there_is_no_room_is_tried_three_times_and_named_once() {
+    if !can_mount("stream full tree") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let volume = Volume::in_memory(scratch.root(), "small", "size=4m");
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("large"), noise(5, 9 << 20)).unwrap();
+    std::fs::write(from.join("DONE"), "").unwrap();
+    let job = with(command(&scratch), ["--json", "--until-marker", "DONE"]);
+    let job = with(job, [format!("{}/", from.display()), format!("{}/", volume.path.display())]);
+    let ran = Running::start(job).end(LIMIT).expect(6);
+    let of = |event: &str, words: &str| {
+        let lines = ran.stdout.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\"")));
+        lines.filter(|line| line.contains(words)).count()
+    };
+    assert_eq!((of("note", "tried again in"), of("entry", "\"failed\"")), (1, 1), "{}", ran.stdout);
+    assert_eq!((ran.number("files_failed"), ran.number("files_complete")), (1, 0));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub trait FlowDestination: Send + Sync {
     /// durable.
     ///
     /// # Errors
-    /// `Space`, `Io`; final.
+    /// `Space`, `Io`: these flows cannot go on before they were opened again.
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()>;
 
     /// What earlier attempts began and did not complete, as far as a sender is to hear of it, and how many there are besides.
@@ -160,7 +160,7 @@ impl FlowDestination for PipeDestination {
     fn open(&self, begin: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
         let mut is_open = self.is_open.lock().unwrap_or_else(|p| p.into_inner());
         if std::mem::replace(&mut *is_open, true) {
-            let cause = "a pipe takes one stream: what was replaced or cut at the source cannot follow in it";
+            let cause = "a pipe takes one stream: what was replaced, cut or begun again at the source cannot follow in it";
             return Err(Failure::new(FailureKind::Changed, "open the destination", cause).at(&begin.path));
         }
         Ok(Standing::at_nothing(self.pipe.clone()))

@@ -14,6 +14,7 @@
 
 use super::numbers::Numbers;
 use super::{Over, digest_of_nothing, protocol};
+use crate::again::{self, Failing};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -143,8 +144,10 @@ pub struct Receiver {
     told: BTreeMap<EntryId, Told>,
     told_order: BTreeMap<u64, EntryId>,
     next_told: u64,
-    /// Flows of another sender that failed, and that the one that stands now has not begun.
+    /// Flows of another sender that failed for good, and that the one that stands now has not begun.
     failed_before: BTreeMap<(RelativePath, Origin), (Slot, Over)>,
+    /// Those that are counted as failed and may be complete yet.
+    failing: Failing,
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
     /// The same of flows that ended meanwhile: who writes has yet to come by them.
@@ -182,6 +185,7 @@ impl Receiver {
             told_order: BTreeMap::new(),
             next_told: 0,
             failed_before: BTreeMap::new(),
+            failing: Failing::new(TOLD_KEPT_MAX),
             kept_bytes: 0,
             abandoned_bytes: 0,
             opens: 0,
@@ -259,9 +263,13 @@ impl Receiver {
         self.unbound = self.flows.len();
     }
 
-    /// Another sender hears of what failed, if it begins it. What is beyond the bound it may try again.
+    /// Another sender hears of what failed, if it begins it. What may have passed by then, and what is beyond the bound, it
+    /// tries again.
     fn keep_failed(&mut self, slot: Slot, over: Over) {
-        if matches!(over.outcome, Outcome::Failed(_)) && self.failed_before.len() < TOLD_KEPT_MAX {
+        let is_for_good = |failure: &Failure| !again::may_pass(&over.begin.origin, failure.kind);
+        if matches!(&over.outcome, Outcome::Failed(failure) if is_for_good(failure))
+            && self.failed_before.len() < TOLD_KEPT_MAX
+        {
             self.failed_before.insert((over.begin.path.clone(), over.begin.origin), (slot, over));
         }
     }
@@ -327,10 +335,25 @@ impl Receiver {
         if is_full || self.ended.ranges() >= ENDED_RANGES_MAX {
             return Err(protocol("too many flows at the same time"));
         }
+        self.let_go_before(&begin);
         self.opens += 1;
         let slot = self.insert(begin.clone());
         self.actions.push_back(Action::Open(slot, begin));
         Ok(())
+    }
+
+    /// A sender that begins a flow anew has given up what it was before, and its word was lost with the link: as long as that is
+    /// here, its file is not to be had.
+    fn let_go_before(&mut self, begin: &FlowBegin) {
+        let key = again::key(begin);
+        let is_it = |flow: &Flow| !flow.is_bound && again::key(&flow.begin) == key;
+        let before: Vec<Slot> =
+            self.flows.iter().filter(|(_, flow)| is_it(flow)).map(|(slot, _)| *slot).collect();
+        for slot in before {
+            let cause = "the sender gave it up, and its word was lost with the link";
+            let failure = Failure::new(FailureKind::Connection, "stream", cause);
+            self.settle(slot, Outcome::Failed(failure), false);
+        }
     }
 
     /// A name that the sender could not read.
@@ -711,13 +734,7 @@ impl Receiver {
         let handed = (flow.handed - flow.written.0) as usize + flow.handed_pieces * cost(0);
         self.kept_bytes -= flow.drop_held() + handed;
         self.abandoned_bytes += handed;
-        match &outcome {
-            Outcome::Done { .. } => {
-                self.totals.done += 1;
-                self.totals.bytes_done += flow.written.0;
-            }
-            _ => self.totals.failed += 1,
-        }
+        self.failing.count(&mut self.totals, &flow.begin, flow.written.0, &outcome);
         // Another sender may give the number to another flow; if it begins this one, it hears of it then.
         let number = flow.begin.flow;
         let is_known = self.numbers.get(&number) == Some(&slot);
@@ -760,6 +777,12 @@ impl Receiver {
             self.actions.push_back(Action::Say(TransferMessage::Finished(self.totals)));
             self.actions.push_back(Action::Finished(self.totals));
         }
+    }
+
+    /// Whether a flow that failed when so many bytes were written has been begun again, and more than that is durable.
+    pub fn goes_on(&self, begin: &FlowBegin, bytes: u64) -> bool {
+        let key = again::key(begin);
+        self.flows.values().any(|flow| flow.marked.0 > bytes && again::key(&flow.begin) == key)
     }
 
     /// What a flow began with, by the number that the sender which stands now gives it.

@@ -10,6 +10,7 @@
 //! months takes no more memory than that.
 
 use super::{DAMAGED_MAX, Over, digest_of_nothing, protocol};
+use crate::again;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -696,6 +697,13 @@ impl Sender {
             self.ask_again();
             self.tell_last();
         }
+    }
+
+    /// Whether a flow that failed when so many bytes were read has been begun again, and as many are durable.
+    pub fn goes_on(&self, begin: &FlowBegin, bytes: u64) -> bool {
+        let key = again::key(begin);
+        let is_well = |flow: &Flow| flow.phase == Phase::Open && flow.from.0 >= bytes;
+        self.flows.values().any(|flow| is_well(flow) && again::key(&flow.begin) == key)
     }
 
     /// What a flow that is not over began with.

@@ -62,6 +62,8 @@ pub(super) struct Growing {
     pub(super) is_marked: bool,
     /// In a directory: how long it is to rest before it is complete because nobody has it open.
     pub(super) rests: Duration,
+    /// Since when it is known where it goes on.
+    pub(super) goes_on_since: Option<Instant>,
     /// Marks that are of another file, which had this one's name before.
     refuted: BTreeSet<(u64, Option<Digest>)>,
     tail: Vec<u8>,
@@ -138,6 +140,7 @@ impl Growing {
             ended_at: None,
             is_marked: false,
             rests: Duration::ZERO,
+            goes_on_since: None,
             refuted: BTreeSet::new(),
             tail: Vec::new(),
             tail_end: 0,

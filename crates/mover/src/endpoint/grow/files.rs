@@ -17,15 +17,22 @@
 //! Only what is due is looked at between two looks at everything: files that are under way when an event names them or the
 //! destination says where they go on, and names that an event tells.
 //!
+//! A file that fails for what may pass is begun again after a pause, and kept open until then, so that it is read to its end
+//! wherever its name leads by that time.
+//!
 //! Bytes that are changed after they were read: seen where the file was changed while it did not grow, and at its beginning;
 //! then all of it is read again before it is said to be complete, and it is not if it differs. Elsewhere not seen where it
 //! grew at the same time, nor bytes that come and are cut between two looks. What is held against what says `file`.
 
+mod again;
 mod look;
 mod tend;
 
+use self::again::{Failing, Held};
 use super::file::{Growing, Identity};
+use super::open::GrowingPlace;
 use super::{Feed, Taker};
+use crate::again::Rule;
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
@@ -50,9 +57,6 @@ const HEAR_EVERY: Duration = Duration::from_millis(100);
 /// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be, because one
 /// that is cut is two for a while.
 const AT_ONCE_MAX: usize = limits::FLOWS_READ_MAX / 2;
-/// So often a file is begun again, each time after it grew, that the destination or the source failed.
-const FAILURES_MAX: u8 = 3;
-
 /// Names that events tell, which are looked at one by one; of more everything is looked at.
 const NOTICED_MAX: usize = 1024;
 
@@ -60,6 +64,8 @@ const NOTICED_MAX: usize = 1024;
 pub struct FilesSpec {
     /// The directory; of a single file the one that it is in.
     pub dir: Dir,
+    /// What that directory is called, if its name may come to lead elsewhere.
+    pub place: Option<GrowingPlace>,
     /// The single file in it.
     pub name: Option<Vec<u8>>,
     /// The export that it is in, above which no marks are looked for.
@@ -140,8 +146,12 @@ pub struct FilesFeed {
     has_marker: bool,
     /// Over: not begun again before they have another length.
     done: BTreeMap<Identity, Done>,
-    /// How often they failed.
-    failures: BTreeMap<Identity, u8>,
+    /// Which files that failed are begun again.
+    rule: Rule,
+    /// Those that failed since they came right last.
+    failing: BTreeMap<Identity, Failing>,
+    /// Of these, those that stay open until they are begun again.
+    held: BTreeMap<Identity, Held>,
     /// What could not be read at the last look, and why.
     unread: BTreeMap<RelativePath, Failure>,
     /// Files that may be open at the same time, and those that had no turn at the last look.
@@ -163,12 +173,15 @@ pub struct FilesFeed {
     /// That nobody can tell here who writes was told; and that others wait for that.
     is_blind_told: bool,
     is_crowded_told: bool,
+    /// That the directory's name leads elsewhere was told.
+    is_elsewhere_told: bool,
 }
 
 impl FilesFeed {
     /// Of these files.
     pub fn new(spec: FilesSpec) -> FilesFeed {
         let places = spec.name.as_ref().map(|name| Places::of(&spec.dir, name, spec.below.as_ref()));
+        let rule = Rule::of(&spec.until, spec.name.is_some());
         FilesFeed {
             spec,
             clock: Box::new(Instant::now),
@@ -186,7 +199,9 @@ impl FilesFeed {
             changes: (0, None),
             has_marker: false,
             done: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            rule,
+            failing: BTreeMap::new(),
+            held: BTreeMap::new(),
             unread: BTreeMap::new(),
             at_once: at_once(),
             waiting: 0,
@@ -200,6 +215,7 @@ impl FilesFeed {
             is_polling: false,
             is_blind_told: false,
             is_crowded_told: false,
+            is_elsewhere_told: false,
         }
     }
 
@@ -277,6 +293,7 @@ impl FilesFeed {
             self.busy.extend(self.files.keys().copied());
         }
         self.look_at_noticed(&mut looks.last, taker)?;
+        self.begin_again(taker)?;
         // As long as nobody knows where files go on, that is what is waited for.
         let all_wait = self.busy.is_empty() && !self.asked.is_empty();
         self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, buffer)?;
@@ -461,6 +478,14 @@ fn limit_of(until: &Until, marks: Option<&Known>) -> u64 {
 }
 
 impl Feed for FilesFeed {
+    fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    fn begins_nothing_again(&mut self) {
+        self.rule = Rule::Never;
+    }
+
     fn run(mut self: Box<Self>, taker: &dyn Taker) {
         if let Err(failure) = self.work(taker) {
             for file in self.files.values() {

@@ -3,6 +3,7 @@
 //! A feed runs on a thread of its own and hands bytes to a [`Taker`] in order. It decides what is a flow, and when one is
 //! complete; where it goes on after an outage the taker says.
 
+use crate::again::{Again, Rule};
 use crate::failure::{Failure, Result};
 use std::time::Duration;
 use thalweg_wire::message::{FlowLeft, FlowMark, Origin};
@@ -51,8 +52,8 @@ pub enum Wanted {
     LetGo {
         /// Which one.
         flow: EntryId,
-        /// The destination has all of it.
-        is_done: bool,
+        /// `None`: the destination has all of it.
+        failure: Option<Failure>,
     },
 }
 
@@ -82,6 +83,9 @@ pub trait Taker: Send + Sync {
     fn wanted(&self, at_most: Duration) -> Vec<Wanted>;
     /// A flow was read up to where [`Wanted::Rewind`] has it, by this hasher; or cannot be.
     fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>);
+    /// A flow that was let go with a failure is begun again after a pause, as another flow; or not. Without this word it is told
+    /// as failed when all is over.
+    fn begins_again(&self, flow: EntryId, again: Option<Again>);
     /// This was to be a flow, or to have some in it, and could not be read: it is not at the destination.
     fn missed(&self, path: RelativePath, failure: Failure);
     /// Something that a person may want to know.
@@ -94,6 +98,14 @@ pub trait Taker: Send + Sync {
 
 /// Makes flows of something.
 pub trait Feed: Send {
+    /// Which flows that fail it begins again.
+    fn rule(&self) -> Rule {
+        Rule::Never
+    }
+
+    /// It begins none again: the destination takes nothing a second time.
+    fn begins_nothing_again(&mut self) {}
+
     /// Until all flows are complete, or the transfer is over.
     fn run(self: Box<Self>, taker: &dyn Taker);
 }

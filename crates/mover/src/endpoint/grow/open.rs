@@ -3,12 +3,13 @@
 use super::files::{FilesFeed, FilesSpec};
 use super::pipe::PipeFeed;
 use super::{Feed, Taker};
+use crate::again::Rule;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_sys::{Dir, Kind, Links};
+use thalweg_sys::{Dir, Kind, Links, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{SourceForm, Until};
 use thalweg_wire::path::Escaped;
@@ -46,12 +47,18 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
             None => RelativePath::default(),
         };
         until.closed = true;
-        let spec = move |dir| FilesSpec { dir, name: None, below: None, prefix, until, piece_bytes };
+        let rule = Rule::of(&until, false);
+        let named = place.try_clone().map_err(|error| of_io(&error))?;
+        let spec = move |dir| {
+            let place = Some(named);
+            FilesSpec { dir, place, name: None, below: None, prefix, until, piece_bytes }
+        };
         let feed: Box<dyn Feed> = match opened {
             Ok(dir) => Box::new(FilesFeed::new(spec(dir))),
             Err(_) => Box::new(ComingDirectory {
                 place: place.try_clone().map_err(|error| of_io(&error))?,
                 spec: Box::new(spec),
+                rule,
             }),
         };
         return Ok((feed, SourceForm::Many));
@@ -84,7 +91,9 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
     }
     let prefix = RelativePath::default();
     let below = place.below.as_ref().map(Dir::try_clone).transpose().map_err(|error| of_io(&error))?;
-    let spec = FilesSpec { dir, name: Some(name.clone()), below, prefix, until, piece_bytes };
+    let above = place.try_clone().map_err(|error| of_io(&error))?;
+    let above = Some(GrowingPlace { path: parent.to_path_buf(), ..above });
+    let spec = FilesSpec { dir, place: above, name: Some(name.clone()), below, prefix, until, piece_bytes };
     Ok((Box::new(FilesFeed::new(spec)), SourceForm::Single { name }))
 }
 
@@ -93,12 +102,17 @@ struct ComingDirectory<S> {
     place: GrowingPlace,
     /// What is streamed of it.
     spec: Box<S>,
+    rule: Rule,
 }
 
 /// Between two looks whether it has come.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
+    fn rule(&self) -> Rule {
+        self.rule
+    }
+
     fn run(self: Box<Self>, taker: &dyn Taker) {
         while !taker.is_over() {
             match self.place.dir(&self.place.path) {
@@ -120,6 +134,11 @@ impl GrowingPlace {
     fn try_clone(&self) -> io::Result<GrowingPlace> {
         let below = self.below.as_ref().map(Dir::try_clone).transpose()?;
         Ok(GrowingPlace { path: self.path.clone(), below })
+    }
+
+    /// What its name leads to now, if that is a directory.
+    pub(super) fn there(&self) -> Option<Stat> {
+        self.dir(&self.path).and_then(|dir| dir.stat_self()).ok()
     }
 
     fn dir(&self, path: &Path) -> io::Result<Dir> {

@@ -45,8 +45,14 @@ fn is_told(actions: &[Action], flow: u64) -> bool {
     })
 }
 
+/// One that does not pass.
 fn failure() -> Failure {
-    Failure::new(FailureKind::Io, "write", "the disk is gone")
+    Failure::new(FailureKind::Damage, "read what is there", "the disk lost it")
+}
+
+/// One that may.
+fn full() -> Failure {
+    Failure::new(FailureKind::Space, "write", "No space left on device")
 }
 
 #[test]
@@ -147,6 +153,65 @@ fn another_sender_hears_of_a_flow_that_failed_before_and_both_have_it_in_their_r
 }
 
 #[test]
+fn another_sender_tries_again_what_may_have_passed_and_no_answer_is_the_old_failure() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 5, "x");
+    let between = stands(&mut receiver, 6, "y");
+    receiver.failed(slot, full());
+    receiver.rebind();
+    receiver.failed(between, full());
+    actions(&mut receiver);
+    for (flow, path) in [(0, "x"), (1, "y")] {
+        // It is looked at, as one that nobody knows.
+        stands(&mut receiver, flow, path);
+        assert!(!is_told(&actions(&mut receiver), flow));
+    }
+    assert_eq!(receiver.totals().failed, 2);
+    for flow in 0..2 {
+        let end = FlowMark { flow: EntryId(flow), bytes: 0, digest: digest_of_nothing() };
+        hears(&mut receiver, FlowMessage::End(vec![end]));
+        let slot = receiver.numbers[&EntryId(flow)];
+        receiver.completed(slot, Ok(()));
+    }
+    assert_eq!((receiver.totals().failed, receiver.totals().done), (0, 2));
+}
+
+#[test]
+fn who_gave_a_flow_up_and_begins_it_anew_finds_its_file_free_though_that_word_was_lost() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 0, "x");
+    stands(&mut receiver, 1, "y");
+    receiver.link_up();
+    actions(&mut receiver);
+    // All that is under way, in the order of their numbers, and then what is new.
+    hears(&mut receiver, FlowMessage::Begin(vec![begin(1, "y"), begin(2, "x")]));
+    let said = actions(&mut receiver);
+    let at = |is_it: &dyn Fn(&Action) -> bool| said.iter().position(is_it);
+    let over = at(&|action| matches!(action, Action::Settled(of, _) if *of == slot));
+    let opened = at(&|action| matches!(action, Action::Open(_, begin) if begin.flow == EntryId(2)));
+    assert!(over.is_some() && over < opened, "{said:?}");
+    assert!(!said.iter().any(|action| matches!(action, Action::Settled(of, _) if *of != slot)), "{said:?}");
+}
+
+#[test]
+fn a_file_counts_once_however_often_it_failed_and_not_as_failed_once_it_is_complete() {
+    let mut receiver = receiver(64 << 10);
+    for flow in 0..4 {
+        let slot = stands(&mut receiver, flow, "x");
+        receiver.failed(slot, full());
+        assert!(is_told(&actions(&mut receiver), flow));
+        assert_eq!(receiver.totals().failed, 1);
+    }
+    comes_and_goes_as(&mut receiver, 4, "x");
+    assert_eq!((receiver.totals().failed, receiver.totals().done), (0, 1));
+    // What does not pass stays counted.
+    let slot = stands(&mut receiver, 5, "y");
+    receiver.failed(slot, failure());
+    comes_and_goes_as(&mut receiver, 6, "y");
+    assert_eq!((receiver.totals().failed, receiver.totals().done), (1, 2));
+}
+
+#[test]
 fn another_sender_goes_on_with_a_file_that_was_renamed_under_the_name_that_it_began_with() {
     let mut receiver = receiver(64 << 10);
     stands(&mut receiver, 5, "log");
@@ -203,7 +268,11 @@ fn what_could_not_be_read_is_counted_and_stated_and_nothing_is_opened_for_it() {
 
 /// A flow that begins, has no bytes, and is complete: what it took.
 fn comes_and_goes(receiver: &mut Receiver, flow: u64) -> Vec<Action> {
-    let slot = stands(receiver, flow, &format!("flow-{flow}"));
+    comes_and_goes_as(receiver, flow, &format!("flow-{flow}"))
+}
+
+fn comes_and_goes_as(receiver: &mut Receiver, flow: u64, path: &str) -> Vec<Action> {
+    let slot = stands(receiver, flow, path);
     let end = FlowMark { flow: EntryId(flow), bytes: 0, digest: digest_of_nothing() };
     hears(receiver, FlowMessage::End(vec![end]));
     receiver.completed(slot, Ok(()));

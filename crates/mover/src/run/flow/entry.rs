@@ -1,27 +1,27 @@
 //! Flows as entries: of the receipt, and of what a pull may bring.
 
-use crate::event::{Event, Events};
+use crate::event::Event;
 use crate::flow::Over;
 use crate::run::end::End;
 use std::sync::Arc;
 use thalweg_wire::message::Outcome;
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
 
-/// Has a flow that is over in the receipt, and tells of it.
-pub(super) fn settled(end: &mut End, events: &Events, over: Over) {
-    let Over { begin, name, bytes, outcome } = over;
-    // Under the name that it has at the destination, if it is whole there. Of one that failed one side may not know that
-    // name.
-    let name = name.filter(|_| matches!(outcome, Outcome::Done { .. }));
-    let entry = of(begin.flow, name.as_ref().unwrap_or(&begin.path), begin.mode, bytes);
-    end.settled(&entry, &outcome);
-    events(Event::Settled(Arc::new(entry), outcome));
+/// Has a flow that is over in the receipt.
+pub(super) fn stated(end: &mut End, over: &Over) {
+    end.settled(&of_over(over), &over.outcome);
 }
 
-/// Tells of a flow that is over and of which no receipt knows: who sends now never began it.
-pub(super) fn forgotten(events: &Events, over: Over) {
-    let Over { begin, bytes, outcome, .. } = over;
-    events(Event::Settled(Arc::new(of(begin.flow, &begin.path, begin.mode, bytes)), outcome));
+/// What is told of a flow that is over.
+pub(super) fn event(over: Over) -> Event {
+    Event::Settled(Arc::new(of_over(&over)), over.outcome)
+}
+
+/// Under the name that it has at the destination, if it is whole there. Of one that failed one side may not know that name.
+fn of_over(over: &Over) -> Entry {
+    let Over { begin, name, bytes, outcome } = over;
+    let name = name.as_ref().filter(|_| matches!(outcome, Outcome::Done { .. }));
+    of(begin.flow, name.unwrap_or(&begin.path), begin.mode, *bytes)
 }
 
 /// A flow as an entry.

@@ -9,6 +9,7 @@ use super::receiver::FlowReceive;
 use super::sender::FlowSend;
 use super::slot::{TakenSlot, Word, fit_pieces};
 use crate::admission::{SlotAsked, SlotHeld};
+use crate::again::Rule;
 use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::grow::Feed;
@@ -214,7 +215,10 @@ impl Job<'_> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         let terms = self.terms(&plan, job_key_of(None, &to));
-        let (feed, form) = self.feed(from, &terms)?;
+        let (mut feed, form) = self.feed(from, &terms)?;
+        if matches!(to, FlowTo::Pipe(_)) {
+            feed.begins_nothing_again();
+        }
         let destination = destination_of(to, &form, &terms)?;
         let flow = self.wishes.terms.clone();
         // Events of flows come from one side only.
@@ -244,6 +248,7 @@ impl Job<'_> {
             sender.abort(failure.clone());
         }
         let rows = (sender.own_accounts(), receiver.own_accounts());
+        sender.tell_failing();
         receiver.close();
         local.close();
         let (totals, agreed) = agreed.map_err(|failure| sender.read_failure().unwrap_or(failure))?;
@@ -318,6 +323,9 @@ impl Job<'_> {
         if let (Err(failure), Some((run, ..))) = (&result, &begun) {
             run.abort(failure.clone());
         }
+        if let Some((run, ..)) = &begun {
+            run.tell_failing();
+        }
         let lag = begun.as_ref().map(|(run, ..)| run.lag());
         self.reported(result).map(|report| FlowReport { lag, slot: held, ..report })
     }
@@ -364,9 +372,14 @@ impl Job<'_> {
                 Some((run, _)) => run.clone(),
                 None => {
                     let to = to.take().ok_or_else(|| internal("the destination is gone"))?;
+                    let rule = match to {
+                        FlowTo::Pipe(_) => Rule::Never,
+                        _ => Rule::of(&flow.until, matches!(opened.source, SourceForm::Single { .. })),
+                    };
                     let destination = destination_of(to, &opened.source, &terms)?;
                     let run = FlowReceive::start(destination, terms, &flow, job.watch.events.clone())?;
                     run.expect(expected);
+                    run.begins_again(rule);
                     begun = Some((run.clone(), plan.clone()));
                     run
                 }
@@ -393,6 +406,7 @@ impl Job<'_> {
             Ok((totals, agreed, plan, rows))
         });
         if let Some((run, _)) = &begun {
+            run.tell_failing();
             run.close();
         }
         self.reported(result)

@@ -19,3 +19,5 @@ pub mod slot;
 pub mod job;
 
 mod entry;
+
+mod failing;

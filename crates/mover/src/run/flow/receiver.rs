@@ -1,5 +1,6 @@
 //! The receiving side of a transfer of flows.
 
+use crate::again::Rule;
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
@@ -10,6 +11,7 @@ use crate::link::FrameBuffer;
 use crate::memory::{Bytes, Shelf};
 use crate::run::expected::Expected;
 use crate::run::flow::entry;
+use crate::run::flow::failing::Failing;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::send::Outlet;
@@ -51,10 +53,18 @@ pub struct FlowReceive {
     expected: OnceLock<Expected>,
     /// The sender that stands now has said something.
     is_heard: AtomicBool,
+    /// What failed and may be begun again. Locked inside of the state, if at all.
+    failing: Mutex<Failing>,
 }
 
 /// A flow's number at the destination, and what takes its bytes.
-type Opened = (u64, Arc<dyn FlowFile>);
+#[derive(Clone)]
+struct Opened {
+    number: u64,
+    file: Arc<dyn FlowFile>,
+    /// With so many bytes, then.
+    stood: (u64, Instant),
+}
 
 enum Job {
     Open(Slot, FlowBegin),
@@ -100,6 +110,7 @@ impl FlowReceive {
             threads: Mutex::default(),
             expected: OnceLock::new(),
             is_heard: AtomicBool::new(false),
+            failing: Mutex::default(),
         });
         run.spawn("open", open_queue, FlowReceive::open)?;
         run.spawn("write", write_queue, FlowReceive::write)?;
@@ -220,6 +231,21 @@ impl FlowReceive {
         let _ = self.expected.set(expected);
     }
 
+    /// Of what fails the far feed begins this again, and who tells people of it is here. Call before it is attached.
+    pub fn begins_again(&self, rule: Rule) {
+        self.failing().set_rule(rule);
+    }
+
+    /// Tells what failed and is not complete: nothing is begun again any more.
+    pub fn tell_failing(&self) {
+        let state = self.lock();
+        self.failing().end(|begin, bytes| state.machine.goes_on(begin, bytes), &self.events);
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Failing> {
+        self.failing.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
     fn check_expected(&self, message: &TransferMessage) -> Result<()> {
         match (self.expected.get(), message) {
             (Some(expected), TransferMessage::Flow(FlowMessage::Begin(begins))) => begins
@@ -305,7 +331,10 @@ impl FlowReceive {
                             format!("{} goes to {place}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
                         (self.events)(Event::Note(text));
                     }
-                    self.files.lock().unwrap_or_else(|p| p.into_inner()).insert(slot, (number, file));
+                    self.files
+                        .lock()
+                        .unwrap_or_else(|p| p.into_inner())
+                        .insert(slot, Opened { number, file, stood: (bytes, Instant::now()) });
                     let _ = self.writes.send(Job::Begin(slot, Box::new(hasher)));
                     Ok(Stood { bytes, digest, is_ours, is_over, name })
                 }
@@ -358,7 +387,7 @@ impl FlowReceive {
                 break;
             }
             let file = self.file(slot);
-            let (Some(hasher), Some((_, file))) = (hashers.get_mut(&slot), file) else {
+            let (Some(hasher), Some(Opened { file, .. })) = (hashers.get_mut(&slot), file) else {
                 self.lock().machine.skipped(bytes.len());
                 self.common.notify();
                 continue;
@@ -423,7 +452,7 @@ impl FlowReceive {
                 Ok(Job::Complete(slot, bytes)) if !self.lock().machine.is_completing(slot, bytes) => {}
                 Ok(Job::Complete(slot, bytes)) => {
                     let result = match self.file(slot) {
-                        Some((_, file)) => file.complete(bytes),
+                        Some(Opened { file, .. }) => file.complete(bytes),
                         None => Err(Failure::new(FailureKind::Internal, "complete", "the file is not open")),
                     };
                     watch.lap(Stage::Finish, 0);
@@ -438,21 +467,23 @@ impl FlowReceive {
         self.common.accounts.leave(Stage::Sync);
     }
 
-    /// Syncs, then notes. What could not be made durable is not noted.
+    /// Syncs, then notes. What could not be made durable is not noted; what could not be noted failed.
     fn make_durable(&self, marks: &[(Slot, u64, Digest)], watch: &mut Stopwatch) -> Vec<(Slot, Failure)> {
         let mut failed = Vec::new();
-        let mut noted = Vec::new();
+        let (mut slots, mut noted) = (Vec::new(), Vec::new());
         for (slot, bytes, digest) in marks {
-            let Some((number, file)) = self.file(*slot) else { continue };
+            let Some(Opened { number, file, .. }) = self.file(*slot) else { continue };
             match file.sync() {
-                Ok(()) => noted.push((number, *bytes, *digest)),
+                Ok(()) => {
+                    slots.push(*slot);
+                    noted.push((number, *bytes, *digest));
+                }
                 Err(failure) => failed.push((*slot, failure)),
             }
         }
         watch.lap(Stage::Sync, 0);
         if let Err(failure) = self.destination.record(&noted) {
-            // Nothing can be noted any more, of any flow: who comes again may find room.
-            self.abort(failure);
+            failed.extend(slots.into_iter().map(|slot| (slot, failure.clone())));
         }
         watch.lap(Stage::Record, 0);
         failed
@@ -478,13 +509,10 @@ impl FlowReceive {
                     if is_given_up(&over) {
                         self.destination.given_up(&over.begin);
                     }
-                    entry::settled(&mut state.end, &self.events, *over);
-                    self.let_go(slot);
+                    entry::stated(&mut state.end, &over);
+                    self.let_go(slot, *over);
                 }
-                Action::Forgotten(slot, over) => {
-                    entry::forgotten(&self.events, *over);
-                    self.let_go(slot);
-                }
+                Action::Forgotten(slot, over) => self.let_go(slot, *over),
                 Action::Conclude => state.machine.concluded(),
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
@@ -506,9 +534,16 @@ impl FlowReceive {
         }
     }
 
-    fn let_go(&self, slot: Slot) {
-        self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
+    /// A flow is over. One of which nothing more was written since it was opened has not gone on.
+    fn let_go(&self, slot: Slot, over: Over) {
+        let opened = self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
         let _ = self.writes.send(Job::Settled(slot));
+        let went_on = opened.filter(|opened| over.bytes > opened.stood.0);
+        let went_on_for = went_on.map_or(Duration::ZERO, |opened| opened.stood.1.elapsed());
+        let (flow, mut failing) = (over.begin.flow, self.failing());
+        if failing.settled(over, &self.events) {
+            failing.decide(flow, went_on_for, &self.events);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
@@ -569,127 +604,4 @@ impl Outlet for Inlet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
-    use thalweg_wire::message::Until;
-    use thalweg_wire::{EntryId, RelativePath};
-
-    /// Reads what is there for as long as the other end holds it.
-    struct Slow(Mutex<mpsc::Receiver<u64>>);
-
-    impl FlowDestination for Slow {
-        fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
-            let told = self.0.lock().unwrap();
-            while let Ok(done) = told.recv() {
-                assert!(reading(done, 1 << 40), "somebody waits for it");
-            }
-            Err(Failure::new(FailureKind::Io, "read what is there", "the test is over"))
-        }
-
-        fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
-            Ok(())
-        }
-
-        fn close(&self, _: bool) {}
-    }
-
-    #[test]
-    fn who_waits_for_what_is_there_to_be_read_again_hears_that_it_is() {
-        let (read, told) = mpsc::channel();
-        let (notes, hears) = mpsc::channel();
-        let notes = Mutex::new(notes);
-        let events: Events = Arc::new(move |event| {
-            if let Event::Note(text) = event {
-                let _ = notes.lock().unwrap().send(text);
-            }
-        });
-        let flow = FlowWishes::new(Until::default()).terms;
-        assert_eq!(flow.mark_every_ms, MARK_EVERY_MS);
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, &flow, events).unwrap();
-        let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
-        let begin =
-            FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
-        run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
-        assert_eq!(run.progress().waiting_for, None);
-        read.send(0).unwrap();
-        let note = hears.recv_timeout(Duration::from_secs(60)).expect("it is told");
-        assert!(note.starts_with("reading 1099511627776 bytes of the destination, run7.dat,"), "{note}");
-        assert_eq!(run.progress().waiting_for, Some(WaitingFor::Read));
-        drop(read);
-        let until = Instant::now() + Duration::from_secs(60);
-        while run.progress().waiting_for.is_some() {
-            assert!(Instant::now() < until, "it is over, and still said to be read");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        run.close();
-    }
-
-    /// Has more to read than anybody will wait for.
-    struct Endless;
-
-    impl FlowDestination for Endless {
-        fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
-            while reading(1, 1 << 50) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Err(Failure::new(FailureKind::Stopped, "read what is there", "nobody waits for it any more"))
-        }
-
-        fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
-            Ok(())
-        }
-
-        fn close(&self, _: bool) {}
-    }
-
-    fn under_way(events: Events) -> Arc<FlowReceive> {
-        let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
-        let run = FlowReceive::start(Arc::new(Endless), terms, &flow, events).unwrap();
-        let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
-        let begin =
-            FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
-        run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
-        while run.progress().waiting_for != Some(WaitingFor::Read) {
-            assert!(Instant::now() < until, "nothing is read");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        run
-    }
-
-    /// In a time that only what hangs takes.
-    fn ends(work: impl FnOnce() + Send + 'static) -> bool {
-        let (told, hears) = mpsc::channel();
-        std::thread::spawn(move || {
-            work();
-            let _ = told.send(());
-        });
-        hears.recv_timeout(Duration::from_secs(60)).is_ok()
-    }
-
-    #[test]
-    fn who_is_gone_is_not_read_for_any_more() {
-        let run = under_way(crate::event::nobody());
-        assert!(
-            ends(move || run.close()),
-            "what is there is read to its end, with the lock of its place held"
-        );
-    }
-
-    #[test]
-    fn what_is_withdrawn_is_not_read_any_more() {
-        let run = under_way(crate::event::nobody());
-        let why = Failure::new(FailureKind::Changed, "stream", "it was cut");
-        run.hear(TransferMessage::Withdraw(vec![(EntryId(0), Some(why))])).unwrap();
-        let reading = run.clone();
-        let is_over = move || {
-            while reading.progress().waiting_for.is_some() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
-        assert!(ends(is_over), "it is read all the same");
-        run.close();
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! The sending side of a transfer of flows.
 
+use crate::again::Again;
 use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -8,6 +9,7 @@ use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::memory::Shelf;
 use crate::run::flow::entry;
+use crate::run::flow::failing::Failing;
 use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::party::{Common, Party, State};
@@ -67,6 +69,8 @@ pub struct Feeding {
     left: (Vec<FlowLeft>, Option<u64>),
     /// Names at the destination that were told, because they stand beside an older one.
     told: BTreeSet<RelativePath>,
+    /// What failed and may be begun again.
+    failing: Failing,
     is_stopped: bool,
     /// Nobody reads any more.
     is_fed: bool,
@@ -100,6 +104,7 @@ impl FlowSend {
     /// If there is no thread to be had.
     pub fn start(self: &Arc<Self>, feed: Box<dyn Feed>) -> Result<()> {
         let run = self.clone();
+        self.lock().beside.failing.set_rule(feed.rule());
         let work = move || {
             run.common.accounts.enter(Stage::Read);
             run.wait_begins();
@@ -178,9 +183,19 @@ impl FlowSend {
         self.lock().beside.lags.take_first_late()
     }
 
-    /// Counters so far.
+    /// Counters so far; a flow that was begun again is the one that it was.
     pub fn progress(&self) -> Progress {
-        self.lock().machine.progress()
+        let state = self.lock();
+        let (progress, superseded) = (state.machine.progress(), state.beside.failing.superseded());
+        let less = |count: u64| count.saturating_sub(superseded);
+        Progress { flows: less(progress.flows), settled: less(progress.settled), ..progress }
+    }
+
+    /// Tells what failed and is not complete: nothing is begun again any more.
+    pub fn tell_failing(&self) {
+        let mut state = self.lock();
+        let State { machine, beside, .. } = &mut *state;
+        beside.failing.end(|begin, bytes| machine.goes_on(begin, bytes), &self.events);
     }
 
     /// Whether something waits for the receiver's word.
@@ -361,14 +376,19 @@ impl FlowSend {
                 }
                 Action::Settled(over) => {
                     let flow = over.begin.flow;
-                    let is_done = matches!(over.outcome, Outcome::Done { .. });
-                    if is_done {
+                    let failure = match &over.outcome {
+                        Outcome::Done { .. } => None,
+                        Outcome::Failed(failure) => Some(failure.clone()),
+                        Outcome::Unchanged { .. } | Outcome::Skipped(_) => Some(left_out()),
+                    };
+                    if failure.is_none() {
                         state.beside.lags.marked(flow, u64::MAX, Instant::now());
                     }
                     state.beside.lags.forget(flow);
-                    entry::settled(&mut state.end, &self.events, *over);
+                    entry::stated(&mut state.end, &over);
+                    state.beside.failing.settled(*over, &self.events);
                     self.hashers().remove(&flow);
-                    state.beside.wanted.push_back(Wanted::LetGo { flow, is_done });
+                    state.beside.wanted.push_back(Wanted::LetGo { flow, failure });
                 }
                 Action::Finished(totals) => state.end.come(Ended::Finished(totals)),
             }
@@ -493,6 +513,10 @@ fn is_generation(ending: &[u8]) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
+fn left_out() -> Failure {
+    Failure::new(FailureKind::Protocol, "stream", "the destination left it out, which nobody asked for")
+}
+
 fn read_no_more() -> Failure {
     let cause = "the destination lost what it had, and the source is not read any more";
     Failure::new(FailureKind::Damage, "go on with the stream", cause)
@@ -592,6 +616,10 @@ impl Taker for FlowSend {
         self.pump(&mut state);
     }
 
+    fn begins_again(&self, flow: EntryId, again: Option<Again>) {
+        self.lock().beside.failing.decided(flow, again, &self.events);
+    }
+
     fn missed(&self, path: RelativePath, failure: Failure) {
         let mut state = self.lock();
         state.machine.missed(path, failure);
@@ -614,90 +642,4 @@ impl Taker for FlowSend {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::flow::job::FlowWishes;
-    use thalweg_wire::message::{FlowStand, Until};
-
-    struct Nobody;
-
-    impl Outbox for Nobody {
-        fn say(&self, _: TransferNumber, _: TransferMessage) {}
-
-        fn work(&self) {}
-    }
-
-    /// A stream, or one that is lost; how many frames went on it.
-    #[derive(Default)]
-    struct Out {
-        is_lost: bool,
-        frames: u32,
-    }
-
-    impl Outlet for Out {
-        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
-            self.frames += 1;
-            Ok(())
-        }
-
-        fn is_over(&self) -> bool {
-            self.is_lost
-        }
-    }
-
-    /// A stream that is lost after a piece was taken for it.
-    #[derive(Default)]
-    struct LostThen(AtomicBool);
-
-    impl Outlet for LostThen {
-        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
-            panic!("nothing goes on it any more")
-        }
-
-        fn is_over(&self) -> bool {
-            self.0.swap(true, Ordering::AcqRel)
-        }
-    }
-
-    /// With a piece that waits.
-    fn with_a_piece() -> Arc<FlowSend> {
-        let terms = FlowWishes::new(Until::default()).terms;
-        let run = FlowSend::new(Terms::of(4 << 20, 1 << 20), terms, crate::event::nobody());
-        run.attach(TransferNumber(0), Box::new(Nobody), None);
-        run.link_up();
-        let path = RelativePath::new(b"log".to_vec()).unwrap();
-        let flow = run.begin(path, (Origin::default(), false), 0o644).unwrap();
-        let at = FlowMark { flow, bytes: 0, digest: Digest(*blake3::hash(b"").as_bytes()) };
-        let stand = FlowStand { at, is_ours: true, is_over: false, name: None };
-        run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
-        assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
-        run
-    }
-
-    #[test]
-    fn who_waits_for_a_window_sees_that_the_stream_is_lost() {
-        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
-        // Closed until the server says when a window opens, which it never does.
-        run.set_slot(Some((Arc::new(SlotGate::new()), Duration::from_secs(1))));
-        let (waiting, done) = (run.clone(), std::sync::mpsc::channel());
-        std::thread::spawn(move || {
-            let mut buffer = FrameBuffer::new(1 << 20).unwrap();
-            let _ = done.0.send(waiting.work(0, &mut buffer, &mut LostThen::default()).map(drop));
-        });
-        let did = done.1.recv_timeout(Duration::from_secs(60)).expect("it waits for the window all the same");
-        assert_eq!(did.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-        run.stream_lost(0);
-        run.set_slot(None);
-        assert!(matches!(run.work(1, &mut buffer, &mut Out::default()), Ok(Did::Work)), "the others have it");
-    }
-
-    #[test]
-    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
-        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
-        let mut lost = Out { is_lost: true, ..Out::default() };
-        assert!(matches!(run.work(0, &mut buffer, &mut lost), Ok(Did::Nothing(None))));
-        let mut other = Out::default();
-        assert!(matches!(run.work(0, &mut buffer, &mut other), Ok(Did::Work)), "it is there for the other");
-        assert_eq!((lost.frames, other.frames), (0, 1));
-    }
-}
+mod tests;

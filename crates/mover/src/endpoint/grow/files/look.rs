@@ -2,11 +2,13 @@
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};
-use super::{DONE_MAX, FAILURES_MAX, FilesFeed, TOLD_MAX, limit_of, missed, short};
+use super::again::Begins;
+use super::{DONE_MAX, Done, FilesFeed, TOLD_MAX, limit_of, missed, short};
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use thalweg_sys::{Dir, Kind, Links, Stat};
 use thalweg_wire::RelativePath;
@@ -35,6 +37,7 @@ impl FilesFeed {
         let mut names = BTreeMap::new();
         self.unread.clear();
         self.waiting = 0;
+        self.look_where_the_name_leads(taker);
         // Those that are there have the same numbers again.
         self.watched.clear();
         match self.spec.name.clone() {
@@ -95,9 +98,27 @@ impl FilesFeed {
         }
         self.tell_left(taker);
         if self.unread.is_empty() {
+            self.give_up_gone();
             self.forget_gone();
         }
         Ok(())
+    }
+
+    /// Directories are made anew under the same name, one for each day: who streams one goes on with what it began with, and
+    /// is told.
+    fn look_where_the_name_leads(&mut self, taker: &dyn Taker) {
+        let Some(place) = self.spec.place.as_ref().filter(|_| !self.is_elsewhere_told) else { return };
+        // Where it leads nowhere now, another may come yet.
+        let Some(there) = place.there() else { return };
+        let Ok(ours) = self.spec.dir.stat_self() else { return };
+        if Identity::of(&there) != Identity::of(&ours) {
+            self.is_elsewhere_told = true;
+            taker.note(format!(
+                "{} leads to another directory now: what this stream reads is the one that it began with; for the other one \
+                 begin another stream",
+                Escaped(place.path.as_os_str().as_bytes())
+            ));
+        }
     }
 
     /// A single file that an earlier attempt did not complete, and whose name leads elsewhere now, is mostly beside it.
@@ -167,7 +188,7 @@ impl FilesFeed {
         if self.done.len() > DONE_MAX / 2 {
             self.done.retain(|identity, _| there.contains(identity));
         }
-        self.failures.retain(|identity, _| there.contains(identity));
+        self.forget_failing(&there);
     }
 
     fn look_into(
@@ -258,17 +279,18 @@ impl FilesFeed {
             return Ok(None);
         }
         let size = stat.size.min(limit_of(&self.spec.until, None));
-        let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
-        if is_given_up {
+        let begins = self.begins(&identity);
+        if begins == Begins::No {
             return Ok(None);
         }
-        if let Some(done) = self.done.get(&identity).filter(|done| done.is_still(size, stat.mtime)) {
+        let is_still = |done: &&Done| begins == Begins::Yes && done.is_still(size, stat.mtime);
+        if let Some(done) = self.done.get(&identity).filter(is_still) {
             if done.name != short(&path) && self.spec.name.is_none() {
                 self.note_once(&path, OTHER_NAME, taker);
             }
             return Ok(None);
         }
-        if self.files.len() >= self.at_once {
+        if self.files.len() + self.held.len() >= self.at_once {
             self.waiting += 1;
             return Ok(None);
         }
@@ -305,6 +327,7 @@ impl FilesFeed {
         self.left.remove(&origin);
         let flow = taker.begin(path.clone(), (origin, identity.is_certain()), stat.mode & 0o777)?;
         self.changes.0 += 1;
+        self.has_begun_again(&identity);
         self.by_flow.insert(flow, identity);
         self.has_begun = true;
         self.grew_at = self.now();

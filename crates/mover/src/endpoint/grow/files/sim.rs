@@ -4,7 +4,8 @@
 //! One seed is one story. A writer makes files and directories, appends by fits and starts, cuts files and writes them anew,
 //! renames them, rotates them (another file takes the name), removes them and makes them again, between any two rounds of the
 //! feed. A destination takes what it likes when it likes: it is late with its word where a flow goes on, with room, and with
-//! letting go. The end comes by rest or by a marker.
+//! letting go. The end comes by rest or by a marker; or never, until the user ends it. In some stories the destination fails,
+//! also again and again, with what may pass.
 //!
 //! # What is checked
 //! 1. The end does not come before all has rested for the idle time, nor while something that is there is not at the
@@ -13,15 +14,18 @@
 //! 3. What every file has that is there in the end is a complete flow; so is what a file had that was removed, replaced or cut
 //!    after it was read to there.
 //! 4. A complete flow is what its file was at some moment, or the beginning of that; no byte came twice or at another place.
-//! 5. Nothing fails.
+//! 5. Nothing fails but what the destination has fail; where only the user ends the stream, what has failed comes right all the
+//!    same, however often it failed, and elsewhere if that was seldom enough.
 //!
 //! # Not simulated
 //! Events, which only make looks come sooner; bytes that are changed in place; other streams' marks; a file that is complete
-//! under two names in turn and cut under the first again (told as failed, though nothing is missing).
+//! under two names in turn and cut under the first again (told as failed, though nothing is missing); of stories with failures,
+//! what becomes of a file that is removed or cut while it waits to be begun again.
 //!
 //! `THALWEG_SEED=N` runs one seed.
 
 use super::*;
+use crate::again::{Again, FAILURES_MAX};
 use crate::endpoint::grow::{Pushed, Wanted};
 use crate::sim::random::Random;
 use std::cell::RefCell;
@@ -53,6 +57,7 @@ enum Phase {
     Open,
     Ended,
     Done,
+    Failed,
 }
 
 /// The destination, and the sender's memory.
@@ -62,6 +67,8 @@ struct Far {
     wanted: VecDeque<Wanted>,
     is_last: bool,
     failed: Option<String>,
+    /// Failures that are to come yet.
+    failures: u32,
 }
 
 struct Taking(Mutex<Far>);
@@ -79,6 +86,18 @@ impl Taking {
                 continue;
             }
             let flow = EntryId(index as u64);
+            let is_under_way = !matches!(far.flows[index].phase, Phase::Done | Phase::Failed);
+            if is_under_way && is_late && far.failures > 0 && far.random.percent(5) {
+                far.failures -= 1;
+                let kinds = [FailureKind::Space, FailureKind::Io, FailureKind::Permission, FailureKind::Busy];
+                let kind = far.random.pick(&kinds);
+                // What is behind the mark has to come again.
+                let length = far.flows[index].content.len() as u64;
+                let mark = far.random.within(0, length) as usize;
+                far.flows[index].content.truncate(mark);
+                far.fail(flow, Failure::new(kind, "write", "a story"));
+                continue;
+            }
             match far.flows[index].phase {
                 Phase::Asked if far.flows[index].content.is_empty() => {
                     far.flows[index].phase = Phase::Open;
@@ -93,11 +112,18 @@ impl Taking {
                 }
                 Phase::Ended => {
                     far.flows[index].phase = Phase::Done;
-                    far.wanted.push_back(Wanted::LetGo { flow, is_done: true });
+                    far.wanted.push_back(Wanted::LetGo { flow, failure: None });
                 }
-                Phase::Rewinding | Phase::Open | Phase::Done => {}
+                Phase::Rewinding | Phase::Open | Phase::Done | Phase::Failed => {}
             }
         }
+    }
+}
+
+impl Far {
+    fn fail(&mut self, flow: EntryId, failure: Failure) {
+        self.flows[flow.0 as usize].phase = Phase::Failed;
+        self.wanted.push_back(Wanted::LetGo { flow, failure: Some(failure) });
     }
 }
 
@@ -149,8 +175,16 @@ impl Taker for Taking {
     }
 
     fn give_up(&self, flow: EntryId, failure: Failure) {
-        self.lock().failed.get_or_insert(format!("flow {} failed: {failure}", flow.0));
+        let mut far = self.lock();
+        // It was cut while it waited to be begun again: what was not durable is not there any more.
+        let has_failed = far.flows.iter().any(|flow| flow.phase == Phase::Failed);
+        match has_failed && failure.kind == FailureKind::Changed {
+            true => far.fail(flow, failure),
+            false => drop(far.failed.get_or_insert(format!("flow {} failed: {failure}", flow.0))),
+        }
     }
+
+    fn begins_again(&self, _: EntryId, _: Option<Again>) {}
 
     fn last(&self) {
         self.lock().is_last = true;
@@ -162,7 +196,12 @@ impl Taker for Taking {
 
     fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>) {
         match result {
-            Ok(_) => self.lock().flows[at.flow.0 as usize].phase = Phase::Open,
+            Ok(_) => {
+                let flow = &mut self.lock().flows[at.flow.0 as usize];
+                if flow.phase == Phase::Rewinding {
+                    flow.phase = Phase::Open;
+                }
+            }
             Err(failure) => self.give_up(at.flow, failure),
         }
     }
@@ -268,15 +307,19 @@ fn check(seed: u64) -> std::result::Result<(), String> {
     let mut random = Random::new(seed ^ 0xd12e_c701);
     let idle = Duration::from_millis(random.pick(&[50, 500, 3000]));
     let by_marker = random.percent(30);
+    let fails = random.percent(40);
+    let forever = fails && !by_marker && random.percent(50);
     let until = Until {
         closed: random.percent(70),
-        idle_ms: (!by_marker).then_some(idle.as_millis() as u64),
+        forever,
+        idle_ms: (!by_marker && !forever).then_some(idle.as_millis() as u64),
         marker: by_marker.then(|| b"DONE".to_vec()),
         poll_ms: random.pick(&[None, Some(20), Some(700)]),
         ..Until::default()
     };
     let spec = FilesSpec {
         dir: Dir::open(&root).unwrap(),
+        place: None,
         name: None,
         below: None,
         prefix: RelativePath::default(),
@@ -299,6 +342,11 @@ fn check(seed: u64) -> std::result::Result<(), String> {
         wanted: VecDeque::new(),
         is_last: false,
         failed: None,
+        failures: match (fails, forever) {
+            (false, _) => 0,
+            (true, false) => FAILURES_MAX - 1,
+            (true, true) => 100,
+        },
     };
     let taker = Taking(Mutex::new(far));
     let writer = Writer {
@@ -314,16 +362,19 @@ fn check(seed: u64) -> std::result::Result<(), String> {
     for round in 0..ROUNDS_MAX {
         // What comes after the rest that was asked for may come too late.
         let rest = now().duration_since(writer.borrow().wrote_at);
-        let is_writing = round < WRITING_ROUNDS && (by_marker || rest < idle);
+        let is_writing = round < WRITING_ROUNDS && (by_marker || forever || rest < idle);
         taker.speak(round < WRITING_ROUNDS);
         let pause =
             match feed.round(&mut looks, &taker, &mut buffer).map_err(|failure| failure.to_string())? {
                 Some(pause) => pause,
-                None if taker.lock().is_last => return at_end(&root, &taker, &writer.borrow()),
+                None if taker.lock().is_last => return at_end(&root, &taker, &writer.borrow(), fails),
                 None => return Err("it is over before its end".to_owned()),
             };
         if let Some(failed) = taker.lock().failed.take() {
             return Err(failed);
+        }
+        if forever && round > WRITING_ROUNDS && is_there(&root, &taker) {
+            return Ok(());
         }
         if taker.lock().is_last && !by_marker && rest < idle {
             return Err(format!("it ends after a rest of {rest:?}, and {idle:?} were asked for"));
@@ -352,7 +403,15 @@ fn check(seed: u64) -> std::result::Result<(), String> {
     Err("it does not end".to_owned())
 }
 
-fn at_end(root: &Path, taker: &Taking, writer: &Writer) -> std::result::Result<(), String> {
+/// Whether all that is there is at the destination, complete or not.
+fn is_there(root: &Path, taker: &Taking) -> bool {
+    let far = taker.lock();
+    let is_well = |flow: &&Flow| flow.phase != Phase::Failed;
+    let has = |content: &Vec<u8>| far.flows.iter().filter(is_well).any(|flow| flow.content == *content);
+    files(root).values().all(has)
+}
+
+fn at_end(root: &Path, taker: &Taking, writer: &Writer, fails: bool) -> std::result::Result<(), String> {
     let far = taker.lock();
     let done = || far.flows.iter().filter(|flow| flow.phase == Phase::Done);
     for (path, content) in files(root) {
@@ -360,14 +419,15 @@ fn at_end(root: &Path, taker: &Taking, writer: &Writer) -> std::result::Result<(
             return Err(format!("{} is not at the destination", path.display()));
         }
     }
-    if let Some(lost) = writer.gone.iter().find(|lost| !done().any(|flow| flow.content == **lost)) {
+    let is_lost = |lost: &&Vec<u8>| !fails && !done().any(|flow| flow.content == **lost);
+    if let Some(lost) = writer.gone.iter().find(is_lost) {
         return Err(format!(
             "{} bytes were read of a file that is gone, and are no complete flow",
             lost.len()
         ));
     }
     for flow in &far.flows {
-        if flow.phase != Phase::Done {
+        if !matches!(flow.phase, Phase::Done | Phase::Failed) {
             return Err(format!("{} is over without its end", flow.path));
         }
         if !writer.ever.iter().any(|content| content.starts_with(&flow.content)) {

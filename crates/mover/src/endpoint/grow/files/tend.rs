@@ -24,7 +24,7 @@ impl FilesFeed {
     pub(super) fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) -> Result<()> {
         for wanted in taker.wanted(at_most) {
             match wanted {
-                Wanted::LetGo { flow, is_done } => self.let_go(flow, is_done, taker)?,
+                Wanted::LetGo { flow, failure } => self.let_go(flow, failure, taker)?,
                 Wanted::GoesOn { flow } => {
                     if let Some(identity) = self.by_flow.get(&flow).filter(|one| self.asked.remove(one)) {
                         self.busy.insert(*identity);
@@ -47,6 +47,7 @@ impl FilesFeed {
                         // It was not read to its end: that says nothing of what it is.
                         return Ok(());
                     }
+                    file.is_ended = result.is_err();
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
                     let whole = (at.bytes, Some(at.digest), file.cuts);
                     let before = self.done.get(&identity).map(|done| (done.bytes, done.digest, done.cuts));
@@ -71,18 +72,23 @@ impl FilesFeed {
 
     /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at once,
     /// before anything is concluded.
-    fn let_go(&mut self, flow: EntryId, is_done: bool, taker: &dyn Taker) -> Result<()> {
-        let Some(identity) = self.by_flow.remove(&flow) else { return Ok(()) };
-        if self.files.get(&identity).is_none_or(|file| file.flow != flow) {
+    fn let_go(&mut self, flow: EntryId, failure: Option<Failure>, taker: &dyn Taker) -> Result<()> {
+        let is_it = |identity: &Identity| self.files.get(identity).is_some_and(|file| file.flow == flow);
+        let identity = self.by_flow.remove(&flow).filter(is_it);
+        let Some((identity, file)) = identity.and_then(|identity| self.files.remove_entry(&identity)) else {
+            // It was cut since: what it had cannot be read again.
+            if failure.is_some() {
+                taker.begins_again(flow, None);
+            }
             return Ok(());
-        }
-        let Some(file) = self.files.remove(&identity) else { return Ok(()) };
+        };
+        let is_done = failure.is_none();
         self.busy.remove(&identity);
         self.asked.remove(&identity);
         self.grown.remove(&identity);
-        self.is_single_over |= !is_done;
         let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
-        // What failed is begun again when it has another length than now, what is complete when it has another than then.
+        // What failed for good is begun again when it has another length than now, what is complete when it has another than
+        // then.
         let ended = file.ended_at.filter(|_| is_done);
         let bytes = ended.map_or(size, |(bytes, _)| bytes);
         if self.done.len() < DONE_MAX {
@@ -90,11 +96,15 @@ impl FilesFeed {
             let changed = file.changed().filter(|_| is_done);
             let name = short(&file.path);
             self.done.insert(identity, Done { bytes, digest, cuts: file.cuts, name, changed });
-            if !is_done {
-                *self.failures.entry(identity).or_default() += 1;
-            }
         }
-        if is_done && size != bytes && !self.is_last {
+        if let Some(failure) = failure {
+            let again = self.fails(identity, file, &failure);
+            self.is_single_over |= again.is_none();
+            taker.begins_again(flow, again);
+            return Ok(());
+        }
+        self.failing.remove(&identity);
+        if size != bytes && !self.is_last {
             let Growing { path, file, cuts, is_replaced, .. } = file;
             self.begin(path, file, identity, cuts, taker)?;
             self.files.entry(identity).and_modify(|file| file.is_replaced = is_replaced);
@@ -117,6 +127,9 @@ impl FilesFeed {
             let marks = self.places.as_ref().and_then(|places| file.marked(places.look_up()));
             let limit = limit_of(&self.spec.until, marks.as_ref());
             let before = taker.position(file.flow);
+            if before.is_some() && file.goes_on_since.is_none() {
+                file.goes_on_since = Some((self.clock)());
+            }
             let seen = match file.tend(buffer, limit, taker) {
                 Ok(seen) => seen,
                 Err(failure) => {
@@ -253,7 +266,7 @@ impl FilesFeed {
             }
         }
         // Those that have to wait for their turn have it when these are let go.
-        if self.waiting == 0 && (idle || is_ending || single) {
+        if self.waiting == 0 && (idle || is_ending || single) && !self.awaits_failing() {
             self.is_last = true;
             for left in std::mem::take(&mut self.left).into_values() {
                 taker.missed(left.path.clone(), missed(&left));

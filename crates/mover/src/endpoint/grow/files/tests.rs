@@ -2,6 +2,7 @@
 
 use super::look::GONE_MIN;
 use super::*;
+use crate::again::Again;
 use crate::endpoint::grow::Pushed;
 use crate::endpoint::grow::Wanted;
 use crate::journal::marks::Marks;
@@ -39,6 +40,7 @@ struct Known {
     is_last: bool,
     left: Vec<FlowLeft>,
     missed: Vec<(RelativePath, Failure)>,
+    again: Vec<(EntryId, Option<Again>)>,
 }
 
 struct Flow {
@@ -62,7 +64,15 @@ impl Fake {
     }
 
     fn let_go(&self, flow: usize, is_done: bool) {
-        self.lock().wanted.push_back(Wanted::LetGo { flow: EntryId(flow as u64), is_done });
+        let failure = (!is_done).then(|| Failure::new(FailureKind::Internal, "stream", "a test"));
+        self.lock().wanted.push_back(Wanted::LetGo { flow: EntryId(flow as u64), failure });
+    }
+
+    /// The destination fails.
+    fn fails(&self, flow: usize, kind: FailureKind) {
+        let (mut state, failure) = (self.lock(), Failure::new(kind, "write", "a test"));
+        state.flows[flow].phase = Phase::Failed(failure.clone());
+        state.wanted.push_back(Wanted::LetGo { flow: EntryId(flow as u64), failure: Some(failure) });
     }
 
     /// What a flow has, once it is like this.
@@ -135,8 +145,13 @@ impl Taker for Fake {
     }
 
     fn give_up(&self, flow: EntryId, failure: Failure) {
-        self.lock().flows[flow.0 as usize].phase = Phase::Failed(failure);
-        self.let_go(flow.0 as usize, false);
+        let mut state = self.lock();
+        state.flows[flow.0 as usize].phase = Phase::Failed(failure.clone());
+        state.wanted.push_back(Wanted::LetGo { flow, failure: Some(failure) });
+    }
+
+    fn begins_again(&self, flow: EntryId, again: Option<Again>) {
+        self.lock().again.push((flow, again));
     }
 
     fn last(&self) {
@@ -193,6 +208,7 @@ fn append(path: &Path, bytes: &[u8]) {
 fn feed_of(dir: &Path, name: Option<&str>, until: Until) -> FilesFeed {
     FilesFeed::new(FilesSpec {
         dir: Dir::open(dir).unwrap(),
+        place: None,
         name: name.map(|name| name.as_bytes().to_vec()),
         below: None,
         prefix: RelativePath::default(),
@@ -443,6 +459,7 @@ fn at_rest(root: &Path, taker: &Fake) -> (FilesFeed, Vec<u8>) {
     append(&root.join("log"), &[1; 1000]);
     let spec = FilesSpec {
         dir: Dir::open(root).unwrap(),
+        place: None,
         name: None,
         below: None,
         prefix: RelativePath::default(),
@@ -655,3 +672,6 @@ fn a_marker_may_be_anything() {
         assert!(state.is(0, &Phase::Ended, &[1; 100]) && state.notes.is_empty(), "{:?}", state.notes);
     }
 }
+
+#[path = "tests/failing.rs"]
+mod failing;

@@ -1,0 +1,121 @@
+//! Who waits, and for what, while what is there is read again.
+
+use super::*;
+use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
+use thalweg_wire::message::Until;
+use thalweg_wire::{EntryId, RelativePath};
+
+/// Reads what is there for as long as the other end holds it.
+struct Slow(Mutex<mpsc::Receiver<u64>>);
+
+impl FlowDestination for Slow {
+    fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
+        let told = self.0.lock().unwrap();
+        while let Ok(done) = told.recv() {
+            assert!(reading(done, 1 << 40), "somebody waits for it");
+        }
+        Err(Failure::new(FailureKind::Io, "read what is there", "the test is over"))
+    }
+
+    fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self, _: bool) {}
+}
+
+#[test]
+fn who_waits_for_what_is_there_to_be_read_again_hears_that_it_is() {
+    let (read, told) = mpsc::channel();
+    let (notes, hears) = mpsc::channel();
+    let notes = Mutex::new(notes);
+    let events: Events = Arc::new(move |event| {
+        if let Event::Note(text) = event {
+            let _ = notes.lock().unwrap().send(text);
+        }
+    });
+    let flow = FlowWishes::new(Until::default()).terms;
+    assert_eq!(flow.mark_every_ms, MARK_EVERY_MS);
+    let terms = Terms::of(4 << 20, 1 << 20);
+    let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, &flow, events).unwrap();
+    let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
+    let begin =
+        FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
+    run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
+    assert_eq!(run.progress().waiting_for, None);
+    read.send(0).unwrap();
+    let note = hears.recv_timeout(Duration::from_secs(60)).expect("it is told");
+    assert!(note.starts_with("reading 1099511627776 bytes of the destination, run7.dat,"), "{note}");
+    assert_eq!(run.progress().waiting_for, Some(WaitingFor::Read));
+    drop(read);
+    let until = Instant::now() + Duration::from_secs(60);
+    while run.progress().waiting_for.is_some() {
+        assert!(Instant::now() < until, "it is over, and still said to be read");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    run.close();
+}
+
+/// Has more to read than anybody will wait for.
+struct Endless;
+
+impl FlowDestination for Endless {
+    fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
+        while reading(1, 1 << 50) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(Failure::new(FailureKind::Stopped, "read what is there", "nobody waits for it any more"))
+    }
+
+    fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self, _: bool) {}
+}
+
+fn under_way(events: Events) -> Arc<FlowReceive> {
+    let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
+    let run = FlowReceive::start(Arc::new(Endless), terms, &flow, events).unwrap();
+    let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
+    let begin =
+        FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
+    run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while run.progress().waiting_for != Some(WaitingFor::Read) {
+        assert!(Instant::now() < until, "nothing is read");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run
+}
+
+/// In a time that only what hangs takes.
+fn ends(work: impl FnOnce() + Send + 'static) -> bool {
+    let (told, hears) = mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        let _ = told.send(());
+    });
+    hears.recv_timeout(Duration::from_secs(60)).is_ok()
+}
+
+#[test]
+fn who_is_gone_is_not_read_for_any_more() {
+    let run = under_way(crate::event::nobody());
+    assert!(ends(move || run.close()), "what is there is read to its end, with the lock of its place held");
+}
+
+#[test]
+fn what_is_withdrawn_is_not_read_any_more() {
+    let run = under_way(crate::event::nobody());
+    let why = Failure::new(FailureKind::Changed, "stream", "it was cut");
+    run.hear(TransferMessage::Withdraw(vec![(EntryId(0), Some(why))])).unwrap();
+    let reading = run.clone();
+    let is_over = move || {
+        while reading.progress().waiting_for.is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    assert!(ends(is_over), "it is read all the same");
+    run.close();
+}

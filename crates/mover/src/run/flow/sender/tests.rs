@@ -1,0 +1,87 @@
+//! Streams that are lost while a piece waits.
+
+use super::*;
+use crate::run::flow::job::FlowWishes;
+use thalweg_wire::message::{FlowStand, Until};
+
+struct Nobody;
+
+impl Outbox for Nobody {
+    fn say(&self, _: TransferNumber, _: TransferMessage) {}
+
+    fn work(&self) {}
+}
+
+/// A stream, or one that is lost; how many frames went on it.
+#[derive(Default)]
+struct Out {
+    is_lost: bool,
+    frames: u32,
+}
+
+impl Outlet for Out {
+    fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_lost
+    }
+}
+
+/// A stream that is lost after a piece was taken for it.
+#[derive(Default)]
+struct LostThen(AtomicBool);
+
+impl Outlet for LostThen {
+    fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+        panic!("nothing goes on it any more")
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// With a piece that waits.
+fn with_a_piece() -> Arc<FlowSend> {
+    let terms = FlowWishes::new(Until::default()).terms;
+    let run = FlowSend::new(Terms::of(4 << 20, 1 << 20), terms, crate::event::nobody());
+    run.attach(TransferNumber(0), Box::new(Nobody), None);
+    run.link_up();
+    let path = RelativePath::new(b"log".to_vec()).unwrap();
+    let flow = run.begin(path, (Origin::default(), false), 0o644).unwrap();
+    let at = FlowMark { flow, bytes: 0, digest: Digest(*blake3::hash(b"").as_bytes()) };
+    let stand = FlowStand { at, is_ours: true, is_over: false, name: None };
+    run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
+    assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
+    run
+}
+
+#[test]
+fn who_waits_for_a_window_sees_that_the_stream_is_lost() {
+    let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+    // Closed until the server says when a window opens, which it never does.
+    run.set_slot(Some((Arc::new(SlotGate::new()), Duration::from_secs(1))));
+    let (waiting, done) = (run.clone(), std::sync::mpsc::channel());
+    std::thread::spawn(move || {
+        let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+        let _ = done.0.send(waiting.work(0, &mut buffer, &mut LostThen::default()).map(drop));
+    });
+    let did = done.1.recv_timeout(Duration::from_secs(60)).expect("it waits for the window all the same");
+    assert_eq!(did.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    run.stream_lost(0);
+    run.set_slot(None);
+    assert!(matches!(run.work(1, &mut buffer, &mut Out::default()), Ok(Did::Work)), "the others have it");
+}
+
+#[test]
+fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
+    let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+    let mut lost = Out { is_lost: true, ..Out::default() };
+    assert!(matches!(run.work(0, &mut buffer, &mut lost), Ok(Did::Nothing(None))));
+    let mut other = Out::default();
+    assert!(matches!(run.work(0, &mut buffer, &mut other), Ok(Did::Work)), "it is there for the other");
+    assert_eq!((lost.frames, other.frames), (0, 1));
+}
