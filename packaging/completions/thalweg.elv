@@ -278,7 +278,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;frames;push'= {
-            cand --frame-bytes 'Cut what is read into frames of so many bytes; the last may have fewer'
+            cand --frame-bytes 'Cut what is read into frames of so many bytes. A last one that has fewer is sent as it is, and told (exit 2)'
             cand --dtype 'Type of an element, as NumPy writes it, for instance <u2'
             cand --shape 'Elements along each axis, slowest first, for instance 2048,2048'
             cand --set 'All of it is this set, and its consumers are told whether they got the whole'

@@ -252,7 +252,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and not __fish_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and not __fish_seen_subcommand_from push pull status help" -f -a "pull" -d 'Take frames, and write them into files as they come'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and not __fish_seen_subcommand_from push pull status help" -f -a "status" -d 'How a channel stands: producers, consumers, how far they are behind, losses, tails'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and not __fish_seen_subcommand_from push pull status help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l frame-bytes -d 'Cut what is read into frames of so many bytes; the last may have fewer' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l frame-bytes -d 'Cut what is read into frames of so many bytes. A last one that has fewer is sent as it is, and told (exit 2)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l dtype -d 'Type of an element, as NumPy writes it, for instance <u2' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l shape -d 'Elements along each axis, slowest first, for instance 2048,2048' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l set -d 'All of it is this set, and its consumers are told whether they got the whole' -r

@@ -106,7 +106,7 @@ pub struct FramesPushArgs {
     /// Files, - for standard input, then the channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
     pub places: Vec<OsString>,
-    /// Cut what is read into frames of so many bytes; the last may have fewer
+    /// Cut what is read into frames of so many bytes. A last one that has fewer is sent as it is, and told (exit 2)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]
     pub frame_bytes: Option<u64>,
     /// The files are indexes that `frames pull` wrote: send the frames that they name

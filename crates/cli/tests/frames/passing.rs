@@ -46,8 +46,13 @@ fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
             "--json",
         ],
     );
-    let pushed = Running::start(push).end(LIMIT).expect(0);
+    // It ends in the middle of a frame, which is sent all the same.
+    let pushed = Running::start(push).end(LIMIT).expect(2);
     assert_eq!(pushed.number("frames"), 24);
+    let torn = serde_json::json!([{"source": scratch.path("in"), "sequence": 23, "bytes": 45_678}]);
+    assert_eq!(pushed.finished()["torn"], torn);
+    let word = "ended in the middle of frame 23: it was sent with 45678 bytes of 100000";
+    assert!(pushed.stderr.contains(word), "{}", pushed.stderr);
     let pulled = pull.end(LIMIT).expect(0);
     let finished = pulled.finished();
     assert_eq!((pulled.number("frames"), pulled.number("files")), (24, 3));
@@ -368,7 +373,7 @@ fn a_consumer_may_have_the_hub_in_its_own_process() {
 fn a_set_that_is_not_what_was_said_of_it_is_told_at_both_ends() {
     let (scratch, daemon) = stand();
     let input = scratch.path("in");
-    std::fs::write(&input, noise(1, 24 * 1000 - 1)).unwrap();
+    std::fs::write(&input, noise(1, 24 * 1000)).unwrap();
     // What is said, the frames that go, the exit code of the push and of the pull, and what the pull hears is missing.
     for (said, sent, push_exit, pull_exit, missing) in
         [("24", 24, 0, 0, vec![]), ("30", 24, 2, 2, vec![[24, 30]]), ("20", 20, 2, 0, vec![])]

@@ -4,8 +4,8 @@ use super::{Teller, clock_json, clock_text, link_settings, slots};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{show, signals, units};
-use serde_json::json;
-use std::cell::Cell;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
@@ -68,6 +68,8 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         pace: Cell::new(None),
         sent: Cell::new(0),
         has_more: Cell::new(false),
+        latest: Cell::new(0),
+        torn: RefCell::default(),
     };
     let report = job.run(from);
     match report {
@@ -78,11 +80,14 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
                 None => Exit::Done,
                 Some((_, exit)) => *exit,
             };
+            let torn = job.torn.take();
+            let exit = if torn.is_empty() { exit } else { exit.worst(Exit::Partial) };
             let whole = whole.map(|whole| (whole, job.sent.get()));
-            tell_end(teller, &report, whole, sender.slot(), (began.elapsed(), exit));
+            tell_end(teller, &report, whole, &torn, sender.slot(), (began.elapsed(), exit));
             if let Some((failure, _)) = unlike.filter(|_| !stop.is_asked()) {
                 show::failure(&failure);
             }
+            torn.iter().for_each(|torn| show::failure(&torn.failure()));
             Ok(exit)
         }
         Err(failure) => {
@@ -147,6 +152,33 @@ fn too_many() -> Failure {
     Failure::new(FailureKind::Usage, "push frames", cause)
 }
 
+/// The last frame of a source that ended in the middle of it. It was sent.
+struct Torn {
+    source: OsString,
+    sequence: u64,
+    bytes: u64,
+    /// That a frame has.
+    of: u64,
+}
+
+impl Torn {
+    fn json(&self) -> Value {
+        json!({"source": Escaped(self.source.as_encoded_bytes()).to_string(), "sequence": self.sequence, "bytes": self.bytes})
+    }
+
+    fn failure(&self) -> Failure {
+        let Torn { source, sequence, bytes, of } = self;
+        let source = match source == "-" {
+            true => "standard input".to_owned(),
+            false => format!("`{}`", Escaped(source.as_encoded_bytes())),
+        };
+        let cause = format!(
+            "{source} ended in the middle of frame {sequence}: it was sent with {bytes} bytes of {of}"
+        );
+        Failure::new(FailureKind::Usage, "push frames", cause)
+    }
+}
+
 /// Frames at a steady rate, from the first on.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
@@ -178,6 +210,9 @@ struct Job<'a> {
     sent: Cell<u64>,
     /// There was a frame beyond the whole.
     has_more: Cell<bool>,
+    /// Sequence of the latest that was sent.
+    latest: Cell<u64>,
+    torn: RefCell<Vec<Torn>>,
 }
 
 impl Job<'_> {
@@ -233,7 +268,11 @@ impl Job<'_> {
                 failure
             })?),
         };
-        files::cut(&mut *from, &how, &mut sink)
+        if let Some(bytes) = files::cut(&mut *from, &how, &mut sink)? {
+            let (sequence, of) = (self.latest.get(), how.frame_bytes);
+            self.torn.borrow_mut().push(Torn { source: source.to_owned(), sequence, bytes, of });
+        }
+        Ok(())
     }
 
     fn push(&self, frame: NewFrame) -> Result<()> {
@@ -262,7 +301,7 @@ impl Job<'_> {
                 Err(failure) if failure.kind == FailureKind::Busy => {}
                 other => {
                     self.sent.set(sent + 1);
-                    return other.map(drop);
+                    return other.map(|sequence| self.latest.set(sequence));
                 }
             }
         }
@@ -286,6 +325,7 @@ fn tell_end(
     teller: Teller,
     report: &ProducerReport,
     whole: Option<(Whole, u64)>,
+    torn: &[Torn],
     slot: Option<(SlotHeld, Lag)>,
     (took, exit): (Duration, Exit),
 ) {
@@ -296,6 +336,7 @@ fn tell_end(
         "blocked_s": figures.blocked_ns as f64 / 1e9, "outages": figures.outages,
         "clock": clock_json(figures.clock), "seconds": took.as_secs_f64(),
         "set": whole.map(|(whole, pushed)| json!({"set": whole.set, "frames": whole.frames, "pushed": pushed})),
+        "torn": torn.iter().map(Torn::json).collect::<Value>(),
     });
     if let Some((held, lag)) = &slot {
         for (key, value) in events::lag(lag) {

@@ -19,11 +19,16 @@ pub struct Cut {
     pub shape: Vec<u64>,
 }
 
-/// Reads all of `from` as frames of a size.
+/// Reads all of `from` as frames of a size. Says how many bytes the last one has, if these are fewer: then `from` ended in the
+/// middle of a frame, and all the same nothing of it is left out.
 ///
 /// # Errors
 /// What `sink` says; when it cannot be read; `Usage` for frames beyond the limits.
-pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> Result<()> {
+pub fn cut(
+    from: &mut dyn Read,
+    cut: &Cut,
+    sink: &mut dyn FnMut(NewFrame) -> Result<()>,
+) -> Result<Option<u64>> {
     if cut.frame_bytes == 0 || cut.frame_bytes > limits::FRAME_PAYLOAD_BYTES_MAX {
         return Err(Failure::new(FailureKind::Usage, "cut frames", "a frame has from 1 byte to 1 GiB"));
     }
@@ -35,7 +40,7 @@ pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Res
         let read = payload.read_all(from.take(cut.frame_bytes));
         read.map_err(|error| failure::of_io("read frames", &error))?;
         if payload.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         usual = payload.len();
         let is_whole = usual as u64 == cut.frame_bytes;
@@ -47,7 +52,7 @@ pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Res
             ..NewFrame::default()
         })?;
         if !is_whole {
-            return Ok(());
+            return Ok(Some(usual as u64));
         }
     }
 }

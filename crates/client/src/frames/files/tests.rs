@@ -230,11 +230,12 @@ fn the_frames_of_files_are_counted_before_they_are_read_where_their_sizes_say_it
     for (path, truth) in [(&whole, 2), (&with_rest, 3)] {
         let mut frames = 0;
         let how = Cut { frame_bytes: 4, ..Cut::default() };
-        cut(&mut File::open(path).unwrap(), &how, &mut |_| {
+        let rest = cut(&mut File::open(path).unwrap(), &how, &mut |_| {
             frames += 1;
             Ok(())
         })
         .unwrap();
+        assert_eq!(rest, (truth == 3).then_some(1));
         assert_eq!((frames, count_cut([path.as_path()], 4)), (truth, Some(truth)));
     }
     assert_eq!(count_cut([whole.as_path(), &with_rest], 4), Some(5));
@@ -260,12 +261,13 @@ fn the_frames_of_files_are_counted_before_they_are_read_where_their_sizes_say_it
 fn a_file_is_cut_and_its_rest_is_a_shorter_frame() {
     let mut sizes = Vec::new();
     let how = Cut { frame_bytes: 4, dtype: "<u2".into(), shape: vec![2] };
-    cut(&mut &b"0123456789"[..], &how, &mut |frame| {
+    let rest = cut(&mut &b"0123456789"[..], &how, &mut |frame| {
         sizes.push((frame.payload.len(), frame.shape.len()));
         Ok(())
     })
     .unwrap();
     assert_eq!(sizes, [(4, 1), (4, 1), (2, 0)]);
+    assert_eq!(rest, Some(2));
 }
 
 #[test]
