@@ -11,6 +11,8 @@
 //!   not grow with the tree.
 //! - *CPU*: seconds of both sides.
 //!
+//! Stopped (Ctrl-C, SIGTERM), it ends what it started, and takes away what it made; killed, it at least leaves no process.
+//!
 //! With `--out` all of that as JSON lines, of which a section of docs/performance.md is made.
 
 use crate::bench::control_group::Group;
@@ -18,15 +20,20 @@ use crate::bench::page::{Goal, number};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
 use crate::bench::workspace::Volume;
-use crate::servers::Daemon;
+use crate::servers::{self, Daemon};
 use crate::tools::{self, Scratch};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_sys::child::dies_with_us;
 
 /// Files of a directory in the trees that have many.
 const FILES_IN_DIRECTORY: u64 = 1000;
@@ -76,6 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
     let thalweg = tools::build_release()?;
     // How busy the machine was before.
     let about = record::about(NAME, &repeat(args))?;
+    let stop = Stop::asked()?;
     let scratch = Scratch::new("entries")?;
     let wanted = |name: &str| name.contains(&args.only);
     let (is_deep_wanted, is_flat_wanted) = (wanted("deep") || wanted("behind"), wanted("flat"));
@@ -86,7 +94,7 @@ pub fn run(args: &Args) -> Result<()> {
     let to = args.to.clone().unwrap_or(volume.path.join("export"));
     let ways =
         WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
-    let mut bench = Bench { group: Group::new()?, to, thalweg, ways, rows: Vec::new() };
+    let mut bench = Bench { group: Group::new()?, to, thalweg, ways, rows: Vec::new(), stop };
     println!(
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
         "tree", "way", "entries", "first s", "all s", "entries/s", "client MiB", "daemon MiB", "CPU s"
@@ -95,7 +103,7 @@ pub fn run(args: &Args) -> Result<()> {
     if is_deep_wanted {
         for directory in 0..args.files.div_ceil(FILES_IN_DIRECTORY) {
             let left = args.files - directory * FILES_IN_DIRECTORY;
-            make_files(&deep.join(format!("d{directory:05}")), left.min(FILES_IN_DIRECTORY))?;
+            make_files(&deep.join(format!("d{directory:05}")), left.min(FILES_IN_DIRECTORY), &bench.stop)?;
         }
     }
     if wanted("deep") {
@@ -109,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if is_flat_wanted {
         let flat = volume.path.join("flat");
-        make_files(&flat, args.files)?;
+        make_files(&flat, args.files, &bench.stop)?;
         bench.tree("flat", &flat, &scratch, &[])?;
     }
     if let Some(path) = &args.out {
@@ -125,12 +133,54 @@ fn repeat(args: &Args) -> String {
     format!("cargo xtask entries --files {} --large-mib {}{only}{way}", args.files, args.large_mib)
 }
 
-fn make_files(directory: &Path, files: u64) -> Result<()> {
+fn make_files(directory: &Path, files: u64, stop: &Stop) -> Result<()> {
     fs::create_dir_all(directory)?;
     for number in 0..files {
+        stop.look()?;
         fs::write(directory.join(format!("f{number:07}")), b"x")?;
     }
     Ok(())
+}
+
+/// Whether somebody wants it to end: asked between two steps, so that everything is taken away as at its own end.
+struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// From now on SIGINT and SIGTERM ask for it; the second ends at once.
+    fn asked() -> Result<Stop> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // Before what sets it: so the first does nothing here.
+            flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+            flag::register(signal, stop.clone())?;
+        }
+        Ok(Stop(stop))
+    }
+
+    fn look(&self) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => bail!("stopped"),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A copy; goes with the value.
+struct Copied(PathBuf);
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A client; ends with the value.
+struct Client(Child);
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        servers::end(&mut self.0);
+    }
 }
 
 struct Bench {
@@ -141,6 +191,7 @@ struct Bench {
     ways: Vec<&'static str>,
     /// Of each copy.
     rows: Vec<Value>,
+    stop: Stop,
 }
 
 impl Bench {
@@ -159,13 +210,17 @@ impl Bench {
         scratch: &Scratch,
         options: &[&str],
     ) -> Result<()> {
-        let copy = self.to.join("copy");
+        self.stop.look()?;
+        let copied = Copied(self.to.join("copy"));
+        let copy = copied.0.clone();
         fs::create_dir_all(&self.to)?;
         // A daemon for each, so that its peak is of this copy.
         let exports = [format!("in={}", self.to.display()), format!("out={}:ro", from.display())];
         let daemon = Daemon::start(&self.thalweg, scratch, &exports, |mut command| {
             command.args(["--memory", POOL.0]);
-            self.group.enter(command)
+            let mut command = self.group.enter(command);
+            dies_with_us(&mut command);
+            command
         })?;
         let (here, there) = (format!("{}/", from.display()), copy.display().to_string());
         let places = match way {
@@ -180,17 +235,19 @@ impl Bench {
         let told = scratch.path("told");
         let cpu = self.group.cpu()?;
         let started = Instant::now();
-        let mut client =
-            self.group.enter(command).stdin(Stdio::null()).stdout(fs::File::create(&told)?).spawn()?;
+        let mut command = self.group.enter(command);
+        command.stdin(Stdio::null()).stdout(fs::File::create(&told)?);
+        let mut client = Client(dies_with_us(&mut command).spawn()?);
         let (mut first, mut most) = (None, 0);
         let status = loop {
             if first.is_none() && has_content(&copy) {
                 first = Some(started.elapsed());
             }
-            most = most.max(peak_memory(client.id()).unwrap_or(most));
-            if let Some(status) = client.try_wait()? {
+            most = most.max(peak_memory(client.0.id()).unwrap_or(most));
+            if let Some(status) = client.0.try_wait()? {
                 break status;
             }
+            self.stop.look()?;
             std::thread::sleep(LOOK_EVERY);
         };
         let seconds = started.elapsed().as_secs_f64();
@@ -214,7 +271,6 @@ impl Bench {
         };
         println!("{}", row.words());
         self.rows.push(serde_json::to_value(row)?);
-        fs::remove_dir_all(&copy)?;
         Ok(())
     }
 }
