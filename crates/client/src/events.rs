@@ -3,6 +3,7 @@
 use crate::hint;
 use crate::receipt_file::totals;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
@@ -75,6 +76,16 @@ pub fn error(failure: &Failure) -> Map<String, Value> {
     object.insert("range".into(), json!(failure.range));
     object.insert("why".into(), failure.cause.as_str().into());
     object.insert("hint".into(), hint::of(failure).into());
+    object
+}
+
+/// A file of a stream failed, and is tried again after a pause.
+pub fn tried_again(failure: &Failure, pause: Duration) -> Map<String, Value> {
+    let mut object = error(failure);
+    object.insert("event".into(), "tried-again".into());
+    // What to do is said of what is over.
+    object.remove("hint");
+    object.insert("after_s".into(), pause.as_secs_f64().into());
     object
 }
 

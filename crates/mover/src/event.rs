@@ -29,6 +29,8 @@ pub enum Event {
     /// A file of a stream goes on behind so many bytes, which the destination has by now: at the beginning, and after each
     /// outage. 0: from its beginning.
     Stands(RelativePath, u64),
+    /// A file of a stream failed, and is tried again after so long. Told once for each class of failure, until it has come right.
+    TriedAgain(Failure, Duration),
     /// What a transfer goes by, before its first byte.
     Planned(Box<Plan>),
     /// A knob was turned while the transfer runs, and why.

@@ -360,6 +360,7 @@ impl Teller {
                 }
                 return;
             }
+            Event::TriedAgain(failure, pause) => return self.tell(events::tried_again(&failure, pause)),
             Event::LinkLost(why) => ("link-lost", why.to_string()),
             Event::LinkUp(after) => ("link-up", format!("after {:.1} s", after.as_secs_f64())),
             Event::StreamLost(stream, why) => ("stream-lost", format!("stream {stream}: {why}")),

@@ -215,6 +215,14 @@ impl Teller {
                 }
                 return;
             }
+            Event::TriedAgain(failure, pause) if self.json => {
+                return tell(self.is_stdout, &Value::Object(events::tried_again(failure, *pause)));
+            }
+            // Also to who wants to hear of errors only.
+            Event::TriedAgain(failure, pause) => {
+                let seconds = pause.as_millis().div_ceil(1000);
+                return self.line(&format!("{failure}; tried again in {seconds} s"));
+            }
             Event::Stands(path, bytes) if self.json => {
                 return tell(self.is_stdout, &events::stands(path, *bytes));
             }

@@ -66,7 +66,7 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
             (None, _) => {}
         }
         let stream = || {
-            let mut job = with(command(&scratch), ["-f", "--report"]);
+            let mut job = with(command(&scratch), ["-f", "-q", "--report"]);
             job.arg(&report).args(&places);
             Running::start(job)
         };
@@ -130,7 +130,7 @@ fn of_a_directory_with_an_end_a_file_for_which_there_is_no_room_is_tried_three_t
         let lines = ran.stdout.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\"")));
         lines.filter(|line| line.contains(words)).count()
     };
-    assert_eq!((of("note", "tried again in"), of("entry", "\"failed\"")), (1, 1), "{}", ran.stdout);
+    assert_eq!((of("tried-again", "No space left"), of("entry", "\"failed\"")), (1, 1), "{}", ran.stdout);
     assert_eq!((ran.number("files_failed"), ran.number("files_complete")), (1, 0));
 }
 

@@ -67,8 +67,7 @@ impl Failing {
         let Some(over) = self.undecided.remove(&flow) else { return };
         let Some(Again { pause, is_news }) = again else { return events(entry::event(over)) };
         if is_news && let Outcome::Failed(failure) = &over.outcome {
-            let seconds = pause.as_millis().div_ceil(1000);
-            events(Event::Note(format!("{failure}; tried again in {seconds} s")));
+            events(Event::TriedAgain(failure.clone(), pause));
         }
         self.kept.insert(again::key(&over.begin), over);
     }
@@ -123,7 +122,7 @@ mod tests {
         let hears = told.clone();
         let events: Events = Arc::new(move |event| {
             let text = match event {
-                Event::Note(text) => text,
+                Event::TriedAgain(failure, pause) => format!("{failure}; again in {pause:?}"),
                 Event::Settled(entry, Outcome::Failed(failure)) => {
                     format!("{} failed: {}", entry.path, failure.kind.word())
                 }
@@ -144,14 +143,14 @@ mod tests {
             assert!(failing.settled(over(flow, 1, Some(FailureKind::Space)), &events));
             failing.decide(EntryId(flow), Duration::ZERO, &events);
         }
-        assert_eq!(told(), ["write failed on `run1`: No space left on device; tried again in 1 s"]);
+        assert_eq!(told(), ["write failed on `run1`: No space left on device; again in 1s"]);
         assert!(failing.settled(over(5, 2, Some(FailureKind::Space)), &events));
         failing.decided(
             EntryId(5),
             Some(Again { pause: Duration::from_millis(7300), is_news: true }),
             &events,
         );
-        assert_eq!(told(), ["write failed on `run2`: No space left on device; tried again in 8 s"]);
+        assert_eq!(told(), ["write failed on `run2`: No space left on device; again in 7.3s"]);
         assert!(failing.settled(over(6, 3, Some(FailureKind::Io)), &events));
         failing.decided(EntryId(6), Some(Again { pause: Duration::ZERO, is_news: false }), &events);
         assert!(!failing.settled(over(7, 1, None), &events));
