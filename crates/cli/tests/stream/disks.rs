@@ -58,7 +58,8 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
         let from = source.join("log");
         let mut content = noise(4, 9 << 20);
         std::fs::write(&from, &content).unwrap();
-        let daemon = (way != "local").then(|| scratch.daemon(&[("in", &volume.path), ("out", &source)]));
+        let exports: [(&str, &Path); 2] = [("in", &volume.path), ("out", &source)];
+        let mut daemon = (way != "local").then(|| scratch.daemon(&exports));
         let mut places = [from.display().to_string(), to.display().to_string()];
         match (&daemon, way) {
             (Some(daemon), "push") => places[1] = daemon.place("in", "log"),
@@ -93,6 +94,12 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
         // Ended after there was room, it does not, and has told of it once.
         let job = stream();
         waits(&job);
+        // With a session that ends meanwhile, too.
+        if let Some(before) = daemon.take() {
+            let address = before.address();
+            before.kill();
+            daemon = Some(scratch.daemon_at(&address, &exports, &[], |command| command));
+        }
         volume.remount("size=32m");
         assert!(holds(&to, &content), "{way}: {:?}", job.said());
         append(&from, b"and more");
