@@ -1,6 +1,6 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Host, check_congestion, in_thread, path_of, totals_of, watch};
+use crate::host::{Host, check_congestion, in_thread, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use std::sync::Arc;
@@ -60,7 +60,8 @@ impl Host {
         let from = GrowingPlace { path: path_of(place.path), below: place.below };
         let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = FlowSend::new(open.terms, flow, event::nobody());
+        let run = FlowSend::new(open.terms, flow, logged_notes());
+        run.note_there();
         run.attach(open.transfer, session.outbox(), None);
         session.add(open.transfer, Transfer::SendFlows(run.clone()))?;
         session.tune_streams();

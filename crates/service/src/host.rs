@@ -25,7 +25,7 @@ mod opening;
 
 mod owner;
 
-pub(crate) use opening::{check_congestion, path_of, totals_of, watch};
+pub(crate) use opening::{check_congestion, logged_notes, path_of, totals_of, watch};
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]

@@ -151,3 +151,21 @@ fn what_is_gone_while_the_mover_was_down_is_told_by_name_and_costs_exit_0() {
         assert_no_litter(way.arrives.parent().unwrap());
     }
 }
+
+/// It is seen where the files are.
+#[test]
+fn who_pulls_hears_what_became_of_the_files_at_their_source() {
+    let way = Way::new();
+    let (export, to) = (way.scratch.path("export"), way.scratch.path("to"));
+    let mut writer = Writer::new(export.join("log"));
+    writer.write(&noise(1, 30_000));
+    let mut stream = with(command(&way.scratch), &["--until-idle", "2s"]);
+    stream.arg(way.daemon.place("data", "")).arg(&to);
+    let job = Running::start(stream);
+    assert!(holds(&to.join("log"), &noise(1, 30_000)));
+    std::fs::rename(export.join("log"), export.join("log.1")).unwrap();
+    append(&export.join("log"), b"anew");
+    let ran = job.end(LIMIT).expect(0);
+    let note = "log.1 is streamed as log: that name it began with";
+    assert_eq!(ran.stderr.matches(note).count(), 1, "{}", ran.stderr);
+}

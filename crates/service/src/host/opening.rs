@@ -271,8 +271,9 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     Err(Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause))
 }
 
-/// What a sender notes, as that a layout cannot be read, stands in the daemon's log: its client is told by no message.
-fn logged_notes() -> Events {
+/// What a sender notes, as that a layout cannot be read, stands in the daemon's log. Of copies its client is told by no
+/// message.
+pub(crate) fn logged_notes() -> Events {
     Arc::new(|event| {
         if let Event::Note(text) = event {
             tracing::info!(%text, "note");

@@ -101,7 +101,8 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-fn truncate(text: &mut String) {
+/// Cuts a text to half of what may be said, so that two of them go together.
+pub(super) fn truncate(text: &mut String) {
     if text.len() > limits::TEXT_BYTES_MAX / 2 {
         let end = (0..=limits::TEXT_BYTES_MAX / 2).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         text.truncate(end);

@@ -133,6 +133,9 @@ pub enum FlowMessage {
     End(Vec<FlowMark>),
     /// Sender: no other flow will begin.
     Last,
+    /// Sender: what became of its files that people are to know, in a sentence, for who asked it for them. Not repeated after
+    /// an outage.
+    Note(String),
 }
 
 impl FlowTerms {
@@ -151,6 +154,12 @@ impl FlowTerms {
 }
 
 impl FlowMessage {
+    /// A [`FlowMessage::Note`], cut to what one may have.
+    pub fn note(mut text: String) -> FlowMessage {
+        super::failure::truncate(&mut text);
+        FlowMessage::Note(text)
+    }
+
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         let bounded = |bytes: u64| match bytes > limits::FILE_BYTES_MAX {
             true => Err(DecodeError::Invalid { what: "bytes of a flow" }),
@@ -180,6 +189,7 @@ impl FlowMessage {
             }
             FlowMessage::Again(pieces) => pieces.len(),
             FlowMessage::Last => 0,
+            FlowMessage::Note(text) => return check_count("text", text.len(), limits::TEXT_BYTES_MAX),
         };
         check_count("flows", items, limits::OFFER_ENTRIES_MAX)
     }

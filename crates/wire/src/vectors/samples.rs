@@ -295,6 +295,7 @@ fn flow_messages() -> Vec<Sample<FlowMessage>> {
         F::Again(_) => "again": F::Again(vec![(EntryId(3), 1 << 33)]);
         F::End(_) => "end": F::End(vec![mark()]);
         F::Last => "last": F::Last;
+        F::Note(_) => "note": F::Note("run/log was replaced".into());
     }
 }
 

@@ -18,7 +18,7 @@ use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
@@ -28,6 +28,7 @@ use thalweg_wire::message::{
     FlowBegin, FlowMessage, FlowTerms, Heartbeat, Origin, Outcome, Terms, TransferMessage, TransferNumber,
     WaitingFor,
 };
+use thalweg_wire::path::{Escaped, Sentence};
 use thalweg_wire::{Digest, limits};
 
 /// See the module. Shared by the stream threads, the control thread and its own three.
@@ -55,6 +56,8 @@ pub struct FlowReceive {
     is_heard: AtomicBool,
     /// What failed and may be begun again. Locked inside of the state, if at all.
     failing: Mutex<Failing>,
+    /// How often a far source noted something.
+    notes: AtomicU32,
 }
 
 /// A flow's number at the destination, and what takes its bytes.
@@ -111,6 +114,7 @@ impl FlowReceive {
             expected: OnceLock::new(),
             is_heard: AtomicBool::new(false),
             failing: Mutex::default(),
+            notes: AtomicU32::new(0),
         });
         run.spawn("open", open_queue, FlowReceive::open)?;
         run.spawn("write", write_queue, FlowReceive::write)?;
@@ -214,6 +218,7 @@ impl FlowReceive {
         match state.end.hear(message) {
             None => {}
             Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
+            Some(TransferMessage::Flow(FlowMessage::Note(text))) => self.hear_note(&text),
             Some(message) => {
                 let now = self.clock.now();
                 self.check_expected(&message)?;
@@ -224,6 +229,15 @@ impl FlowReceive {
         drop(state);
         self.common.notify();
         Ok(())
+    }
+
+    /// What a far source says of its files. Nobody is told more than anybody reads, whatever it says.
+    fn hear_note(&self, text: &str) {
+        match self.notes.fetch_add(1, Ordering::AcqRel) {
+            before if before < NOTES_MAX => (self.events)(Event::Note(Sentence(text).to_string())),
+            NOTES_MAX => (self.events)(Event::Note("the source notes more, which is in its log".into())),
+            _ => {}
+        }
     }
 
     /// From now on only these names are taken. Call before it is attached.
@@ -327,8 +341,7 @@ impl FlowReceive {
             let standing = match opened {
                 Ok(Standing { number, bytes, digest, hasher, is_ours, is_over, file, name, renamed }) => {
                     if let Some(place) = renamed {
-                        let text =
-                            format!("{} goes to {place}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
+                        let text = format!("{} goes to {place}", Escaped(begin.path.as_bytes()));
                         (self.events)(Event::Note(text));
                     }
                     self.files
@@ -351,7 +364,7 @@ impl FlowReceive {
         let reading = |done: u64, of: u64| {
             let now = Instant::now();
             *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = Some(now);
-            let what = || format!("the destination, {},", thalweg_wire::path::Escaped(begin.path.as_bytes()));
+            let what = || format!("the destination, {},", Escaped(begin.path.as_bytes()));
             let mut told = told.lock().unwrap_or_else(|p| p.into_inner());
             if let Some(text) = told.get_or_insert_with(|| Reread::new(what(), of)).look(done, now) {
                 (self.events)(Event::Note(text));
@@ -586,6 +599,9 @@ fn is_given_up(over: &Over) -> bool {
     };
     matches!(&over.outcome, Outcome::Failed(failure) if failure.kind == kind)
 }
+
+/// Notes of a far source that are told.
+const NOTES_MAX: u32 = 10_000;
 
 /// Without anything to do.
 const IDLE: Duration = Duration::from_millis(250);

@@ -50,6 +50,8 @@ pub struct FlowSend {
     handed_at: Mutex<Option<Instant>>,
     /// No more flows begin.
     is_last: AtomicBool,
+    /// Who asked for the flows is at the other end, and hears what is noted.
+    notes_there: AtomicBool,
 }
 
 /// What a sender of flows knows besides, of who reads and of its streams.
@@ -95,7 +97,13 @@ impl FlowSend {
             hashers: Mutex::default(),
             handed_at: Mutex::default(),
             is_last: AtomicBool::new(false),
+            notes_there: AtomicBool::new(false),
         })
+    }
+
+    /// Who asked for the flows is at the other end: what becomes of their files is said there too.
+    pub fn note_there(&self) {
+        self.notes_there.store(true, Ordering::Release);
     }
 
     /// Reads on a thread of its own.
@@ -627,6 +635,9 @@ impl Taker for FlowSend {
     }
 
     fn note(&self, text: String) {
+        if self.notes_there.load(Ordering::Acquire) {
+            self.say(TransferMessage::Flow(FlowMessage::note(text.clone())));
+        }
         (self.events)(Event::Note(text));
     }
 
