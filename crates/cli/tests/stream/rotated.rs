@@ -159,7 +159,7 @@ fn who_pulls_hears_what_became_of_the_files_at_their_source() {
     let (export, to) = (way.scratch.path("export"), way.scratch.path("to"));
     let mut writer = Writer::new(export.join("log"));
     writer.write(&noise(1, 30_000));
-    let mut stream = with(command(&way.scratch), &["--until-idle", "2s"]);
+    let mut stream = with(command(&way.scratch), ["--until-idle", "2s"]);
     stream.arg(way.daemon.place("data", "")).arg(&to);
     let job = Running::start(stream);
     assert!(holds(&to.join("log"), &noise(1, 30_000)));
