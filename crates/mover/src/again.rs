@@ -100,15 +100,15 @@ impl Tries {
 
 /// Flows that are counted as failed, and may be complete yet: a file counts once, however often it failed before that.
 #[derive(Debug)]
-pub struct Failing {
+pub struct Tally {
     flows: BTreeSet<Key>,
     most: usize,
 }
 
-impl Failing {
+impl Tally {
     /// Remembers so many. More count as often as they fail.
-    pub fn new(most: usize) -> Failing {
-        Failing { flows: BTreeSet::new(), most }
+    pub fn new(most: usize) -> Tally {
+        Tally { flows: BTreeSet::new(), most }
     }
 
     /// Counts a flow that is over, with so many bytes.

@@ -14,7 +14,7 @@
 
 use super::numbers::Numbers;
 use super::{Over, digest_of_nothing, protocol};
-use crate::again::{self, Failing};
+use crate::again::{self, Tally};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -147,7 +147,7 @@ pub struct Receiver {
     /// Flows of another sender that failed for good, and that the one that stands now has not begun.
     failed_before: BTreeMap<(RelativePath, Origin), (Slot, Over)>,
     /// Those that are counted as failed and may be complete yet.
-    failing: Failing,
+    tally: Tally,
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
     /// The same of flows that ended meanwhile: who writes has yet to come by them.
@@ -185,7 +185,7 @@ impl Receiver {
             told_order: BTreeMap::new(),
             next_told: 0,
             failed_before: BTreeMap::new(),
-            failing: Failing::new(TOLD_KEPT_MAX),
+            tally: Tally::new(TOLD_KEPT_MAX),
             kept_bytes: 0,
             abandoned_bytes: 0,
             opens: 0,
@@ -734,7 +734,7 @@ impl Receiver {
         let handed = (flow.handed - flow.written.0) as usize + flow.handed_pieces * cost(0);
         self.kept_bytes -= flow.drop_held() + handed;
         self.abandoned_bytes += handed;
-        self.failing.count(&mut self.totals, &flow.begin, flow.written.0, &outcome);
+        self.tally.count(&mut self.totals, &flow.begin, flow.written.0, &outcome);
         // Another sender may give the number to another flow; if it begins this one, it hears of it then.
         let number = flow.begin.flow;
         let is_known = self.numbers.get(&number) == Some(&slot);

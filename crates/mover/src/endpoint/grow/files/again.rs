@@ -1,7 +1,7 @@
 //! Files that failed: which are begun again, and when.
 //!
-//! What may pass is begun again after a pause, whether or not the file grew ([`crate::again`]). What does not pass is begun again when the file
-//! grew, [`FAILURES_MAX`] times at most.
+//! What may pass is begun again after a pause, whether or not the file grew ([`crate::again`]). What does not pass is begun
+//! again when the file grew, [`FAILURES_MAX`] times at most.
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};

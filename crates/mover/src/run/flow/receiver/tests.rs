@@ -1,4 +1,4 @@
-//! Who waits, and for what, while what is there is read again.
+//! Who waits, and for what, while what is there is read again; and what a far source notes.
 
 use super::*;
 use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
@@ -118,4 +118,26 @@ fn what_is_withdrawn_is_not_read_any_more() {
     };
     assert!(ends(is_over), "it is read all the same");
     run.close();
+}
+
+#[test]
+fn what_a_far_source_notes_is_inert_and_has_an_end() {
+    let (notes, hears) = mpsc::channel();
+    let notes = Mutex::new(notes);
+    let events: Events = Arc::new(move |event| {
+        if let Event::Note(text) = event {
+            let _ = notes.lock().unwrap().send(text);
+        }
+    });
+    let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
+    let run = FlowReceive::start(Arc::new(Endless), terms, &flow, events).unwrap();
+    for _ in 0..NOTES_MAX + 10 {
+        let note = FlowMessage::note("log was cut\u{1b}[2J\nerror: none".into());
+        run.hear(TransferMessage::Flow(note)).unwrap();
+    }
+    run.close();
+    let told: Vec<String> = hears.try_iter().collect();
+    assert_eq!(told.len(), NOTES_MAX as usize + 1);
+    assert!(told[0].starts_with("log was cut") && !told[0].contains(char::is_control), "{:?}", told[0]);
+    assert_eq!(told.last().unwrap(), "the source notes more, which is in its log");
 }
