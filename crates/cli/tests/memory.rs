@@ -3,7 +3,7 @@
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::job::peak_memory;
 use support::{Daemon, Scratch, assert_same, noise};
@@ -184,7 +184,22 @@ fn a_daemon_that_has_no_memory_for_a_single_frame_says_what_it_needs_and_what_it
     assert_same(&from, &to.join("new"));
 }
 
-/// Fifteen streams of a pipe that is still open have all of it: each has a frame of 540 KiB.
+/// A pipe that stays open until its producer is dropped, with so many streams that they have all memory of the daemon: each
+/// has a frame of 540 KiB.
+fn pipe_of_fifteen_streams(scratch: &Scratch, ticket: &str, target: &str) -> Child {
+    let mut command = scratch.thalweg();
+    command.args(["stream", "--quiet", "--streams", "15", "--ticket", ticket, "-", target]);
+    let mut pipe = command.stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(pipe.stdin.as_mut().unwrap(), &noise(2, 100_000)).unwrap();
+    pipe
+}
+
+fn end(mut pipe: Child, written: &Path) {
+    drop(pipe.stdin.take());
+    assert!(pipe.wait().unwrap().success());
+    assert_eq!(std::fs::read(written).unwrap(), noise(2, 100_000));
+}
+
 #[test]
 fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_comes_in_when_they_are_gone() {
     let scratch = Scratch::new();
@@ -195,20 +210,8 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
     let daemon = scratch.daemon_with(&[("to", &to), ("from", &from)], &["--memory", "8MiB"]);
     let ticket = daemon.ticket.display().to_string();
     let here = format!("{}/", from.display());
-    let mut command = scratch.thalweg();
-    command.args([
-        "stream",
-        "--quiet",
-        "--streams",
-        "15",
-        "--ticket",
-        &ticket,
-        "-",
-        &daemon.place("to", "pipe"),
-    ]);
-    let mut first = command.stdin(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(first.stdin.as_mut().unwrap(), &noise(2, 100_000)).unwrap();
-    // Until all of its streams stand, another client may find room.
+    let mut pipes = 0;
+    let mut pipe = pipe_of_fifteen_streams(&scratch, &ticket, &daemon.place("to", "pipe0"));
     let until = Instant::now() + Duration::from_secs(300);
     for (number, pull) in [(0, false), (1, true)] {
         loop {
@@ -219,7 +222,13 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
             };
             let second = scratch.run(["cp", "--streams", "2", "--ticket", &ticket, &source, &target]);
             if second.status.success() {
+                // It came in before the last stream of the pipe, which goes on without those that were refused then.
                 assert!(Instant::now() < until, "the daemon always has memory");
+                end(pipe, &to.join(format!("pipe{pipes}")));
+                pipes += 1;
+                let anew = daemon.place("to", &format!("pipe{pipes}"));
+                pipe = pipe_of_fifteen_streams(&scratch, &ticket, &anew);
+                std::thread::sleep(Duration::from_secs(pipes));
                 continue;
             }
             let said = String::from_utf8_lossy(&second.stderr);
@@ -229,9 +238,7 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
             break;
         }
     }
-    drop(first.stdin.take());
-    assert!(first.wait().unwrap().success());
-    assert_eq!(std::fs::read(to.join("pipe")).unwrap(), noise(2, 100_000));
+    end(pipe, &to.join(format!("pipe{pipes}")));
     scratch.ok(["cp", "--quiet", "--ticket", &ticket, &here, &daemon.place("to", "after/")]);
     assert_same(&from, &to.join("after"));
 }

@@ -155,6 +155,20 @@ fn every_part_is_measured_and_neither_side_is_changed() {
     assert!(words.contains("page cache") && !words.contains('\x1b'), "{words}");
 }
 
+/// In so short a time a machine that is busy with other things may hold up one of the parts: then once more, three times at
+/// most.
+fn undisturbed(probed: impl Fn() -> Value, is_right: impl Fn(&Value) -> bool) -> Value {
+    let mut answer = probed();
+    for _ in 0..3 {
+        if is_right(&answer) {
+            break;
+        }
+        chance::say(&format!("something was held up, once more: {answer}"));
+        answer = probed();
+    }
+    answer
+}
+
 #[test]
 fn a_thin_link_is_the_narrowest_of_both_directions() {
     let Some(cable) = Cable::new("a thin link") else { return };
@@ -170,36 +184,37 @@ fn a_thin_link_is_the_narrowest_of_both_directions() {
         [far("file"), scratch.path("to").display().to_string()],
     ] {
         // Long enough for its transfers to come to their ends over such a link.
-        let mut command = probe_for(&scratch, "10s");
-        command.arg("--ticket").arg(&daemon.ticket).args(&places);
-        let answer = whole(cable.enter_a(&command));
+        let probed = || {
+            let mut command = probe_for(&scratch, "10s");
+            command.arg("--ticket").arg(&daemon.ticket).args(&places);
+            whole(cable.enter_a(&command))
+        };
+        let bits = |answer: &Value| answer["stages"][2]["alone"]["bits_per_s"].as_f64().unwrap();
+        let answer = undisturbed(probed, |answer| {
+            answer["narrowest"] == "network" && (60e6..130e6).contains(&bits(answer))
+        });
         assert_eq!(answer["narrowest"], "network", "{answer}");
-        let bits = answer["stages"][2]["alone"]["bits_per_s"].as_f64().unwrap();
-        assert!((60e6..130e6).contains(&bits), "{bits}");
+        assert!((60e6..130e6).contains(&bits(&answer)), "{answer}");
         assert_eq!(answer["stages"][2]["alone"]["is_at_least"], false);
     }
     // A thinner one, in the shortest time: transfers come to their ends all the same, or are cut where they were steady.
     cable.limit("20mbit");
-    // In so short a time a machine that is busy with other things may hold up one of them: then once more.
-    let probe_once = || {
+    let probed = || {
         let mut command = probe_for(&scratch, "4s");
         command.arg("--ticket").arg(&daemon.ticket).arg(scratch.path("file")).arg(far("to/"));
         whole(cable.enter_a(&command))
     };
-    let mut answer = probe_once();
-    for _ in 0..3 {
-        if answer["narrowest"] == "network" {
-            break;
-        }
-        answer = probe_once();
-    }
-    assert_eq!(answer["narrowest"], "network", "{answer}");
-    let ways = ["without_ends", "without_destination", "without_source", "full"];
-    let rates = ways.map(|name| rate(&answer, name));
     // The same line for all; a burst of it may pass at once.
-    let (least, most) =
-        rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
-    assert!(most < 30e6 && least > most / 3.0, "{rates:?}");
+    let is_one_line = |answer: &Value| {
+        let ways = ["without_ends", "without_destination", "without_source", "full"];
+        let rates = ways.map(|name| rate(answer, name));
+        let (least, most) =
+            rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
+        most < 30e6 && least > most / 3.0
+    };
+    let answer = undisturbed(probed, |answer| answer["narrowest"] == "network" && is_one_line(answer));
+    assert_eq!(answer["narrowest"], "network", "{answer}");
+    assert!(is_one_line(&answer), "{answer}");
     assert_no_litter(&scratch.path("to"));
 }
 
