@@ -2,21 +2,20 @@
 //!
 //! *Bytes, sync, record, sync, mark*: [`Action::Sync`] names how far each flow is written; only when that is durable and
 //! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each with what
-//! is kept beside it: a sender that does not keep to it breaks the protocol.
-//!
-//! **What is over is not kept.** Of a flow that ended its sender may not have heard, if the link broke: then it begins it
-//! again, and is told again. The outcomes that were said last are enough for that, `TOLD_KEPT_MAX` of them. Words of one
-//! link come in order: when one was heard, all before it were. So the words that a break took are of flows that are under
-//! way for the sender, at most [`FLOWS_MAX`](limits::FLOWS_MAX). Over the next link it begins all of those again before
-//! anything that is new, in the order of their numbers. Until one of them has begun, nothing ends but others of them, and
-//! what was under way here, at most as many. Of flows that ended before that only the numbers are kept, as ranges: they have as
-//! many gaps as flows are under way. Names aside may be more; each says itself how it ended.
+//! is kept beside it: a sender that does not keep to it breaks the protocol. What is remembered of flows that are over has
+//! a bound as well.
 
-use super::numbers::Numbers;
+/// From pieces to marks.
+mod marks;
+
+/// Flows that are over.
+mod ended;
+
 use super::{Over, digest_of_nothing, protocol};
 use crate::again::{self, Tally};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
+use ended::{Ended, TOLD_KEPT_MAX};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use thalweg_wire::message::{
@@ -65,12 +64,6 @@ pub struct Stood {
     /// Its name at the destination, if that is another than it began with.
     pub name: Option<RelativePath>,
 }
-
-/// Outcomes that are kept, because their sender may not have heard of them; see the module.
-const TOLD_KEPT_MAX: usize = 2 * limits::FLOWS_MAX;
-/// Ranges of numbers of flows that are over: a correct sender has no more gaps, with the complete flows that it asks about
-/// again.
-const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
 
 /// Flows that are to be looked at, with those that were withdrawn meanwhile: who begins and withdraws without an end, while
 /// something large is looked at, is no correct sender.
@@ -121,14 +114,6 @@ fn cost(bytes: usize) -> usize {
     bytes + limits::FLOW_PIECE_BESIDE_BYTES
 }
 
-/// How a flow ended.
-struct Told {
-    slot: Slot,
-    over: Over,
-    /// When that was said last, in the order of such words.
-    order: u64,
-}
-
 /// See the module.
 pub struct Receiver {
     window_bytes: usize,
@@ -139,13 +124,8 @@ pub struct Receiver {
     next_slot: u64,
     /// Theirs, by the sender that stands now.
     numbers: BTreeMap<EntryId, Slot>,
-    /// Numbers of all that are over, and the latest of those.
-    ended: Numbers,
-    told: BTreeMap<EntryId, Told>,
-    told_order: BTreeMap<u64, EntryId>,
-    next_told: u64,
-    /// Flows of another sender that failed for good, and that the one that stands now has not begun.
-    failed_before: BTreeMap<(RelativePath, Origin), (Slot, Over)>,
+    /// Those that are over.
+    ended: Ended,
     /// Those that are counted as failed and may be complete yet.
     tally: Tally,
     /// What pieces take that are held, or handed out and not written.
@@ -180,11 +160,7 @@ impl Receiver {
             flows: BTreeMap::new(),
             next_slot: 0,
             numbers: BTreeMap::new(),
-            ended: Numbers::default(),
-            told: BTreeMap::new(),
-            told_order: BTreeMap::new(),
-            next_told: 0,
-            failed_before: BTreeMap::new(),
+            ended: Ended::default(),
             tally: Tally::new(TOLD_KEPT_MAX),
             kept_bytes: 0,
             abandoned_bytes: 0,
@@ -248,11 +224,7 @@ impl Receiver {
         // Complete ones are looked at again, if they begin again: both sides state in the end what they agreed on with each
         // other.
         (self.totals.done, self.totals.bytes_done) = (0, 0);
-        self.ended = Numbers::default();
-        self.told_order.clear();
-        for Told { slot, over, .. } in std::mem::take(&mut self.told).into_values() {
-            self.keep_failed(slot, over);
-        }
+        self.ended.rebind();
         // The other sender is to say the end again.
         let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);
         for flow in self.flows.values_mut().filter(under_way) {
@@ -261,17 +233,6 @@ impl Receiver {
         }
         self.link_up();
         self.unbound = self.flows.len();
-    }
-
-    /// Another sender hears of what failed, if it begins it. What may have passed by then, and what is beyond the bound, it
-    /// tries again.
-    fn keep_failed(&mut self, slot: Slot, over: Over) {
-        let is_for_good = |failure: &Failure| !again::may_pass(&over.begin.origin, failure.kind);
-        if matches!(&over.outcome, Outcome::Failed(failure) if is_for_good(failure))
-            && self.failed_before.len() < TOLD_KEPT_MAX
-        {
-            self.failed_before.insert((over.begin.path.clone(), over.begin.origin), (slot, over));
-        }
     }
 
     /// The link stands again: the sender will begin what is not settled.
@@ -332,7 +293,7 @@ impl Receiver {
             return Err(protocol("a flow began again that its sender knows to be over"));
         }
         let is_full = self.flows.len() >= limits::FLOWS_MAX || self.opens >= OPENS_MAX;
-        if is_full || self.ended.ranges() >= ENDED_RANGES_MAX {
+        if is_full || self.ended.is_full() {
             return Err(protocol("too many flows at the same time"));
         }
         self.let_go_before(&begin);
@@ -368,7 +329,7 @@ impl Receiver {
             self.say_settled(flow, outcome);
             return Ok(());
         }
-        if self.ended.ranges() >= ENDED_RANGES_MAX {
+        if self.ended.is_full() {
             return Err(protocol("too many flows at the same time"));
         }
         let slot = self.insert(begin);
@@ -381,22 +342,14 @@ impl Receiver {
         if let Some(slot) = self.numbers.get(&begin.flow).copied() {
             return self.begin_again(slot, begin).map(|()| true);
         }
-        if let Some(Told { slot, over, order }) = self.told.remove(&begin.flow) {
-            if over.begin != *begin {
-                return Err(protocol("a flow began again as another"));
-            }
-            self.told_order.remove(&order);
-            self.say_settled(begin.flow, over.outcome.clone());
-            self.remember(slot, over);
+        if let Some(outcome) = self.ended.again(begin)? {
+            self.say_settled(begin.flow, outcome);
             return Ok(true);
         }
-        // One that this sender began under another number is over for it: the file has grown since, and goes on anew.
-        if let Some((slot, mut over)) = self.failed_before.remove(&(begin.path.clone(), begin.origin)) {
-            over.begin = begin.clone();
+        if let Some((slot, over)) = self.ended.failed_again(begin) {
             self.say_settled(begin.flow, over.outcome.clone());
             // Another sender than it ended with states it in its receipt; so do we.
-            self.actions.push_back(Action::Settled(slot, Box::new(over.clone())));
-            self.remember(slot, over);
+            self.actions.push_back(Action::Settled(slot, Box::new(over)));
             return Ok(true);
         }
         let is_it = |(_, flow): &(&Slot, &Flow)| {
@@ -432,21 +385,6 @@ impl Receiver {
 
     fn say_settled(&mut self, flow: EntryId, outcome: Outcome) {
         self.actions.push_back(Action::Say(TransferMessage::Settled(vec![(flow, outcome)])));
-    }
-
-    /// How a flow of the sender that stands now ended, in case that its word is lost with the link.
-    fn remember(&mut self, slot: Slot, over: Over) {
-        let flow = over.begin.flow;
-        self.ended.add(flow);
-        let order = self.next_told;
-        self.next_told += 1;
-        self.told.insert(flow, Told { slot, over, order });
-        self.told_order.insert(order, flow);
-        if self.told_order.len() > TOLD_KEPT_MAX
-            && let Some((_, first)) = self.told_order.pop_first()
-        {
-            self.told.remove(&first);
-        }
     }
 
     fn insert(&mut self, begin: FlowBegin) -> Slot {
@@ -535,176 +473,6 @@ impl Receiver {
         }
     }
 
-    /// A piece came, and is what its digest says.
-    ///
-    /// # Errors
-    /// `Protocol` for a piece that no correct sender sends.
-    pub fn arrived(&mut self, flow: EntryId, offset: u64, bytes: impl Into<Bytes>) -> Result<()> {
-        let mut bytes = bytes.into();
-        let Some(slot) = self.slot(flow)? else { return Ok(()) };
-        let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
-        if flow.phase != Phase::Open {
-            // Of an older link.
-            return Ok(());
-        }
-        self.totals.bytes_received += bytes.len() as u64;
-        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= limits::FILE_BYTES_MAX);
-        let Some(end) = end.filter(|_| !bytes.is_empty() && bytes.len() <= self.piece_bytes_max) else {
-            return Err(protocol("a piece of a wrong length"));
-        };
-        if flow.end.is_some_and(|(last, _)| end > last) {
-            return Err(protocol("a piece behind the end of its flow"));
-        }
-        if end <= flow.handed {
-            return Ok(());
-        }
-        let known = flow.handed.saturating_sub(offset);
-        let offset = offset + known;
-        bytes.skip(known as usize);
-        if flow.held.contains_key(&offset) {
-            return Ok(());
-        }
-        if self.kept_bytes + cost(bytes.len()) > self.window_bytes + cost(self.piece_bytes_max) {
-            return Err(protocol("more than the window was sent"));
-        }
-        self.kept_bytes += cost(bytes.len());
-        flow.held.insert(offset, bytes);
-        while let Some(entry) = flow.held.first_entry() {
-            let at = *entry.key();
-            if at > flow.handed {
-                break;
-            }
-            let mut bytes = entry.remove();
-            // Two senders may have cut the flow at different places.
-            let known = ((flow.handed - at) as usize).min(bytes.len());
-            bytes.skip(known);
-            self.kept_bytes -= known;
-            if bytes.is_empty() {
-                self.kept_bytes -= cost(0);
-            } else {
-                let offset = flow.handed;
-                flow.handed += bytes.len() as u64;
-                flow.handed_pieces += 1;
-                self.actions.push_back(Action::Write(slot, offset, bytes));
-            }
-        }
-        Ok(())
-    }
-
-    /// A piece came and is not what its digest says.
-    pub fn damaged(&mut self, flow: EntryId, offset: u64) {
-        self.totals.chunks_repaired += 1;
-        let again = FlowMessage::Again(vec![(flow, offset)]);
-        self.actions.push_back(Action::Say(TransferMessage::Flow(again)));
-    }
-
-    /// What was handed out of a flow that was over by then was not written.
-    pub fn skipped(&mut self, bytes: usize) {
-        self.abandoned_bytes = self.abandoned_bytes.saturating_sub(cost(bytes));
-    }
-
-    /// The next piece that was handed out is written, of so many bytes; the flow has this digest up to its end.
-    pub fn written(&mut self, slot: Slot, bytes: usize, digest: Digest, now: Duration) {
-        let Some(flow) = self.flows.get_mut(&slot) else { return self.skipped(bytes) };
-        flow.written = (flow.written.0 + bytes as u64, digest);
-        flow.is_over = false;
-        self.kept_bytes -= cost(bytes);
-        flow.handed_pieces -= 1;
-        self.dirty_bytes += bytes as u64;
-        self.dirty_pieces += 1;
-        self.dirty.insert(slot);
-        self.due.get_or_insert(now + self.mark_every);
-        self.stand(slot);
-        self.look_at_end(slot, now);
-        self.tick(now);
-    }
-
-    /// Time passed: call often enough that marks are not late.
-    pub fn tick(&mut self, now: Duration) {
-        // By a quarter of the window the sender has the rest to go on with.
-        let dirty = self.dirty_bytes + (self.dirty_pieces * limits::FLOW_PIECE_BESIDE_BYTES) as u64;
-        let is_pressed = dirty >= self.window_bytes as u64 / 4;
-        let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
-        if self.is_syncing {
-            return;
-        }
-        if self.dirty.is_empty() {
-            // What was due came with the last round: who waits for that time would look again and again, without a pause.
-            self.due = None;
-            return;
-        }
-        if !is_due {
-            return;
-        }
-        self.is_syncing = true;
-        self.due = None;
-        (self.dirty_bytes, self.dirty_pieces) = (0, 0);
-        let slots = std::mem::take(&mut self.dirty);
-        let marks = slots.iter().filter_map(|slot| {
-            let (bytes, digest) = self.flows.get(slot)?.written;
-            Some((*slot, bytes, digest))
-        });
-        let marks = marks.collect();
-        self.actions.push_back(Action::Sync(marks));
-    }
-
-    /// When [`Receiver::tick`] is due next.
-    pub fn due(&self) -> Option<Duration> {
-        self.due.filter(|_| !self.is_syncing)
-    }
-
-    /// What [`Action::Sync`] named is durable and noted.
-    pub fn synced(&mut self, marks: &[(Slot, u64, Digest)], now: Duration) {
-        self.is_syncing = false;
-        let mut told = Vec::new();
-        for (slot, bytes, digest) in marks {
-            let Some(flow) = self.flows.get_mut(slot) else { continue };
-            self.marked_bytes += bytes.saturating_sub(flow.marked.0);
-            if *bytes > flow.marked.0 {
-                flow.marked = (*bytes, *digest);
-            }
-            if flow.phase == Phase::Open {
-                told.push(FlowMark { flow: flow.begin.flow, bytes: *bytes, digest: *digest });
-            }
-        }
-        for batch in told.chunks(limits::OFFER_ENTRIES_MAX) {
-            self.actions.push_back(Action::Say(TransferMessage::Flow(FlowMessage::Mark(batch.to_vec()))));
-        }
-        marks.iter().for_each(|(slot, ..)| self.look_at_end(*slot, now));
-        self.tick(now);
-        self.conclude();
-    }
-
-    fn ends(&mut self, mark: FlowMark, now: Duration) -> Result<()> {
-        let Some(slot) = self.slot(mark.flow)? else { return Ok(()) };
-        let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
-        if flow.phase != Phase::Open {
-            return Ok(());
-        }
-        if mark.bytes < flow.handed {
-            return Err(protocol("a flow ends before what was sent of it"));
-        }
-        flow.end = Some((mark.bytes, mark.digest));
-        self.look_at_end(slot, now);
-        self.tick(now);
-        Ok(())
-    }
-
-    fn look_at_end(&mut self, slot: Slot, now: Duration) {
-        let Some(flow) = self.flows.get_mut(&slot).filter(|flow| flow.phase == Phase::Open) else { return };
-        let Some((end, digest)) = flow.end.filter(|(end, _)| *end == flow.written.0) else { return };
-        if digest != flow.written.1 {
-            let cause = "what was written has another digest than what the sender read";
-            let failure = Failure::new(FailureKind::Damage, "compare the stream", cause).in_range(0, end);
-            self.settle(slot, Outcome::Failed(failure), true);
-        } else if flow.marked.0 == end {
-            flow.phase = Phase::Completing;
-            self.actions.push_back(Action::Complete(slot, end));
-        } else {
-            self.due = Some(now);
-        }
-    }
-
     /// A complete flow has its final length and is durable, or not.
     pub fn completed(&mut self, slot: Slot, result: Result<()>) {
         let Some(flow) = self.flows.get(&slot).filter(|flow| flow.phase == Phase::Completing) else { return };
@@ -746,11 +514,11 @@ impl Receiver {
         if is_known {
             self.numbers.remove(&number);
             self.actions.push_back(Action::Settled(slot, told));
-            self.remember(slot, over);
+            self.ended.remember(slot, over);
         } else {
             self.unbound = self.unbound.saturating_sub(1);
             self.actions.push_back(Action::Forgotten(slot, told));
-            self.keep_failed(slot, over);
+            self.ended.keep_failed(slot, over);
         }
     }
 
