@@ -7,10 +7,7 @@
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::{
-    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
-    FrameReader, FrameWriter, PathHints, StopHandle,
-};
+use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHandle};
 use crate::run::Outbox;
 use crate::run::bell::Bell;
 use crate::run::flow::sender::FlowSend;
@@ -30,23 +27,29 @@ use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, Transfer
 use thalweg_wire::{frame, limits};
 use zeroize::Zeroizing;
 
-mod keeping;
+/// The link, and what is said on it.
+mod control;
 
+/// Which streams there are.
+mod stream_set;
+
+/// What each of them does.
 mod streams;
 
+/// What is looked at all the while.
+mod keeping;
+
+/// What may be in a session.
 mod transfer;
 
 pub use transfer::Transfer;
+
+use control::Early;
 
 /// How often receivers are told the time.
 const TICK: Duration = Duration::from_millis(100);
 /// Streams and the keeper look at least this often, whatever they were told.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// What is kept for transfers that are not there yet, as it unfolds in memory: a sender may offer all that may be under
-/// way before the receiver's side stands.
-const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
-    + limits::MESSAGE_BYTES_MAX
-    + limits::ENTRIES_IN_FLIGHT_MAX * size_of::<thalweg_wire::Entry>();
 
 /// See [`limits::STREAM_BYTES_MAX`].
 const TOO_MUCH_MEMORY: &str =
@@ -185,129 +188,6 @@ impl Session {
         Ok(session)
     }
 
-    /// Puts a control connection in place, the first or one after an outage. Transfers that are there begin
-    /// to talk again.
-    ///
-    /// # Errors
-    /// If the session is closed, or there is no thread to be had.
-    pub fn attach_control(&self, connection: Connection) -> Result<()> {
-        let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
-        let epoch = {
-            let mut state = self.lock();
-            if state.closed {
-                return Err(Failure::new(FailureKind::Connection, "resume", "the session is closed"));
-            }
-            state.epoch += 1;
-            state.epoch
-        };
-        let (peer_address, rtt) = (connection.peer_address(), connection.rtt());
-        let usual_congestion = connection.usual_congestion();
-        let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
-        self.links.fetch_add(1, Ordering::AcqRel);
-        let handle = ControlChannel::spawn(
-            connection,
-            Box::new(move |message| {
-                if let Some(session) = heard.upgrade() {
-                    session.hear(epoch, message);
-                }
-            }),
-            Box::new(move |end| {
-                if let Some(session) = ended.upgrade() {
-                    session.links.fetch_sub(1, Ordering::AcqRel);
-                    session.control_ended(epoch, end);
-                }
-            }),
-            Box::new(move || told.upgrade().map(|session| session.heartbeat()).unwrap_or_default()),
-            self.limits,
-        )
-        .inspect_err(|_| {
-            self.links.fetch_sub(1, Ordering::AcqRel);
-        })?;
-        let (old, streams, transfers, was_lost) = {
-            let mut state = self.lock();
-            let old = state.control.replace(handle);
-            let streams = std::mem::take(&mut state.streams);
-            state.failed = None;
-            state.heard_at = Some(Instant::now());
-            (state.peer_address, state.rtt) = (peer_address, rtt);
-            state.usual_congestion = usual_congestion;
-            let lost = state.lost_at.take();
-            state.fell_silent = false;
-            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
-            (old, streams, transfers, lost)
-        };
-        if let Some(old) = old {
-            old.close();
-        }
-        streams.values().for_each(|(_, stop)| stop.stop());
-        transfers.iter().for_each(Transfer::link_up);
-        drop(gate);
-        if let Some(lost) = was_lost {
-            (self.events)(Event::LinkUp(lost.elapsed()));
-        }
-        Ok(())
-    }
-
-    /// Puts a data stream to work.
-    ///
-    /// # Errors
-    /// If the session is closed, has too many streams, or there are no threads to be had.
-    pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
-        let (serial, old) = {
-            let mut state = self.lock();
-            if state.closed || state.control.is_none() {
-                return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
-            }
-            let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
-            let is_new = !state.streams.contains_key(&stream);
-            if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
-                return Err(Failure::new(FailureKind::Protocol, "add a stream", TOO_MUCH_MEMORY));
-            }
-            if stream >= limits::STREAMS_MAX {
-                return Err(Failure::new(FailureKind::Protocol, "add a stream", "too many streams"));
-            }
-            state.stream_serial += 1;
-            let serial = state.stream_serial;
-            let handle = writer.stop_handle();
-            // Before anything is read of it: with the next look at slots a whole window would be under way.
-            if let Some(bytes) = state.window_offered {
-                handle.offer_window(Some(bytes), &PathHints::default());
-            }
-            let old = state.streams.insert(stream, (serial, handle));
-            state.delivered.remove(&stream);
-            (serial, old)
-        };
-        if let Some((_, old)) = &old {
-            old.stop();
-        }
-        for transfer in self.transfers() {
-            if old.is_some() {
-                transfer.stream_lost(stream);
-            }
-            transfer.stream_up(stream);
-        }
-        let (sending, receiving) = (self.strong()?, self.strong()?);
-        let send = move || {
-            if let Err(failure) = guarded(|| sending.send_loop(stream, serial, writer)) {
-                sending.end_stream(stream, serial, failure);
-            }
-        };
-        let receive = move || {
-            let received = guarded(|| receiving.receive_loop(stream, serial, reader));
-            receiving.frames().iter().for_each(|run| run.connection_over(serial));
-            if let Err(failure) = received {
-                receiving.end_stream(stream, serial, failure);
-            }
-        };
-        if let Err(failure) = spawn("send", send).and_then(|()| spawn("receive", receive)) {
-            // Half a stream would be waited for.
-            self.end_stream(stream, serial, failure.clone());
-            return Err(failure);
-        }
-        self.bell.ring();
-        Ok(())
-    }
-
     /// Adds a transfer. What the peer said to it already is heard now.
     ///
     /// # Errors
@@ -435,46 +315,6 @@ impl Session {
         self.lock().heard_at
     }
 
-    /// Has each stream's peer send no more than so many bytes ahead of what is read; `None`: as its path asks for.
-    /// Also what a transfer asked for is held to that.
-    pub fn offer_windows(&self, bytes: Option<u64>, path: &PathHints) {
-        let mut state = self.lock();
-        state.window_offered = bytes;
-        state.streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
-    }
-
-    /// What the transfers that have not ended ask of its streams.
-    pub fn wanted_path(&self) -> PathHints {
-        let (transfers, usual_congestion) = {
-            let state = self.lock();
-            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
-            (transfers, state.usual_congestion.clone())
-        };
-        let frame_bytes = crate::plan::SEGMENT_BYTES as usize;
-        let mut path = PathHints { frame_bytes, usual_congestion, ..PathHints::default() };
-        for transfer in transfers.iter().filter(|transfer| transfer.crossed().ended == 0) {
-            let (terms, sends) = (transfer.terms(), transfer.sends());
-            path.window_bytes = path.window_bytes.or(terms.window_bytes);
-            path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
-            path.dscp = path.dscp.or(terms.dscp);
-            path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
-        }
-        path
-    }
-
-    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for something else than those
-    /// that were there when they were dialled. A window that is offered stays.
-    pub fn tune_streams(&self) {
-        let path = &self.wanted_path();
-        let state = self.lock();
-        for (_, handle) in state.streams.values() {
-            handle.tune(path);
-            if state.window_offered.is_some() {
-                handle.offer_window(state.window_offered, path);
-            }
-        }
-    }
-
     /// Why the session cannot go on, if it cannot.
     pub fn failure(&self) -> Option<Failure> {
         self.lock().failed.clone()
@@ -488,20 +328,6 @@ impl Session {
     /// The peer's last heartbeat.
     pub fn peer_heartbeat(&self) -> Heartbeat {
         self.lock().peer
-    }
-
-    /// Gives up a stream, as if it had broken: what it carried goes back.
-    pub fn lose_stream(&self, stream: u16, why: Failure) {
-        let serial = self.lock().streams.get(&stream).map(|(serial, _)| *serial);
-        if let Some(serial) = serial {
-            self.stream_ended(stream, serial, why);
-        }
-    }
-
-    /// Drops the link, as if it had fallen silent: whoever waits for it tries to get it back.
-    pub fn drop_link(&self, why: Failure) {
-        let epoch = self.lock().epoch;
-        self.control_ended(epoch, ControlEnd::Silent(why));
     }
 
     /// Ends everything: says goodbye (with the reason, if it is a bad one), streams end in order, receivers
@@ -554,146 +380,6 @@ impl Session {
         self.close(Some(why));
     }
 
-    fn hear(&self, epoch: u64, message: Message) {
-        let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
-        let transfer = {
-            let mut state = self.lock();
-            if state.epoch != epoch || state.closed {
-                return;
-            }
-            state.heard_at = Some(Instant::now());
-            match &message {
-                Message::Heartbeat(heartbeat) => {
-                    // Claims that come and go shall not look like progress.
-                    let verified_bytes = heartbeat.verified_bytes.max(state.peer.verified_bytes);
-                    state.peer = Heartbeat { verified_bytes, ..*heartbeat };
-                    return;
-                }
-                Message::Transfer(number, _) => state.transfers.get(number).cloned(),
-                _ => None,
-            }
-        };
-        let result = match (transfer, message) {
-            (Some(transfer), Message::Transfer(_, message)) => transfer.hear(message),
-            (None, Message::Transfer(number, message)) => self.keep_early(number, message),
-            (_, Message::Goodbye(why)) => {
-                drop(_gate);
-                let failure = why.clone().unwrap_or_else(|| {
-                    Failure::new(FailureKind::Connection, "transfer", "the peer ended the session")
-                });
-                self.lock().failed = Some(failure.clone());
-                if let Ok(session) = self.strong() {
-                    self.owner.on_goodbye(&session, why.as_ref());
-                }
-                self.close(Some(failure));
-                return;
-            }
-            (_, message) => {
-                drop(_gate);
-                if let Ok(session) = self.strong() {
-                    self.owner.on_message(&session, message);
-                }
-                return;
-            }
-        };
-        drop(_gate);
-        if let Err(failure) = result {
-            self.fail(failure);
-        }
-    }
-
-    fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
-        let bytes = early_bytes(&message);
-        let mut state = self.lock();
-        if state.over.contains(&number) {
-            return Ok(());
-        }
-        let held: usize = state.early.values().map(|early| early.bytes).sum();
-        let is_one_more = !state.early.contains_key(&number) && state.early.len() >= limits::TRANSFERS_MAX;
-        if is_one_more || held + bytes > EARLY_BYTES_MAX {
-            let cause = "too much was said to transfers that are not open";
-            return Err(Failure::new(FailureKind::Protocol, "hear", cause));
-        }
-        let early = state.early.entry(number).or_default();
-        early.messages.push(message);
-        early.bytes += bytes;
-        Ok(())
-    }
-
-    fn control_ended(&self, epoch: u64, end: ControlEnd) {
-        let fell_silent = matches!(end, ControlEnd::Silent(_));
-        let why = match end {
-            ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure,
-            ControlEnd::Closed | ControlEnd::PeerClosed => {
-                Failure::new(FailureKind::Connection, "transfer", "the peer closed the connection")
-            }
-        };
-        let streams = {
-            let mut state = self.lock();
-            if state.epoch != epoch || state.closed || state.lost_at.is_some() {
-                return;
-            }
-            state.epoch += 1;
-            state.control = None;
-            // What it waited for then says nothing about now. What it verified stays so.
-            let verified_bytes = state.peer.verified_bytes;
-            state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
-            (state.lost_at, state.fell_silent) = (Some(Instant::now()), fell_silent);
-            std::mem::take(&mut state.streams)
-        };
-        streams.values().for_each(|(_, stop)| stop.stop());
-        for transfer in self.transfers() {
-            streams.keys().for_each(|&stream| transfer.stream_lost(stream));
-            transfer.link_lost();
-        }
-        (self.events)(Event::LinkLost(why.clone()));
-        if let Ok(session) = self.strong() {
-            self.owner.on_link_lost(&session, &why);
-        }
-    }
-
-    /// A stream cannot go on. What the peer did wrong, or we, ends the session; anything else the stream.
-    fn end_stream(&self, stream: u16, serial: u64, why: Failure) {
-        if matches!(why.kind, FailureKind::Protocol | FailureKind::Internal) {
-            self.fail(why);
-        } else {
-            self.stream_ended(stream, serial, why);
-        }
-    }
-
-    fn stream_ended(&self, stream: u16, serial: u64, why: Failure) {
-        let stop = {
-            let mut state = self.lock();
-            match state.streams.get(&stream) {
-                Some((current, _)) if *current == serial => state.streams.remove(&stream),
-                _ => return,
-            }
-        };
-        if let Some((_, stop)) = stop {
-            stop.stop();
-        }
-        self.transfers().iter().for_each(|transfer| transfer.stream_lost(stream));
-        // With the session its streams end.
-        if self.is_closed() || self.failure().is_some() {
-            return;
-        }
-        (self.events)(Event::StreamLost(stream, why.clone()));
-        if let Ok(session) = self.strong() {
-            self.owner.on_stream_lost(&session, stream, &why);
-        }
-    }
-
-    /// Whether a stream was taken out, other than at the end of the session.
-    fn is_gone(&self, stream: u16, serial: u64) -> bool {
-        let state = self.lock();
-        !state.closed && !state.stands(stream, serial)
-    }
-
-    /// Whether a stream was taken out, at the end of the session too.
-    fn is_over(&self, stream: u16, serial: u64) -> bool {
-        !self.lock().stands(stream, serial)
-    }
-
     fn senders(&self) -> Vec<Arc<SendRun>> {
         self.of_kind(|transfer| match transfer {
             Transfer::Send(run) => Some(run.clone()),
@@ -732,25 +418,6 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-/// About what a message takes in memory.
-fn early_bytes(message: &TransferMessage) -> usize {
-    let unfolded = match message {
-        TransferMessage::Offer(entries) => {
-            entries.iter().map(|entry| entry.heap_bytes() + size_of::<thalweg_wire::Entry>()).sum()
-        }
-        // Nobody says many others before an answer came; the largest is a message of texts.
-        _ => limits::MESSAGE_BYTES_MAX / 64,
-    };
-    unfolded + size_of::<TransferMessage>()
-}
-
-/// What was said to a transfer that is not there yet.
-#[derive(Default)]
-struct Early {
-    messages: Vec<TransferMessage>,
-    bytes: usize,
 }
 
 struct SessionOutbox(Weak<Session>);

@@ -1,0 +1,205 @@
+//! The control channel of a session: one link at a time. What comes on it is heard by the transfers, or kept for those that
+//! are not there yet.
+
+use super::{Session, Transfer};
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::link::{Connection, ControlChannel, ControlEnd};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use thalweg_wire::limits;
+use thalweg_wire::message::{Heartbeat, Message, TransferMessage, TransferNumber};
+
+/// What is kept for transfers that are not there yet, as it unfolds in memory: a sender may offer all that may be under
+/// way before the receiver's side stands.
+const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
+    + limits::MESSAGE_BYTES_MAX
+    + limits::ENTRIES_IN_FLIGHT_MAX * size_of::<thalweg_wire::Entry>();
+
+/// What was said to a transfer that is not there yet.
+#[derive(Default)]
+pub(super) struct Early {
+    pub(super) messages: Vec<TransferMessage>,
+    bytes: usize,
+}
+
+impl Session {
+    /// Puts a control connection in place, the first or one after an outage. Transfers that are there begin
+    /// to talk again.
+    ///
+    /// # Errors
+    /// If the session is closed, or there is no thread to be had.
+    pub fn attach_control(&self, connection: Connection) -> Result<()> {
+        let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let epoch = {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(Failure::new(FailureKind::Connection, "resume", "the session is closed"));
+            }
+            state.epoch += 1;
+            state.epoch
+        };
+        let (peer_address, rtt) = (connection.peer_address(), connection.rtt());
+        let usual_congestion = connection.usual_congestion();
+        let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
+        self.links.fetch_add(1, Ordering::AcqRel);
+        let handle = ControlChannel::spawn(
+            connection,
+            Box::new(move |message| {
+                if let Some(session) = heard.upgrade() {
+                    session.hear(epoch, message);
+                }
+            }),
+            Box::new(move |end| {
+                if let Some(session) = ended.upgrade() {
+                    session.links.fetch_sub(1, Ordering::AcqRel);
+                    session.control_ended(epoch, end);
+                }
+            }),
+            Box::new(move || told.upgrade().map(|session| session.heartbeat()).unwrap_or_default()),
+            self.limits,
+        )
+        .inspect_err(|_| {
+            self.links.fetch_sub(1, Ordering::AcqRel);
+        })?;
+        let (old, streams, transfers, was_lost) = {
+            let mut state = self.lock();
+            let old = state.control.replace(handle);
+            let streams = std::mem::take(&mut state.streams);
+            state.failed = None;
+            state.heard_at = Some(Instant::now());
+            (state.peer_address, state.rtt) = (peer_address, rtt);
+            state.usual_congestion = usual_congestion;
+            let lost = state.lost_at.take();
+            state.fell_silent = false;
+            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
+            (old, streams, transfers, lost)
+        };
+        if let Some(old) = old {
+            old.close();
+        }
+        streams.values().for_each(|(_, stop)| stop.stop());
+        transfers.iter().for_each(Transfer::link_up);
+        drop(gate);
+        if let Some(lost) = was_lost {
+            (self.events)(Event::LinkUp(lost.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Drops the link, as if it had fallen silent: whoever waits for it tries to get it back.
+    pub fn drop_link(&self, why: Failure) {
+        let epoch = self.lock().epoch;
+        self.control_ended(epoch, ControlEnd::Silent(why));
+    }
+
+    fn hear(&self, epoch: u64, message: Message) {
+        let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let transfer = {
+            let mut state = self.lock();
+            if state.epoch != epoch || state.closed {
+                return;
+            }
+            state.heard_at = Some(Instant::now());
+            match &message {
+                Message::Heartbeat(heartbeat) => {
+                    // Claims that come and go shall not look like progress.
+                    let verified_bytes = heartbeat.verified_bytes.max(state.peer.verified_bytes);
+                    state.peer = Heartbeat { verified_bytes, ..*heartbeat };
+                    return;
+                }
+                Message::Transfer(number, _) => state.transfers.get(number).cloned(),
+                _ => None,
+            }
+        };
+        let result = match (transfer, message) {
+            (Some(transfer), Message::Transfer(_, message)) => transfer.hear(message),
+            (None, Message::Transfer(number, message)) => self.keep_early(number, message),
+            (_, Message::Goodbye(why)) => {
+                drop(_gate);
+                let failure = why.clone().unwrap_or_else(|| {
+                    Failure::new(FailureKind::Connection, "transfer", "the peer ended the session")
+                });
+                self.lock().failed = Some(failure.clone());
+                if let Ok(session) = self.strong() {
+                    self.owner.on_goodbye(&session, why.as_ref());
+                }
+                self.close(Some(failure));
+                return;
+            }
+            (_, message) => {
+                drop(_gate);
+                if let Ok(session) = self.strong() {
+                    self.owner.on_message(&session, message);
+                }
+                return;
+            }
+        };
+        drop(_gate);
+        if let Err(failure) = result {
+            self.fail(failure);
+        }
+    }
+
+    fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
+        let bytes = early_bytes(&message);
+        let mut state = self.lock();
+        if state.over.contains(&number) {
+            return Ok(());
+        }
+        let held: usize = state.early.values().map(|early| early.bytes).sum();
+        let is_one_more = !state.early.contains_key(&number) && state.early.len() >= limits::TRANSFERS_MAX;
+        if is_one_more || held + bytes > EARLY_BYTES_MAX {
+            let cause = "too much was said to transfers that are not open";
+            return Err(Failure::new(FailureKind::Protocol, "hear", cause));
+        }
+        let early = state.early.entry(number).or_default();
+        early.messages.push(message);
+        early.bytes += bytes;
+        Ok(())
+    }
+
+    fn control_ended(&self, epoch: u64, end: ControlEnd) {
+        let fell_silent = matches!(end, ControlEnd::Silent(_));
+        let why = match end {
+            ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure,
+            ControlEnd::Closed | ControlEnd::PeerClosed => {
+                Failure::new(FailureKind::Connection, "transfer", "the peer closed the connection")
+            }
+        };
+        let streams = {
+            let mut state = self.lock();
+            if state.epoch != epoch || state.closed || state.lost_at.is_some() {
+                return;
+            }
+            state.epoch += 1;
+            state.control = None;
+            // What it waited for then says nothing about now. What it verified stays so.
+            let verified_bytes = state.peer.verified_bytes;
+            state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
+            (state.lost_at, state.fell_silent) = (Some(Instant::now()), fell_silent);
+            std::mem::take(&mut state.streams)
+        };
+        streams.values().for_each(|(_, stop)| stop.stop());
+        for transfer in self.transfers() {
+            streams.keys().for_each(|&stream| transfer.stream_lost(stream));
+            transfer.link_lost();
+        }
+        (self.events)(Event::LinkLost(why.clone()));
+        if let Ok(session) = self.strong() {
+            self.owner.on_link_lost(&session, &why);
+        }
+    }
+}
+
+/// About what a message takes in memory.
+fn early_bytes(message: &TransferMessage) -> usize {
+    let unfolded = match message {
+        TransferMessage::Offer(entries) => {
+            entries.iter().map(|entry| entry.heap_bytes() + size_of::<thalweg_wire::Entry>()).sum()
+        }
+        // Nobody says many others before an answer came; the largest is a message of texts.
+        _ => limits::MESSAGE_BYTES_MAX / 64,
+    };
+    unfolded + size_of::<TransferMessage>()
+}

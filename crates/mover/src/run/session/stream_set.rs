@@ -1,0 +1,160 @@
+//! The streams of the link that stands: put in place, given what their path asks for, taken out.
+
+use super::{Session, TOO_MUCH_MEMORY, Transfer, guarded, spawn};
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::link::{FrameReader, FrameWriter, PathHints};
+use std::sync::atomic::Ordering;
+use thalweg_wire::limits;
+
+impl Session {
+    /// Puts a data stream to work.
+    ///
+    /// # Errors
+    /// If the session is closed, has too many streams, or there are no threads to be had.
+    pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
+        let (serial, old) = {
+            let mut state = self.lock();
+            if state.closed || state.control.is_none() {
+                return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
+            }
+            let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
+            let is_new = !state.streams.contains_key(&stream);
+            if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
+                return Err(Failure::new(FailureKind::Protocol, "add a stream", TOO_MUCH_MEMORY));
+            }
+            if stream >= limits::STREAMS_MAX {
+                return Err(Failure::new(FailureKind::Protocol, "add a stream", "too many streams"));
+            }
+            state.stream_serial += 1;
+            let serial = state.stream_serial;
+            let handle = writer.stop_handle();
+            // Before anything is read of it: with the next look at slots a whole window would be under way.
+            if let Some(bytes) = state.window_offered {
+                handle.offer_window(Some(bytes), &PathHints::default());
+            }
+            let old = state.streams.insert(stream, (serial, handle));
+            state.delivered.remove(&stream);
+            (serial, old)
+        };
+        if let Some((_, old)) = &old {
+            old.stop();
+        }
+        for transfer in self.transfers() {
+            if old.is_some() {
+                transfer.stream_lost(stream);
+            }
+            transfer.stream_up(stream);
+        }
+        let (sending, receiving) = (self.strong()?, self.strong()?);
+        let send = move || {
+            if let Err(failure) = guarded(|| sending.send_loop(stream, serial, writer)) {
+                sending.end_stream(stream, serial, failure);
+            }
+        };
+        let receive = move || {
+            let received = guarded(|| receiving.receive_loop(stream, serial, reader));
+            receiving.frames().iter().for_each(|run| run.connection_over(serial));
+            if let Err(failure) = received {
+                receiving.end_stream(stream, serial, failure);
+            }
+        };
+        if let Err(failure) = spawn("send", send).and_then(|()| spawn("receive", receive)) {
+            // Half a stream would be waited for.
+            self.end_stream(stream, serial, failure.clone());
+            return Err(failure);
+        }
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Has each stream's peer send no more than so many bytes ahead of what is read; `None`: as its path asks for.
+    /// Also what a transfer asked for is held to that.
+    pub fn offer_windows(&self, bytes: Option<u64>, path: &PathHints) {
+        let mut state = self.lock();
+        state.window_offered = bytes;
+        state.streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
+    }
+
+    /// What the transfers that have not ended ask of its streams.
+    pub fn wanted_path(&self) -> PathHints {
+        let (transfers, usual_congestion) = {
+            let state = self.lock();
+            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
+            (transfers, state.usual_congestion.clone())
+        };
+        let frame_bytes = crate::plan::SEGMENT_BYTES as usize;
+        let mut path = PathHints { frame_bytes, usual_congestion, ..PathHints::default() };
+        for transfer in transfers.iter().filter(|transfer| transfer.crossed().ended == 0) {
+            let (terms, sends) = (transfer.terms(), transfer.sends());
+            path.window_bytes = path.window_bytes.or(terms.window_bytes);
+            path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
+            path.dscp = path.dscp.or(terms.dscp);
+            path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
+        }
+        path
+    }
+
+    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for something else than those
+    /// that were there when they were dialled. A window that is offered stays.
+    pub fn tune_streams(&self) {
+        let path = &self.wanted_path();
+        let state = self.lock();
+        for (_, handle) in state.streams.values() {
+            handle.tune(path);
+            if state.window_offered.is_some() {
+                handle.offer_window(state.window_offered, path);
+            }
+        }
+    }
+
+    /// Gives up a stream, as if it had broken: what it carried goes back.
+    pub fn lose_stream(&self, stream: u16, why: Failure) {
+        let serial = self.lock().streams.get(&stream).map(|(serial, _)| *serial);
+        if let Some(serial) = serial {
+            self.stream_ended(stream, serial, why);
+        }
+    }
+
+    /// A stream cannot go on. What the peer did wrong, or we, ends the session; anything else the stream.
+    fn end_stream(&self, stream: u16, serial: u64, why: Failure) {
+        if matches!(why.kind, FailureKind::Protocol | FailureKind::Internal) {
+            self.fail(why);
+        } else {
+            self.stream_ended(stream, serial, why);
+        }
+    }
+
+    fn stream_ended(&self, stream: u16, serial: u64, why: Failure) {
+        let stop = {
+            let mut state = self.lock();
+            match state.streams.get(&stream) {
+                Some((current, _)) if *current == serial => state.streams.remove(&stream),
+                _ => return,
+            }
+        };
+        if let Some((_, stop)) = stop {
+            stop.stop();
+        }
+        self.transfers().iter().for_each(|transfer| transfer.stream_lost(stream));
+        // With the session its streams end.
+        if self.is_closed() || self.failure().is_some() {
+            return;
+        }
+        (self.events)(Event::StreamLost(stream, why.clone()));
+        if let Ok(session) = self.strong() {
+            self.owner.on_stream_lost(&session, stream, &why);
+        }
+    }
+
+    /// Whether a stream was taken out, other than at the end of the session.
+    pub(super) fn is_gone(&self, stream: u16, serial: u64) -> bool {
+        let state = self.lock();
+        !state.closed && !state.stands(stream, serial)
+    }
+
+    /// Whether a stream was taken out, at the end of the session too.
+    pub(super) fn is_over(&self, stream: u16, serial: u64) -> bool {
+        !self.lock().stands(stream, serial)
+    }
+}
