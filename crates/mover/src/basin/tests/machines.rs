@@ -1,0 +1,148 @@
+//! What a machine is the narrowest in: its disks, its CPUs, and who makes the data.
+
+use super::*;
+
+#[test]
+fn a_slow_disk_at_the_source() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_000, 400);
+    works(&mut evidence.sender, Stage::Digest, 600, 600);
+    works(&mut evidence.receiver, Stage::Write, 4_000, 4_000);
+    let verdict = expect(&evidence, Cause::SourceDisk, Place::Source, 5.0);
+    assert_eq!(verdict.narrowest.stage, "read");
+    let next = verdict.next.expect("a next one");
+    assert_eq!((next.stage.as_str(), next.place), ("write", Place::Destination));
+    assert!(verdict.sentence.contains("read at the source"), "{}", verdict.sentence);
+}
+
+/// The sender tells how many streams took work on average; the receiver has had four, of which two stood by.
+#[test]
+fn streams_that_stand_by_do_not_make_others_look_idle() {
+    let mut evidence = evidence();
+    row(&mut evidence.receiver, Stage::Receive).threads = 4;
+    works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
+    works(&mut evidence.receiver, Stage::Finish, 6_000, 1_000);
+    works(&mut evidence.sender, Stage::Digest, 5_000, 5_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 6.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::Names));
+    let drawn = width::widths(&evidence).into_iter().find(|width| width.stage == "write").expect("a stage");
+    assert_eq!(drawn.threads, 2);
+}
+
+#[test]
+fn a_source_that_computes() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 15_000, 15_000);
+    works(&mut evidence.sender, Stage::Read, 4_000, 3_000);
+    works(&mut evidence.receiver, Stage::Write, 2_000, 2_000);
+    // What is left for the source's threads: reading.
+    expect(&evidence, Cause::SourceCpu, Place::Source, 5.0);
+    works(&mut evidence.sender, Stage::Digest, 0, 0);
+    works(&mut evidence.sender, Stage::Compress, 15_000, 15_000);
+    assert!(verdict(&evidence).knob.contains("--compress"));
+}
+
+#[test]
+fn a_control_group_without_cpu_goes_before_what_it_makes_slow() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 19_000, 1_000);
+    evidence.sender.process.user_nanos = 2_400_000_000;
+    evidence.sender.process.quota_milli = Some(250);
+    evidence.sender.process.throttled_nanos = 7_000_000_000;
+    evidence.rate_bytes_per_s = Some(300_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
+    let verdict = expect(&evidence, Cause::CpuQuota, Place::Source, 3.0);
+    assert!(verdict.sentence.contains("0.25 of a CPU"), "{}", verdict.sentence);
+    assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::RateLimit));
+    // The same figures at the other side.
+    std::mem::swap(&mut evidence.sender.process, &mut evidence.receiver.process);
+    expect(&evidence, Cause::CpuQuota, Place::Destination, 1.05);
+}
+
+#[test]
+fn the_machine_of_both_without_cpu() {
+    let mut evidence = evidence();
+    for side in [&mut evidence.sender, &mut evidence.receiver] {
+        side.process.host = 7;
+        side.process.cores_milli = 2000;
+        side.process.user_nanos = 9_500_000_000;
+    }
+    works(&mut evidence.sender, Stage::Digest, 18_000, 9_000);
+    let verdict = verdict(&evidence);
+    assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (Cause::Cpu, Place::Both));
+}
+
+#[test]
+fn a_slow_disk_at_the_destination_and_a_slow_sync() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Sync, 9_000, 10);
+    works(&mut evidence.receiver, Stage::Conclude, 5, 1);
+    row(&mut evidence.receiver, Stage::Conclude).items = 1;
+    row(&mut evidence.receiver, Stage::Sync).items = 18;
+    works(&mut evidence.sender, Stage::Digest, 4_000, 4_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 5.0);
+    // Here the last sync, with nothing left to write, takes as long as the others.
+    works(&mut evidence.receiver, Stage::Conclude, 500, 1);
+    row(&mut evidence.receiver, Stage::Conclude).items = 1;
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.narrowest.cause, Cause::SlowSync);
+}
+
+#[test]
+fn many_small_files() {
+    let mut evidence = evidence();
+    evidence.entries = 200_000;
+    evidence.bytes = 200_000 * 1024;
+    works(&mut evidence.receiver, Stage::Create, 19_000, 10_000);
+    works(&mut evidence.sender, Stage::Scan, 2_000, 1_000);
+    let create = expect(&evidence, Cause::SmallFilesWrite, Place::Destination, 5.0);
+    assert!(create.sentence.contains("entries/s"), "{}", create.sentence);
+    works(&mut evidence.receiver, Stage::Create, 1_000, 1_000);
+    works(&mut evidence.receiver, Stage::Finish, 9_700, 1_000);
+    expect(&evidence, Cause::Names, Place::Destination, 5.0);
+    works(&mut evidence.receiver, Stage::Finish, 100, 100);
+    works(&mut evidence.sender, Stage::Open, 19_400, 1_000);
+    expect(&evidence, Cause::SmallFilesRead, Place::Source, 5.0);
+    works(&mut evidence.sender, Stage::Open, 100, 100);
+    works(&mut evidence.sender, Stage::Scan, 9_800, 1_000);
+    expect(&evidence, Cause::Scan, Place::Source, 10.0 / 0.5);
+    works(&mut evidence.receiver, Stage::Decide, 9_900, 1_000);
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Look);
+}
+
+#[test]
+fn too_little_under_way() {
+    let mut evidence = evidence();
+    row(&mut evidence.sender, Stage::Read).output_nanos = 18_000_000_000;
+    works(&mut evidence.sender, Stage::Digest, 1_000, 1_000);
+    evidence.depth = Some(1);
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.narrowest.cause, Cause::Plan);
+    assert!(verdict.knob.contains("--depth (now 1)"));
+}
+
+#[test]
+fn in_one_process_a_thread_does_both_sides() {
+    let mut evidence = evidence();
+    evidence.is_linked = false;
+    works(&mut evidence.sender, Stage::Read, 5_000, 5_000);
+    works(&mut evidence.receiver, Stage::Write, 14_000, 1_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+}
+
+#[test]
+fn a_producer_that_takes_its_time() {
+    let mut evidence = evidence();
+    evidence.is_flow = true;
+    row(&mut evidence.sender, Stage::Read).input_nanos = 9_000_000_000;
+    works(&mut evidence.receiver, Stage::Sync, 2_500, 10);
+    let verdict = expect(&evidence, Cause::Producer, Place::Source, 4.0);
+    assert!(
+        verdict.sentence.starts_with("the producer: nothing more is there to read"),
+        "{}",
+        verdict.sentence
+    );
+    // Of files that are there, idle streams wait for the scan.
+    evidence.is_flow = false;
+    assert_ne!(judge(&evidence).map(|verdict| verdict.narrowest.cause), Some(Cause::Producer));
+}

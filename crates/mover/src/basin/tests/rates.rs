@@ -1,0 +1,100 @@
+//! Rates that were asked for.
+
+use super::*;
+
+#[test]
+fn a_rate_that_was_asked_for() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(101_000_000);
+    paced(&mut evidence, 19_000, 1_000_000_000);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let verdict = expect(&evidence, Cause::RateLimit, Place::Source, 4.0);
+    assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+    assert!(verdict.sentence.contains("808 Mbit/s, as asked"), "{}", verdict.sentence);
+    // One that is not met limits nothing.
+    evidence.rate_bytes_per_s = Some(400_000_000);
+    paced(&mut evidence, 10, 1_000_000_000);
+    works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+}
+
+/// One large file in one chunk: of eight streams one has something to send, and waits.
+#[test]
+fn a_rate_limit_is_met_by_one_stream_of_many() {
+    let mut evidence = evidence();
+    row(&mut evidence.sender, Stage::Read).threads = 8;
+    evidence.rate_bytes_per_s = Some(101_000_000);
+    paced(&mut evidence, 9_000, 1_000_000_000);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::RateLimit, "{}", said.sentence);
+    // Nobody waited: that it was all but reached is chance.
+    paced(&mut evidence, 10, 1_000_000_000);
+    assert_ne!(verdict(&evidence).narrowest.cause, Cause::RateLimit);
+}
+
+/// What was sent has a quarter of its bytes: 100 MB/s of content are 25 MB/s of a path that is asked for no more than 100.
+#[test]
+fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(100_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
+    works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let said = expect(&evidence, Cause::SourceCpu, Place::Source, 4.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+}
+
+/// An hour at 4 Gbit/s, and 100 Mbit/s in its last five seconds.
+#[test]
+fn a_rate_that_is_set_at_the_end_explains_nothing_before() {
+    let mut evidence = Evidence { elapsed_nanos: 3_605_000_000_000, bytes: 1_800_000_000_000, ..evidence() };
+    evidence.rate_bytes_per_s = Some(12_500_000);
+    paced(&mut evidence, 9_500, 62_500_000);
+    works(&mut evidence.receiver, Stage::Write, 7_000_000, 100_000);
+    works(&mut evidence.sender, Stage::Digest, 3_605_000, 3_605_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 2.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::SourceCpu));
+}
+
+/// Ten minutes at 100 Mbit/s, then half a minute without a limit at 4 Gbit/s.
+#[test]
+fn a_rate_that_was_taken_away_is_still_what_most_of_the_time_went_to() {
+    let mut evidence = Evidence { elapsed_nanos: 630_000_000_000, bytes: 22_500_000_000, ..evidence() };
+    paced(&mut evidence, 1_190_000, 7_500_000_000);
+    works(&mut evidence.receiver, Stage::Write, 50_000, 5_000);
+    let said = expect(&evidence, Cause::RateLimit, Place::Source, 630.0 / 35.0);
+    assert!(said.sentence.contains("the rate limit: 101 Mbit/s, as asked"), "{}", said.sentence);
+}
+
+/// 12 MB/s were asked for, so packets were spaced for 24; the disk behind takes 36.
+#[test]
+fn packets_that_we_space_ourselves_say_nothing_of_how_wide_the_path_is() {
+    let mut evidence = Evidence { bytes: 120_000_000, rate_bytes_per_s: Some(12_000_000), ..evidence() };
+    paced(&mut evidence, 19_000, 120_000_000);
+    works(&mut evidence.receiver, Stage::Sync, 3_333, 10);
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.rtt_nanos, stream.rtt_min_nanos) = (60_000_000, 50_000, 10_000);
+        (stream.busy_nanos, stream.delivery_bytes_per_s_max) = (5_000_000_000, 3_000_000_000);
+    }
+    let said = expect(&evidence, Cause::RateLimit, Place::Source, 3.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+    // That it carries what it carried while anything was under way is certain: two streams, each busy half of the time.
+    assert!(said.factor_low.is_some_and(|low| (low - 1.33).abs() < 0.01), "{:?}", said.factor_low);
+    // Busy for longer than that: the path is as wide as it was seen to be.
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 7_000_000_000);
+    assert_eq!(verdict(&evidence).next.map(|next| next.place), Some(Place::Path));
+}
+
+#[test]
+fn who_gives_way_waits_for_the_path_at_its_own_pace() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    row(&mut evidence.sender, Stage::Send).output_nanos = 0;
+    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    works(&mut evidence.receiver, Stage::Write, 3_000, 1_000);
+    evidence.yields = true;
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert!(said.sentence.contains("others leave"), "{}", said.sentence);
+}

@@ -1,0 +1,154 @@
+//! What is said of it: shares, gains, and how certain they are.
+
+use super::*;
+
+#[test]
+fn what_is_certain_of_a_factor_is_what_the_path_has_carried() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_800, 200);
+    works(&mut evidence.receiver, Stage::Write, 2_000, 2_000);
+    // Nothing was seen of the path but that it carried this.
+    assert_eq!(verdict(&evidence).factor_low, Some(1.0));
+    evidence.sender.streams[0].delivery_bytes_per_s_max = 200_000_000;
+    let verdict = verdict(&evidence);
+    // The widest that was seen is the next.
+    assert!((verdict.factor - 2.0).abs() < 0.1, "{}", verdict.factor);
+    assert_eq!(verdict.factor_low, None);
+    assert_eq!(verdict.next.map(|next| next.place), Some(Place::Path));
+    // Near by, the time in which anything was under way tells: two streams, each for a tenth of the time.
+    for stream in &mut evidence.sender.streams {
+        (stream.busy_nanos, stream.rtt_min_nanos) = (1_000_000_000, 50_000);
+    }
+    works(&mut evidence.receiver, Stage::Write, 1_000, 1_000);
+    expect(&evidence, Cause::SourceDisk, Place::Source, 1.0 / 0.19);
+}
+
+/// 1 GB in 10 s: what stands beside a rate is the share of the time in which it was reached, so that each makes up the
+/// transfer's own rate, and the gain is what the shares say, not what the two rates would say.
+#[test]
+fn rates_stand_with_their_shares_and_the_gain_is_one_of_time() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(105_000_000);
+    let bytes = evidence.bytes;
+    paced(&mut evidence, 19_000, bytes);
+    works(&mut evidence.receiver, Stage::Write, 6_250, 1_000);
+    let said = verdict(&evidence).sentence;
+    let words = "the rate limit: 840 Mbit/s, as asked (95 % busy); without it the transfer would take no less than 31 % of \
+                 its time (at most 3.2 times as fast); next is write at the destination, at 2.56 Gbit/s (31 % busy). To turn: --bwlimit.";
+    assert_eq!(said, words);
+    // What was seen of the path says how much of it is certain.
+    evidence.sender.streams[0].delivery_bytes_per_s_max = 200_000_000;
+    let said = verdict(&evidence).sentence;
+    assert!(
+        said.contains("; without it the transfer would take 50 % of its time (2.0 times as fast); "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_gain_is_told_with_what_is_certain_of_it() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_000, 400);
+    works(&mut evidence.receiver, Stage::Write, 4_000, 4_000);
+    let told = |factor: f64, factor_low: Option<f64>| {
+        let verdict = Verdict { factor, factor_low, ..verdict(&evidence) };
+        let sentence = words::sentence(&evidence, &verdict);
+        sentence.split("; ").nth(1).expect("a gain").to_owned()
+    };
+    let all = "without it the transfer would take";
+    assert_eq!(told(3.1, None), format!("{all} 32 % of its time (3.1 times as fast)"));
+    assert_eq!(
+        told(3.1, Some(1.0)),
+        format!("{all} no less than 32 % of its time (at most 3.1 times as fast)")
+    );
+    assert_eq!(told(3.1, Some(2.0)), format!("{all} 32 to 50 % of its time (2.0 to 3.1 times as fast)"));
+    assert_eq!(told(20.0, None), format!("{all} 5 % of its time (20 times as fast)"));
+    assert_eq!(told(1.0, None), format!("{all} as long"));
+}
+
+#[test]
+fn what_is_not_busy_all_the_time_is_not_said_to_be_used_up() {
+    let said_of = |busy_s: u64| {
+        let mut evidence = evidence();
+        for side in [&mut evidence.sender, &mut evidence.receiver] {
+            side.process.host = 7;
+            side.process.cores_milli = 1000;
+            side.process.user_nanos = busy_s * 500_000_000;
+        }
+        let said = verdict(&evidence);
+        assert_eq!(said.narrowest.cause, Cause::Cpu, "{}", said.sentence);
+        said.sentence
+    };
+    assert!(said_of(10).starts_with("the CPU of this machine: it is used up at 800 Mbit/s (100 % busy)"));
+    let said = said_of(8);
+    assert!(
+        said.starts_with("the CPU of this machine: it would be enough for 1.00 Gbit/s (80 % busy)"),
+        "{said}"
+    );
+
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 12_000, 12_000);
+    let said = verdict(&evidence).sentence;
+    assert!(
+        said.starts_with("digest at the source: it computes, enough for 1.33 Gbit/s (60 % busy)"),
+        "{said}"
+    );
+    works(&mut evidence.sender, Stage::Digest, 19_000, 19_000);
+    let said = verdict(&evidence).sentence;
+    assert!(
+        said.starts_with("digest at the source: it computes all the time, for 842 Mbit/s (95 % busy)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_link_that_is_waited_for_some_of_the_time_is_not_said_to_be_full() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    assert!(verdict(&evidence).sentence.contains("the link is full at 800 Mbit/s (100 % busy)"));
+    row(&mut evidence.sender, Stage::Send).output_nanos = 12_000_000_000;
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 6_000_000_000);
+    let said = verdict(&evidence).sentence;
+    assert!(said.contains("the link carries 1.33 Gbit/s while it is waited for (60 % busy)"), "{said}");
+}
+
+/// 100 MB came, 900 MB were found by comparing: read at both sides, and only digests crossed.
+#[test]
+fn what_was_compared_is_said_to_have_been_read_and_not_to_have_crossed() {
+    let mut evidence =
+        Evidence { bytes: 100_000_000, compared_bytes: 900_000_000, entries: 10, ..evidence() };
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes, stream.busy_nanos) = (51_000_000, 51_000_000, 1_000_000_000);
+    }
+    works(&mut evidence.receiver, Stage::Read, 18_000, 500);
+    row(&mut evidence.receiver, Stage::Read).bytes = 900_000_000;
+    works(&mut evidence.sender, Stage::Read, 10_000, 500);
+    row(&mut evidence.sender, Stage::Read).bytes = 1_000_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 2_000_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 2_000_000_000;
+    let said = verdict(&evidence);
+    let narrowest = &said.narrowest;
+    assert_eq!((narrowest.cause, narrowest.place), (Cause::DestinationDisk, Place::Destination));
+    assert!(
+        said.sentence.starts_with("read at the destination: its disk gives 800 Mbit/s"),
+        "{}",
+        said.sentence
+    );
+    let next = said.next.expect("a next one");
+    assert_eq!((next.stage.as_str(), next.place), ("read", Place::Source));
+    assert!((next.bytes_per_s - 200e6).abs() < 1e6, "{next:?}");
+    let widths = width::widths(&evidence);
+    let path = widths.iter().find(|width| width.place == Place::Path).expect("a path");
+    assert_eq!(path.bytes, 100_000_000);
+    assert!(path.bytes_per_s < 102e6, "{path:?}");
+    let at_destination: Vec<_> =
+        widths.iter().filter(|width| width.place == Place::Destination).map(|width| width.stage).collect();
+    assert_eq!(at_destination, ["read"]);
+
+    // With all of it waiting for the path, that carried what came.
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 10_000_000_000);
+    row(&mut evidence.receiver, Stage::Read).busy_nanos = 1_000_000_000;
+    let said = verdict(&evidence);
+    assert!(said.sentence.contains("the link is full at 80.0 Mbit/s"), "{}", said.sentence);
+}
