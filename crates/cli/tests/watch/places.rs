@@ -1,0 +1,132 @@
+//! Places that are far, full, or not there.
+
+use crate::support::chance::in_time;
+use crate::support::job::Running;
+use crate::support::proxy::Proxy;
+use crate::support::volume::{self, Volume};
+use crate::support::wait_until;
+use crate::{Bench, LIMIT, LOG, analysis, arrived_whole, ends, items_done, sshd, start, terminate};
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_destination_that_is_not_there_is_told_and_no_success() {
+    let bench = Bench::new();
+    let out = bench.scratch.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let daemon = bench.scratch.daemon(&[("data", &out)]);
+    bench.put("a", b"a");
+    let place = daemon.place("misspelt", "");
+    let source = bench.source.to_str().unwrap();
+    let ticket = daemon.ticket.to_str().unwrap();
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "2"];
+    let (code, text) = ends(bench.watch(source, &place, &more));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("there is no export `misspelt`") && text.contains("a: given up"), "{text}");
+    // What goes before it arrived is no success either.
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "20", "--json"];
+    let watch = Running::start(bench.watch(source, &place, &more));
+    // By the second time a look has seen that it is not the item that is not there.
+    let failures = || watch.said().iter().filter(|(_, line)| line.contains("misspelt")).count();
+    assert!(wait_until(LIMIT, || failures() >= 4), "each is told to people and to programs");
+    std::fs::remove_file(bench.source.join("a")).unwrap();
+    let ran = watch.end(LIMIT).expect(2);
+    assert!(ran.stdout.contains(r#""lost":["a"]"#), "{}", ran.stdout);
+}
+
+#[test]
+fn while_a_far_directory_does_not_answer_the_watch_can_end_and_afterwards_sees_at_once() {
+    let bench = Bench::new();
+    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    let proxy = Proxy::new(&daemon.address());
+    let ticket = daemon.ticket.to_str().unwrap();
+    let destination = bench.destination.to_str().unwrap();
+    let more = ["--ticket", ticket, "--json"];
+    let watch = Running::start(bench.watch(&proxy.place("data", ""), destination, &more));
+    let is_done = |name: &str| items_done(&watch.said()).iter().any(|(_, done)| done == name);
+    bench.put("a", b"a");
+    assert!(wait_until(LIMIT, || is_done("a")));
+    proxy.stall(true);
+    bench.put("b", b"b");
+    std::thread::sleep(Duration::from_secs(15));
+    proxy.stall(false);
+    assert!(wait_until(LIMIT, || is_done("b")));
+    // The look that saw that one took all the time of the outage.
+    let begun = Instant::now();
+    bench.put("c", b"c");
+    assert!(wait_until(LIMIT, || is_done("c")));
+    assert!(in_time("an item after an outage", begun.elapsed(), Duration::from_secs(5)));
+    proxy.stall(true);
+    std::thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(watch.pid() as i32), nix::sys::signal::Signal::SIGTERM)
+        .unwrap();
+    let ran = watch.end(LIMIT);
+    assert!(in_time("the end during an outage", begun.elapsed(), Duration::from_secs(2)));
+    ran.expect(143);
+}
+
+#[test]
+fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
+    if !volume::can_mount("watch") {
+        return;
+    }
+    let bench = Bench::new();
+    let volume = Volume::in_memory(bench.scratch.root(), "small", "size=4m");
+    let ballast = volume.path.join("ballast");
+    std::fs::write(&ballast, vec![1; 3 << 20]).unwrap();
+    bench.put("large", &vec![2; 2 << 20]);
+    let destination = volume.path.join("out");
+    let script = analysis(&bench.scratch, LOG);
+    let (source, log) = (bench.source.to_str().unwrap(), bench.scratch.path("watch.log"));
+    let mut command =
+        bench.watch(source, destination.to_str().unwrap(), &["--on-arrival", script.to_str().unwrap()]);
+    let told = std::fs::File::create(&log).unwrap();
+    let mut watch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(told).spawn().unwrap();
+    let says = |text: &str| std::fs::read_to_string(&log).unwrap_or_default().contains(text);
+    assert!(wait_until(LIMIT, || says("No space left")));
+    assert_eq!(bench.log().len(), 0);
+    std::fs::remove_file(&ballast).unwrap();
+    assert!(wait_until(LIMIT, || bench.log().len() == 1));
+    terminate(&watch);
+    assert_eq!(watch.wait().unwrap().code(), Some(143));
+    assert_eq!(std::fs::read(destination.join("large")).unwrap(), vec![2; 2 << 20]);
+}
+
+/// Each content once, whatever the log was written by.
+#[track_caller]
+fn analysed_once(bench: &Bench, names: &[String]) {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for line in bench.log() {
+        *times.entry(line).or_default() += 1;
+    }
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "analysed twice: {twice:?}");
+    assert_eq!(times.len(), names.len(), "{times:?}");
+}
+
+#[test]
+fn a_directory_behind_ssh_is_watched_and_goes_on_after_a_kill() {
+    let bench = Bench::new();
+    let Some(sshd) = sshd::Sshd::start(&bench.scratch) else { return };
+    let script = analysis(&bench.scratch, LOG);
+    let source = sshd.url(&bench.source);
+    let more = ["-e", &sshd.rsh, "--on-arrival", script.to_str().unwrap()];
+    let watch = |more: &[&str]| bench.watch(&source, bench.destination.to_str().unwrap(), more);
+    let names: Vec<String> = (0..6).map(|number| format!("run/shot {number}")).collect();
+    let mut running = start(watch(&more));
+    for name in &names[..3] {
+        bench.put(name, name.as_bytes());
+    }
+    assert!(wait_until(LIMIT, || bench.log().len() == 3), "{:?}", bench.log());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    for name in &names[3..] {
+        bench.put(name, name.as_bytes());
+    }
+    let (code, text) = ends(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
+    assert_eq!(code, Some(0), "{text}");
+    analysed_once(&bench, &names);
+    arrived_whole(&bench.source, &bench.destination, &names);
+}

@@ -1,0 +1,69 @@
+//! What the command is told of an item is true of it.
+
+use crate::support;
+use crate::{Bench, analysis, ends};
+
+/// What the program is told of an item, after it held the receipt against what arrived: of a directory it names what it is in.
+const TOLD: &str = r#"
+at=$THALWEG_ITEM_PATH
+if test -d "$at"; then at=$(dirname "$at"); fi
+"$PROGRAM" verify "$THALWEG_ITEM_RECEIPT" "$at"
+printf '%s %s %s %s\n' "$THALWEG_ITEM_NAME" "$THALWEG_ITEM_DIGEST" "$THALWEG_ITEM_BYTES" "$THALWEG_ITEM_RECEIPT" >> "$LOG""#;
+
+/// Runs [`TOLD`] for each item that is there; the words of each line, in order.
+fn told(bench: &Bench, more: &[&str]) -> Vec<Vec<String>> {
+    let script = analysis(&bench.scratch, TOLD);
+    let mut command = bench.scratch.thalweg();
+    command.arg("watch").args([&bench.source, &bench.destination]).args(["--look-every", "100ms"]);
+    command.args(["--idle-exit", "500ms", "--on-arrival", script.to_str().unwrap()]).args(more);
+    command.env("LOG", bench.scratch.path("log")).env("PROGRAM", env!("CARGO_BIN_EXE_thalweg"));
+    let (code, text) = ends(command);
+    assert_eq!(code, Some(0), "{text}");
+    let mut lines: Vec<Vec<String>> =
+        bench.log().iter().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_the_program_is_told_of_a_file_is_true_of_it() {
+    let bench = Bench::new();
+    let files = [("empty", 0), ("large", 9 << 20 | 123), ("small", 1), ("sub/file", 5000)];
+    for (seed, (name, bytes)) in (0..).zip(files) {
+        bench.put(name, &support::noise(seed, bytes));
+    }
+    let lines = told(&bench, &["--stable", "100ms"]);
+    assert_eq!(lines.len(), files.len(), "{lines:?}");
+    for ((seed, (name, bytes)), line) in (0..).zip(files).zip(&lines) {
+        let digest = blake3::hash(&support::noise(seed, bytes)).to_string();
+        assert_eq!(line[..3], [name.to_owned(), digest, bytes.to_string()]);
+        // The receipt is one of this file, and stays.
+        let arrived = bench.destination.join(name);
+        std::fs::write(&arrived, [&support::noise(seed, bytes)[..], b"!"].concat()).unwrap();
+        let verified = bench.scratch.run(["verify", &line[3], arrived.to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(4), "{name}");
+    }
+}
+
+#[test]
+fn what_the_program_is_told_of_a_directory_is_true_of_all_that_is_in_it() {
+    let of = |contents: [(&str, &[u8]); 2]| {
+        let bench = Bench::new();
+        contents.iter().for_each(|(name, content)| bench.put(&format!("run/{name}"), content));
+        bench.put("run/READY", b"");
+        let lines = told(&bench, &["--item", "directory", "--marker", "READY"]);
+        let [line] = &lines[..] else { panic!("one item: {lines:?}") };
+        assert_eq!(line[0], "run");
+        assert_eq!(line[2], contents.iter().map(|(_, content)| content.len()).sum::<usize>().to_string());
+        let data = bench.destination.join("run").join(contents[0].0);
+        std::fs::write(data, b"no more what it was").unwrap();
+        let verified = bench.scratch.run(["verify", &line[3], bench.destination.to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(4));
+        line[1].clone()
+    };
+    let digest = of([("data", b"one"), ("deep/more", b"two")]);
+    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert_eq!(digest, of([("data", b"one"), ("deep/more", b"two")]), "the same is the same");
+    assert_ne!(digest, of([("data", b"one"), ("deep/more", b"twO")]), "other content");
+    assert_ne!(digest, of([("data", b"one"), ("deep/name", b"two")]), "another name");
+}
