@@ -6,7 +6,7 @@
 //! Not decided here: what is begun again is what its feed can read again, by the feed's own clock.
 
 use crate::failure::FailureKind;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{FlowBegin, Origin, Outcome, Totals, Until};
@@ -62,6 +62,11 @@ pub fn key(begin: &FlowBegin) -> Key {
     ((!begin.is_certain).then(|| begin.path.clone()), begin.origin)
 }
 
+/// What has no origin is told apart by its name only.
+fn tells_apart((path, origin): &Key) -> bool {
+    path.is_some() || *origin != Origin::default()
+}
+
 /// When a flow is begun again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Again {
@@ -98,38 +103,79 @@ impl Tries {
     }
 }
 
-/// Flows that are counted as failed, and may be complete yet: a file counts once, however often it failed before that.
+/// Counts files by how their latest flow ended: one that fails, is begun again, is complete, grows and is complete once more
+/// is one file. What failed for what cannot pass was told as that for good, and stays counted so beside what follows.
 #[derive(Debug)]
 pub struct Tally {
-    flows: BTreeSet<Key>,
+    /// Counted as failed, and whether that may pass.
+    failed: BTreeMap<Key, bool>,
+    /// Counted as done: when, in the order of such words, and with so many bytes.
+    done: BTreeMap<Key, (u64, u64)>,
+    done_order: BTreeMap<u64, Key>,
+    next_done: u64,
     most: usize,
 }
 
 impl Tally {
-    /// Remembers so many. More count as often as they fail.
+    /// Remembers so many that failed, and so many of the latest that were done. Others count as often as they end.
     pub fn new(most: usize) -> Tally {
-        Tally { flows: BTreeSet::new(), most }
+        let (failed, done, done_order) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Tally { failed, done, done_order, next_done: 0, most }
     }
 
     /// Counts a flow that is over, with so many bytes.
     pub fn count(&mut self, totals: &mut Totals, begin: &FlowBegin, bytes: u64, outcome: &Outcome) {
         let key = key(begin);
-        let was_counted = self.flows.remove(&key);
+        if let Some((order, before)) = self.done.remove(&key) {
+            self.done_order.remove(&order);
+            totals.done -= 1;
+            totals.bytes_done -= before;
+        }
         match outcome {
             Outcome::Done { .. } => {
                 totals.done += 1;
                 totals.bytes_done += bytes;
-                totals.failed -= u64::from(was_counted);
+                if self.failed.get(&key) == Some(&true) {
+                    self.failed.remove(&key);
+                    totals.failed -= 1;
+                }
+                if tells_apart(&key) {
+                    self.keep_done(key, bytes);
+                }
             }
             outcome => {
-                totals.failed += u64::from(!was_counted);
                 let passes =
                     matches!(outcome, Outcome::Failed(failure) if may_pass(&begin.origin, failure.kind));
-                if passes && self.flows.len() < self.most {
-                    self.flows.insert(key);
+                match self.failed.get_mut(&key) {
+                    Some(before) => *before &= passes,
+                    None => {
+                        totals.failed += 1;
+                        if tells_apart(&key) && self.failed.len() < self.most {
+                            self.failed.insert(key, passes);
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// Nothing is done any more: another sender has to say it all again.
+    pub fn begin_anew(&mut self, totals: &mut Totals) {
+        (totals.done, totals.bytes_done) = (0, 0);
+        self.done.clear();
+        self.done_order.clear();
+    }
+
+    fn keep_done(&mut self, key: Key, bytes: u64) {
+        if self.done_order.len() >= self.most
+            && let Some((_, first)) = self.done_order.pop_first()
+        {
+            self.done.remove(&first);
+        }
+        let order = self.next_done;
+        self.next_done += 1;
+        self.done_order.insert(order, key.clone());
+        self.done.insert(key, (order, bytes));
     }
 }
 
@@ -141,6 +187,8 @@ fn pause_after(failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Failure;
+    use thalweg_wire::EntryId;
 
     #[test]
     fn pauses_double_up_to_a_minute_and_each_reason_is_news_once() {
@@ -195,5 +243,56 @@ mod tests {
             Rule::Always.may(&origin, FailureKind::Space) && !Rule::Never.may(&origin, FailureKind::Space)
         );
         assert!(!Rule::Always.may(&Origin::default(), FailureKind::Space));
+    }
+
+    fn begin(origin: u8) -> FlowBegin {
+        let path = RelativePath::new(format!("run{origin}").into_bytes()).unwrap();
+        let origin = Origin([origin; 16]);
+        FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: true }
+    }
+
+    fn failed(kind: FailureKind) -> Outcome {
+        Outcome::Failed(Failure::new(kind, "write", "no"))
+    }
+
+    const DONE: Outcome = Outcome::Done { digest: None, losses: Vec::new() };
+
+    #[test]
+    fn a_file_counts_once_however_often_its_flow_is_begun_again() {
+        let (mut tally, mut totals) = (Tally::new(9), Totals::default());
+        let mut count = |origin, bytes, outcome: &Outcome| {
+            tally.count(&mut totals, &begin(origin), bytes, outcome);
+            (totals.done, totals.bytes_done, totals.failed)
+        };
+        assert_eq!(count(1, 0, &failed(FailureKind::Space)), (0, 0, 1));
+        assert_eq!(count(1, 5, &failed(FailureKind::Space)), (0, 0, 1));
+        assert_eq!(count(1, 7, &DONE), (1, 7, 0));
+        assert_eq!(count(2, 1, &DONE), (2, 8, 0));
+        assert_eq!(count(1, 9, &DONE), (2, 10, 0), "it grew");
+        assert_eq!(count(1, 9, &failed(FailureKind::Io)), (1, 1, 1));
+        assert_eq!(count(1, 12, &DONE), (2, 13, 0));
+        // What was told as failed stays so, once.
+        assert_eq!(count(2, 1, &failed(FailureKind::Changed)), (1, 12, 1));
+        assert_eq!(count(2, 1, &failed(FailureKind::Changed)), (1, 12, 1));
+        assert_eq!(count(2, 3, &DONE), (2, 15, 1));
+        // Neither name nor origin tells these apart.
+        assert_eq!(count(0, 1, &DONE), (3, 16, 1));
+        assert_eq!(count(0, 1, &DONE), (4, 17, 1));
+        assert_eq!(count(0, 1, &failed(FailureKind::Io)), (4, 17, 2));
+        assert_eq!(count(0, 1, &failed(FailureKind::Io)), (4, 17, 3));
+    }
+
+    #[test]
+    fn the_latest_that_were_done_are_remembered_up_to_a_bound() {
+        let (mut tally, mut totals) = (Tally::new(2), Totals::default());
+        for (origin, done) in [(1, 1), (2, 2), (3, 3), (3, 3), (2, 3), (1, 4), (3, 5)] {
+            tally.count(&mut totals, &begin(origin), 1, &DONE);
+            assert_eq!((totals.done, totals.bytes_done), (done, done), "{origin}");
+            assert!(tally.done.len() <= 2 && tally.done_order.len() <= 2);
+        }
+        tally.begin_anew(&mut totals);
+        assert_eq!((totals.done, totals.bytes_done), (0, 0));
+        tally.count(&mut totals, &begin(3), 1, &DONE);
+        assert_eq!((totals.done, totals.bytes_done), (1, 1));
     }
 }

@@ -98,7 +98,9 @@ fn a_file_that_was_complete_twice_is_verified_by_what_it_had_last() {
     append(&from.join("log"), b" and second");
     assert!(holds(&to.join("log"), b"first and second"));
     append(&from.join("OVER"), b"");
-    end(child);
+    let output = end(child);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("16 B in 1 file streamed"), "{said}");
     let lines = std::fs::read_to_string(&receipt).unwrap();
     assert_eq!(lines.matches("log").count(), 2, "{lines}");
     let (receipt, there) = (receipt.to_str().unwrap(), format!("{}/", to.display()));

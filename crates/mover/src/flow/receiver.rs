@@ -126,7 +126,7 @@ pub struct Receiver {
     numbers: BTreeMap<EntryId, Slot>,
     /// Those that are over.
     ended: Ended,
-    /// Those that are counted as failed and may be complete yet.
+    /// What is counted in `totals` as done and as failed.
     tally: Tally,
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
@@ -223,7 +223,7 @@ impl Receiver {
         self.end = (false, false);
         // Complete ones are looked at again, if they begin again: both sides state in the end what they agreed on with each
         // other.
-        (self.totals.done, self.totals.bytes_done) = (0, 0);
+        self.tally.begin_anew(&mut self.totals);
         self.ended.rebind();
         // The other sender is to say the end again.
         let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);

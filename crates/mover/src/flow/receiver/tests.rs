@@ -210,6 +210,14 @@ fn a_file_counts_once_however_often_it_failed_and_not_as_failed_once_it_is_compl
     receiver.failed(slot, failure());
     comes_and_goes_as(&mut receiver, 6, "y");
     assert_eq!((receiver.totals().failed, receiver.totals().done), (1, 2));
+    // It grew after it was complete.
+    comes_and_goes_as(&mut receiver, 7, "x");
+    assert_eq!((receiver.totals().failed, receiver.totals().done), (1, 2));
+    // Another sender has to say it all again.
+    receiver.rebind();
+    assert_eq!(receiver.totals().done, 0);
+    comes_and_goes_as(&mut receiver, 0, "x");
+    assert_eq!((receiver.totals().failed, receiver.totals().done), (1, 1));
 }
 
 #[test]
