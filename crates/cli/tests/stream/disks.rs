@@ -119,6 +119,82 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
     }
 }
 
+/// Fills a disk, so that not even a name can begin there.
+fn fill(path: &Path) {
+    let mut file = std::fs::File::create(path).unwrap();
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
+
+#[test]
+fn a_stream_that_cannot_begin_on_a_full_disk_begins_when_there_is_room_if_only_its_user_ends_it() {
+    if !can_mount("stream full start") {
+        return;
+    }
+    for way in ["local", "push", "pull"] {
+        let scratch = Scratch::new();
+        let volume = Volume::in_memory(scratch.root(), "small", "size=1m");
+        let (source, filler) = (scratch.path("source"), volume.path.join("filler"));
+        std::fs::create_dir(&source).unwrap();
+        let (from, to) = (source.join("log"), volume.path.join("log"));
+        let content = noise(6, 100_000);
+        std::fs::write(&from, &content).unwrap();
+        fill(&filler);
+        let exports: [(&str, &Path); 2] = [("in", &volume.path), ("out", &source)];
+        let daemon = (way != "local").then(|| scratch.daemon(&exports));
+        let mut places = [from.display().to_string(), to.display().to_string()];
+        match (&daemon, way) {
+            (Some(daemon), "push") => places[1] = daemon.place("in", "log"),
+            (Some(daemon), _) => places[0] = daemon.place("out", "log"),
+            (None, _) => {}
+        }
+        // A single file that has an end: the same command goes on.
+        let ran = Running::start(with(command(&scratch), &places)).end(LIMIT).expect(6);
+        assert!(ran.stderr.contains("No space left on device"), "{way}: {}", ran.stderr);
+        let job = Running::start(with(with(command(&scratch), ["-f", "-q"]), &places));
+        let told = || {
+            let lines = job.said().into_iter().map(|(_, line)| line);
+            lines.filter(|line| line.contains("tried again in")).collect::<Vec<String>>()
+        };
+        let is_told =
+            || told().iter().any(|line| line.contains("No space left on device; tried again in 1 s"));
+        assert!(wait_until(LIMIT, is_told), "{way}: {:?}", job.said());
+        // It fails again meanwhile, which is no news.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        std::fs::remove_file(&filler).unwrap();
+        assert!(holds(&to, &content), "{way}: {:?}", job.said());
+        assert_eq!(told().len(), 1, "{way}: {:?}", job.said());
+        signal(job.pid(), Signal::SIGINT);
+        job.end(LIMIT).expect(130);
+        // Asked to stop while it waits, it does.
+        std::fs::remove_file(&to).unwrap();
+        let _ = std::fs::remove_dir_all(volume.path.join(".thalweg-staging"));
+        fill(&filler);
+        let job = Running::start(with(with(command(&scratch), ["-f", "-q"]), &places));
+        let waits = || job.said().iter().any(|(_, line)| line.contains("tried again in"));
+        assert!(wait_until(LIMIT, waits), "{way}: {:?}", job.said());
+        signal(job.pid(), Signal::SIGINT);
+        job.end(LIMIT).expect(130);
+    }
+}
+
+#[test]
+fn a_tree_with_an_end_that_cannot_begin_on_a_full_disk_is_tried_three_times() {
+    if !can_mount("stream full start") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let volume = Volume::in_memory(scratch.root(), "small", "size=1m");
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("DONE"), "").unwrap();
+    fill(&volume.path.join("filler"));
+    let job = with(command(&scratch), ["--json", "--until-marker", "DONE"]);
+    let job = with(job, [format!("{}/", from.display()), format!("{}/", volume.path.display())]);
+    let ran = Running::start(job).end(LIMIT).expect(6);
+    assert_eq!(ran.stdout.matches("\"event\":\"tried-again\"").count(), 1, "{}", ran.stdout);
+    assert_eq!(ran.stdout.matches("\"event\":\"error\"").count(), 1, "{}", ran.stdout);
+}
+
 #[test]
 fn of_a_directory_with_an_end_a_file_for_which_there_is_no_room_is_tried_three_times_and_named_once() {
     if !can_mount("stream full tree") {

@@ -9,7 +9,7 @@ use super::receiver::FlowReceive;
 use super::sender::FlowSend;
 use super::slot::{TakenSlot, Word, fit_pieces};
 use crate::admission::{SlotAsked, SlotHeld};
-use crate::again::Rule;
+use crate::again::{Again, Rule, Tries};
 use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::grow::Feed;
@@ -57,6 +57,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks, in a pause, whether somebody asked to stop.
+const STOP_NOTICE: Duration = Duration::from_millis(100);
 
 /// Where a stream comes from.
 pub enum FlowFrom {
@@ -164,6 +166,8 @@ pub fn stream(
         told: None,
         steered: (0, wishes.rate.bytes_per_s()),
         is_unused_told: false,
+        opens_by: None,
+        openings: Tries::default(),
     };
     let far = (matches!(from, FlowFrom::Far(..)), matches!(to, FlowTo::Far(..)));
     if wishes.slot.is_some() && far != (false, true) {
@@ -201,6 +205,10 @@ struct Job<'a> {
     steered: (u64, Option<u64>),
     /// What was asked for and does nothing on this way was told.
     is_unused_told: bool,
+    /// While the destination is opened: whether that is begun again if there is no room.
+    opens_by: Option<Rule>,
+    /// How often in a row there was none.
+    openings: Tries,
 }
 
 /// Time between two tellings of evidence.
@@ -215,11 +223,19 @@ impl Job<'_> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         let terms = self.terms(&plan, job_key_of(None, &to));
+        let is_pipe = matches!(from, FlowFrom::Pipe(_)) || matches!(to, FlowTo::Pipe(_));
         let (mut feed, form) = self.feed(from, &terms)?;
         if matches!(to, FlowTo::Pipe(_)) {
             feed.begins_nothing_again();
         }
-        let destination = destination_of(to, &form, &terms)?;
+        let rule = self.rule_of(&form, is_pipe);
+        let mut to = Some(to);
+        let destination = loop {
+            match open_destination(&mut to, &form, &terms) {
+                Ok(destination) => break destination,
+                Err(failure) => self.wait_for_room(rule, failure)?,
+            }
+        };
         let flow = self.wishes.terms.clone();
         // Events of flows come from one side only.
         let receiver = FlowReceive::start(destination, terms.clone(), &flow, crate::event::nobody())?;
@@ -256,6 +272,7 @@ impl Job<'_> {
     }
 
     fn push(&mut self, from: FlowFrom, far: &Arc<FarMover>, place: &Place) -> Result<FlowReport> {
+        let is_pipe = matches!(from, FlowFrom::Pipe(_));
         let mut from = Some(from);
         let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
         let mut held = None;
@@ -279,7 +296,10 @@ impl Job<'_> {
                     begun.insert((run, form, plan)).clone()
                 }
             };
+            job.opens_by = Some(job.rule_of(&form, is_pipe));
             client.open(job.opening(number, Direction::Push, place, form, run.terms(), &run.flow))?;
+            job.opens_by = None;
+            job.openings = Tries::default();
             if let Some(slot) = &mut slot {
                 run.set_slot(Some((slot.gate(), slot.held().deadline)));
                 slot.keep(run.clone())?;
@@ -371,12 +391,10 @@ impl Job<'_> {
             let run = match &begun {
                 Some((run, _)) => run.clone(),
                 None => {
-                    let to = to.take().ok_or_else(|| internal("the destination is gone"))?;
-                    let rule = match to {
-                        FlowTo::Pipe(_) => Rule::Never,
-                        _ => Rule::of(&flow.until, matches!(opened.source, SourceForm::Single { .. })),
-                    };
-                    let destination = destination_of(to, &opened.source, &terms)?;
+                    let rule = job.rule_of(&opened.source, matches!(to, Some(FlowTo::Pipe(_))));
+                    job.opens_by = Some(rule);
+                    let destination = open_destination(&mut to, &opened.source, &terms)?;
+                    job.opens_by = None;
                     let run = FlowReceive::start(destination, terms, &flow, job.watch.events.clone())?;
                     run.expect(expected);
                     run.begins_again(rule);
@@ -418,6 +436,7 @@ impl Job<'_> {
         let mut had_link = false;
         loop {
             attempts += 1;
+            self.opens_by = None;
             let mut link = self.wishes.link.clone();
             if had_link {
                 let left = link.patience.saturating_sub(self.progress.1.elapsed());
@@ -434,6 +453,15 @@ impl Job<'_> {
                 Ok(done) => return Ok((done, attempts)),
                 Err(failure) => failure,
             };
+            if failure.kind == FailureKind::Space
+                && let Some(rule) = self.opens_by.take()
+            {
+                self.wait_for_room(rule, failure)?;
+                // The link was there: that needed no new session, and is no time without progress.
+                attempts -= 1;
+                self.progress.1 = Instant::now();
+                continue;
+            }
             let may_heal = had_link
                 && match failure.kind {
                     FailureKind::Connection => true,
@@ -447,6 +475,38 @@ impl Job<'_> {
             (self.watch.events)(Event::LinkLost(failure));
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// What is begun again of a stream from such a source; nothing from a program, or to one.
+    fn rule_of(&self, form: &SourceForm, is_pipe: bool) -> Rule {
+        match is_pipe {
+            true => Rule::Never,
+            false => Rule::of(&self.wishes.terms.until, matches!(form, SourceForm::Single { .. })),
+        }
+    }
+
+    /// The destination could not be opened. If only room is missing, it is tried again as a file is for which there is none: this
+    /// returns when the pause is over. What else is wrong at the beginning is most likely the command, and is told at once.
+    ///
+    /// # Errors
+    /// The failure, if it is not to be tried again; `Stopped`.
+    fn wait_for_room(&mut self, rule: Rule, failure: Failure) -> Result<()> {
+        let again = match failure.kind {
+            FailureKind::Space => self.openings.failed(rule, failure.kind, Duration::ZERO),
+            _ => None,
+        };
+        let Some(Again { pause, is_news }) = again else { return Err(failure) };
+        if is_news {
+            (self.watch.events)(Event::TriedAgain(failure, pause));
+        }
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            if self.stop.is_asked() {
+                return Err(stopped());
+            }
+            std::thread::sleep(STOP_NOTICE);
+        }
+        Ok(())
     }
 
     /// Says what was asked for and does nothing on this way, once.
@@ -673,6 +733,19 @@ type Attempt<'a> = dyn FnMut(&mut Job<'_>, &Arc<Client>, TransferNumber) -> Resu
 
 /// What an attempt that went well has to tell.
 type Done = (Totals, Agreed, Plan, (SideAccounts, SideAccounts));
+
+/// A path is opened as often as it takes, a descriptor once.
+fn open_destination(
+    to: &mut Option<FlowTo>,
+    form: &SourceForm,
+    terms: &Terms,
+) -> Result<Arc<dyn FlowDestination>> {
+    let to = match to {
+        Some(FlowTo::Local(path)) => FlowTo::Local(path.clone()),
+        to => to.take().ok_or_else(|| internal("the destination is gone"))?,
+    };
+    destination_of(to, form, terms)
+}
 
 fn destination_of(to: FlowTo, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn FlowDestination>> {
     match to {
