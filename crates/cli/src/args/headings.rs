@@ -15,8 +15,8 @@ const ASKS: [&str; 7] = ["verify", "check", "ls", "du", "cat", "rm", "slots"];
 
 const REACHING: Heading = (
     "Reaching the far side",
-    &["ticket", "rsh", "bootstrap"],
-    &["port", "far-path", "far-ports", "stall-timeout", "patience", "state"],
+    &["ticket", "rsh", "bootstrap", "stall-timeout", "patience"],
+    &["port", "far-path", "far-ports", "state"],
 );
 
 const OF_COPIES: [Heading; 7] = [
@@ -165,6 +165,16 @@ mod tests {
                 }
             }
             assert!(!short.contains("--tls-records") && short.contains("--exclude"), "{short}");
+        }
+    }
+
+    #[test]
+    fn the_short_help_of_what_keeps_a_link_says_how_long_it_waits() {
+        for name in ["cp", "sync", "stream", "watch"] {
+            let short = of(name).render_help().to_string();
+            for option in ["--stall-timeout <TIME>", "--patience <TIME>"] {
+                assert!(short.contains(option), "{name} {option}: {short}");
+            }
         }
     }
 
