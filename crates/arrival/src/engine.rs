@@ -59,6 +59,8 @@ pub struct Watch {
     pub how: How,
     /// How items are copied.
     pub wishes: Wishes,
+    /// By which congestion control results are sent; that of items is in `wishes`.
+    pub results_congestion: Option<String>,
     /// How the threads that copy stand to others of this machine. Those that run commands are as this process is, and so
     /// are the commands.
     pub priority: Priority,
@@ -83,6 +85,10 @@ pub enum Told<'a> {
     Done(&'a RelativePath),
     /// Something failed, with the item or with the whole; it is tried again, or given up as the rules say.
     Trouble(Option<&'a RelativePath>, &'a Failure),
+    /// Something that a copy of the item, or of its results, noted and a person may want to know: `Note`, `Repaired`, an entry
+    /// (`Settled`) of which not all could be kept, or a name (`Aside`) that no rule leaves out and that was not copied. Each
+    /// time, as often as there are such entries, and again when the copy is tried again.
+    Noted(&'a RelativePath, &'a Event),
     /// The link: lost, back, or a note.
     Link(&'a Event),
 }

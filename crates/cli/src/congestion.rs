@@ -4,23 +4,29 @@
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::socket;
 
-/// What is to be wished for, and what is to be told.
+/// What was asked for, and whether this machine may send by it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wished {
-    /// Of one that is not permitted to us, nothing.
-    pub name: Option<String>,
-    /// That it is not, and what is used instead.
+    asked: Option<String>,
+    /// That it is not permitted to us, and what is used instead.
     pub note: Option<String>,
 }
 
-/// What is to be wished for where `asked` was. If only a far side `sends`, that side says whether it has it.
+impl Wished {
+    /// What is to be wished for where we send, or where a far side does, which says itself whether it has it: a command
+    /// may do both. Of one that is not permitted to us, nothing.
+    pub fn where_we_send(&self, we_send: bool) -> Option<String> {
+        self.asked.clone().filter(|_| !we_send || self.note.is_none())
+    }
+}
+
+/// Looks at what was `asked` for, if this machine `sends` at all.
 ///
 /// # Errors
 /// `Usage` for a name that this machine does not have, if it sends.
 pub fn wished(asked: Option<&str>, sends: bool) -> Result<Wished> {
-    let Some(name) = asked else { return Ok(Wished::default()) };
-    let note = if sends { check(name)? } else { None };
-    Ok(Wished { name: note.is_none().then(|| name.to_owned()), note })
+    let note = asked.filter(|_| sends).map(check).transpose()?.flatten();
+    Ok(Wished { asked: asked.map(str::to_owned), note })
 }
 
 /// Whether a socket of ours takes one that the kernel has. (Of one that it lacks this may load a module.)
@@ -61,20 +67,28 @@ mod tests {
         let nothing = wished(None, true).unwrap();
         assert_eq!(nothing, Wished::default());
         let far = wished(Some("nonesuch"), false).unwrap();
-        assert_eq!((far.name.as_deref(), far.note), (Some("nonesuch"), None));
+        assert_eq!((far.where_we_send(false).as_deref(), far.note), (Some("nonesuch"), None));
         let refused = wished(Some("nonesuch"), true).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Usage);
         assert!(refused.cause.contains("`nonesuch` is not to be had here"), "{refused}");
         for name in socket::allowed_congestion().unwrap() {
             assert!(is_permitted(&name), "{name}");
             let own = wished(Some(&name), true).unwrap();
-            assert_eq!((own.name, own.note), (Some(name), None));
+            assert_eq!((own.where_we_send(true), own.note), (Some(name), None));
         }
         assert!(!is_permitted("nonesuch"));
         // What the kernel has is used, or told.
         for name in socket::available_congestion().unwrap() {
             let own = wished(Some(&name), true).unwrap();
-            assert_eq!((own.name.is_some(), own.note.is_some()), (is_permitted(&name), !is_permitted(&name)));
+            let is_wished = own.where_we_send(true).is_some();
+            assert_eq!((is_wished, own.note.is_some()), (is_permitted(&name), !is_permitted(&name)));
         }
+    }
+
+    #[test]
+    fn one_that_is_not_permitted_to_us_is_wished_for_where_a_far_side_sends() {
+        let wished = Wished { asked: Some("bbr".into()), note: Some("not permitted".into()) };
+        assert_eq!(wished.where_we_send(true), None);
+        assert_eq!(wished.where_we_send(false).as_deref(), Some("bbr"));
     }
 }

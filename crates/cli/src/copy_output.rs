@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
 use thalweg_mover::basin::{Narrow, Place};
-use thalweg_mover::event::Event;
+use thalweg_mover::event::{EXCLUDED_BY, Event};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
@@ -300,7 +300,7 @@ impl Listener {
             Outcome::Unchanged { .. } if verbose > 1 => self.line(&format!("{path} (unchanged)")),
             // What the source has and does not send is told; what the user asked to be left out, on request.
             Outcome::Skipped(why)
-                if verbose > 0 || (entry.is_none() && !quiet && !why.starts_with("excluded by")) =>
+                if verbose > 0 || (entry.is_none() && !quiet && !why.starts_with(EXCLUDED_BY)) =>
             {
                 self.line(&format!("{path} (skipped: {})", Sentence(why)));
             }

@@ -6,6 +6,7 @@ mod support;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -188,4 +189,45 @@ fn frames_are_sent_by_the_congestion_control_that_was_asked_for_or_it_is_said_wh
     puller.end(LIMIT).expect(0);
     let frames = Path::new(OsStr::new(&got)).join("frames-000000.raw");
     assert_eq!(std::fs::read(frames).unwrap(), noise(2, 64 << 10));
+}
+
+/// One that the kernel has and does not permit to users.
+fn closed() -> Option<String> {
+    let allowed = thalweg_sys::socket::allowed_congestion().unwrap();
+    let there = thalweg_sys::socket::available_congestion().unwrap();
+    there.into_iter().find(|name| !allowed.contains(name))
+}
+
+/// What this side may not do is no reason not to ask the far side, which says for itself that it may not either.
+#[test]
+fn of_copies_both_ways_each_is_told_by_its_own_side_what_is_not_permitted() {
+    let row = "congestion both ways";
+    let site = Site::new();
+    std::fs::set_permissions(site.scratch.root(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let Some(by) = site.scratch.as_nobody(row) else { return };
+    let Some(name) = closed() else { return chance::skipped(row, "users may have all that the kernel has") };
+    let [from, to] = site.ways(true, "/whole");
+    let [back, here] = site.ways(false, "/whole");
+    let state = site.scratch.path("nobody");
+    std::fs::create_dir(&state).unwrap();
+    if chance::is_root() {
+        for path in [&state, &site.scratch.path("to"), &site.daemon.ticket] {
+            std::os::unix::fs::chown(path, Some(support::NOBODY), Some(support::NOBODY)).unwrap();
+        }
+    }
+    let copy = |words: &[&str]| {
+        let mut command = by(site.command(["cp", "--cca", &name, "--state"]));
+        command.arg(&state).args(words).current_dir(site.scratch.root());
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let used_instead = format!("the congestion control `{name}` is not permitted to this user");
+    let refused = format!("the congestion control `{name}` is not permitted here");
+    let output = copy(&[&from, &to, "--and", &back, &here]);
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains(&format!("1: {used_instead}")), "{told}");
+    assert!(told.lines().any(|line| line.starts_with("2: ") && line.contains(&refused)), "{told}");
+    assert!(!told.contains(&format!("2: {used_instead}")), "{told}");
+    assert_eq!(std::fs::read(site.scratch.path("export/to/whole")).unwrap(), noise(1, BYTES));
+    assert!(!site.scratch.path("to/whole").exists());
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_mover::event::{Event, Events};
+use thalweg_mover::event::{EXCLUDED_BY, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
@@ -108,12 +108,8 @@ impl Driver<'_> {
         };
         let receipt = ReceiptFile::begin(&self.receipt(name), &asked)?;
         (wishes.lines, wishes.header) = (Some(receipt.lines()), Some(receipt.header_digest()));
-        let settled: Arc<Mutex<Settled>> = Arc::default();
-        let hears = settled.clone();
-        let report =
-            self.copy(source, destination, &wishes, Arc::new(move |event| lock(&hears).hear(event)))?;
+        let (report, settled) = self.copy(name, source, destination, &wishes)?;
         receipt.finish(&report.agreed)?;
-        let settled = std::mem::take(&mut *lock(&settled));
         settled.digest(self.watch.scanner.kind)
     }
 
@@ -130,11 +126,9 @@ impl Driver<'_> {
             from.mean_contents();
             let mut to = place.below(name.as_bytes());
             to.mean_contents();
-            let wishes = Wishes { filter: Vec::new(), ..self.watch.wishes.clone() };
-            let failed: Arc<Mutex<Settled>> = Arc::default();
-            let hears = failed.clone();
-            self.copy(from, to, &wishes, Arc::new(move |event| lock(&hears).hear(event)))?;
-            if let Some(failure) = lock(&failed).failure.take() {
+            let mut wishes = Wishes { filter: Vec::new(), ..self.watch.wishes.clone() };
+            wishes.link.congestion.clone_from(&self.watch.results_congestion);
+            if let (_, Settled { failure: Some(failure), .. }) = self.copy(name, from, to, &wishes)? {
                 return Err(failure);
             }
         }
@@ -143,21 +137,32 @@ impl Driver<'_> {
         Ok(())
     }
 
+    /// Copies an item, or its results, and tells what is noted of it.
     fn copy(
         &self,
+        name: &RelativePath,
         from: Named,
         to: Named,
         wishes: &Wishes,
-        events: Events,
-    ) -> Result<thalweg_mover::run::copy::Report> {
+    ) -> Result<(thalweg_mover::run::copy::Report, Settled)> {
         let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.far_movers), &self.watch.state)?;
+        let settled: Arc<Mutex<Settled>> = Arc::default();
+        let (hears, tell, item) = (settled.clone(), self.tell.clone(), name.clone());
+        let events: Events = Arc::new(move |event| {
+            if is_noted(&event) {
+                tell(Told::Noted(&item, &event));
+            }
+            lock(&hears).hear(event);
+        });
         let tell = self.tell.clone();
         let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
         let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };
         // All that are copied at this moment share it.
         let rate = Arc::new(Rate::part_of(&wishes.rate));
         let wishes = Wishes { rate, ..wishes.clone() };
-        job.run(&wishes, &self.watch.state, &watch, self.stop)
+        let report = job.run(&wishes, &self.watch.state, &watch, self.stop)?;
+        let settled = std::mem::take(&mut *lock(&settled));
+        Ok((report, settled))
     }
 
     /// Starts the command below its keeper; `None` if there is none to run. What fails here has begun nothing.
@@ -266,6 +271,16 @@ impl Driver<'_> {
 /// A file name that any item can have.
 fn short(name: &RelativePath) -> String {
     blake3::hash(name.as_bytes()).to_hex()[..32].to_owned()
+}
+
+/// What a person may want to know of a copy that is none of its failures.
+fn is_noted(event: &Event) -> bool {
+    match event {
+        Event::Note(_) | Event::Repaired(_) => true,
+        Event::Settled(_, message::Outcome::Done { losses, .. }) => !losses.is_empty(),
+        Event::Aside(_, message::Outcome::Skipped(why)) => !why.starts_with(EXCLUDED_BY),
+        _ => false,
+    }
 }
 
 /// What a copy of an item said of its entries.

@@ -1,10 +1,11 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::copy::{CheckBy, CipherArg, CopyArgs};
+use crate::congestion::{self, Wished};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{congestion, running, show, signals};
+use crate::{running, show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +64,6 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
     let sends = jobs.iter().any(Job::is_push);
     let congestion = congestion::wished(args.congestion.cca.as_deref(), sends)?;
-    wishes.link.congestion = congestion.name;
     let _listens = running::listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
@@ -73,11 +73,15 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
-    if let Some(text) = congestion.note {
-        teller.hear_link(&Event::Note(text));
-    }
-    let copies =
-        Copies { jobs: &jobs, wishes: &wishes, state: &state, stop: &stop, signal: &signal, teller: &teller };
+    let copies = Copies {
+        jobs: &jobs,
+        wishes: &wishes,
+        congestion: &congestion,
+        state: &state,
+        stop: &stop,
+        signal: &signal,
+        teller: &teller,
+    };
     let done = copies.run(&meters);
 
     // Ends links in order, and what ssh started.
@@ -125,6 +129,7 @@ fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
 struct Copies<'a> {
     jobs: &'a [Job],
     wishes: &'a Wishes,
+    congestion: &'a Wished,
     state: &'a Path,
     stop: &'a Stop,
     signal: &'a signals::Asked,
@@ -178,7 +183,12 @@ impl Copies<'_> {
             meter: meter.clone(),
             evidence: None,
         };
-        job.run(self.wishes, self.state, &watch, self.stop).map_err(|failure| {
+        let mut wishes = self.wishes.clone();
+        wishes.link.congestion = self.congestion.where_we_send(job.is_push());
+        if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
+            listener.hear(&Event::Note(text));
+        }
+        job.run(&wishes, self.state, &watch, self.stop).map_err(|failure| {
             let exit = match failure.kind {
                 FailureKind::Stopped => self.signal.exit(),
                 kind => Exit::of(kind),

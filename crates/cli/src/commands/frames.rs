@@ -238,14 +238,14 @@ impl Teller {
 
 /// What is wanted of the link of who `sends`, or not.
 fn link_settings(args: &ChannelArgs, teller: Teller, sends: bool) -> Result<LinkSettings> {
-    let congestion::Wished { name, note } = congestion::wished(args.congestion.cca.as_deref(), sends)?;
-    if let Some(text) = note {
+    let wished = congestion::wished(args.congestion.cca.as_deref(), sends)?;
+    if let Some(text) = &wished.note {
         teller.tell(&json!({"event": "note", "text": text}), || text.clone());
     }
     Ok(LinkSettings {
         stall_timeout: args.stall_timeout,
         patience: args.patience,
-        congestion: name,
+        congestion: wished.where_we_send(sends),
         ..LinkSettings::default()
     })
 }

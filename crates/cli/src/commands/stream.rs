@@ -59,7 +59,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let mut wishes = wishes(args);
     let sends = matches!(ends.to, FlowTo::Far(..));
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
-    wishes.link.congestion = congestion.name;
+    wishes.link.congestion = congestion.where_we_send(sends);
     let asked = || receipt::Asked {
         from: vec![names[0].clone()],
         to: names[1].clone(),

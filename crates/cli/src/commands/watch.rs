@@ -6,24 +6,28 @@ use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::signals;
 use crate::{congestion, json, out, running, show, units};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use thalweg_arrival::command::{self, Analysis};
 use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
-use thalweg_client::identity;
+use thalweg_client::{events, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Stop, Wishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::RelativePath;
+use thalweg_wire::message;
+use thalweg_wire::path::Sentence;
 
 /// `thalweg watch`.
 ///
@@ -34,11 +38,12 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
         return Err(usage("--files-from is for copies: a watch takes what comes"));
     }
     let mut watch = asked(args, places)?;
-    choose_congestion(args, &mut watch)?;
+    let teller = Arc::new(Teller { json: args.json, quiet: args.quiet, noted: Mutex::default() });
+    choose_congestion(args, &mut watch, &teller)?;
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
-    let (json, quiet) = (args.json, args.quiet);
-    let tell: Tell = Arc::new(move |told| tell(&told, json, quiet));
+    let hears = teller.clone();
+    let tell: Tell = Arc::new(move |told| hears.hear(&told));
     let _listens = running::listen(&watch.state, &watch.wishes.rate);
     let ended = engine::watch(&watch, &tell, &stop)?;
     let exit = match (ended.is_stopped, ended.given_up.is_empty() && ended.lost.is_empty()) {
@@ -46,26 +51,25 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
         (false, true) => Exit::Done,
         (false, false) => Exit::Partial,
     };
-    last_word(&ended, exit, json, quiet);
+    teller.last_word(&ended, exit);
     Ok(exit)
 }
 
 /// What was asked for of it, where this machine sends: items, or results.
-fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch) -> Result<()> {
+fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Teller) -> Result<()> {
     let is_far = |place: &Named| Whom::of(place).is_some();
-    let sends = is_far(&watch.destination) || watch.results.as_ref().is_some_and(is_far);
+    let (sends_items, sends_results) =
+        (is_far(&watch.destination), watch.results.as_ref().is_some_and(is_far));
+    let sends = sends_items || sends_results;
     let asked = args.link.congestion.cca.as_deref();
-    let congestion::Wished { name, note } = congestion::wished(asked, sends)?;
-    watch.wishes.link.congestion = name;
+    let wished = congestion::wished(asked, sends)?;
+    watch.wishes.link.congestion = wished.where_we_send(sends_items);
+    watch.results_congestion = wished.where_we_send(sends_results);
     let is_unused = asked.is_some() && !sends && !is_far(&watch.source);
     let unused =
         is_unused.then(|| "without effect within this machine, where nothing is sent: --cca".to_owned());
-    if let Some(text) = note.or(unused) {
-        match (args.json, args.quiet) {
-            (true, _) => json::tell(&serde_json::json!({"event": "note", "text": text})),
-            (false, true) => {}
-            (false, false) => out::tell(&text),
-        }
+    if let Some(text) = wished.note.or(unused) {
+        teller.note(None, &Event::Note(text));
     }
     Ok(())
 }
@@ -162,6 +166,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
             state: Some(state.clone()),
             ..Wishes::default()
         },
+        results_congestion: None,
         priority: args.manners.priority(),
         state,
         look_every: args.look_every,
@@ -180,12 +185,132 @@ fn analysis(program: &OsStr, arguments: &[std::ffi::OsString]) -> Result<Analysi
     })
 }
 
-fn tell(told: &Told<'_>, json: bool, quiet: bool) {
-    if let Told::Link(event) = told
-        && !matches!(event, Event::LinkLost(_) | Event::LinkUp(_))
-    {
-        return;
+/// Kinds of notes that are told to people: a watch may go on for years. Of further ones only their number is told.
+const NOTE_KINDS_MAX: usize = 256;
+
+/// Where everything goes that a watch tells.
+struct Teller {
+    json: bool,
+    quiet: bool,
+    noted: Mutex<Noted>,
+}
+
+/// What people were told of what is noted.
+#[derive(Default)]
+struct Noted {
+    /// Kinds of notes, as [`kind_of`] has them.
+    kinds: HashSet<String>,
+    /// Notes that were not told because others of their kind were, or because there were too many kinds.
+    untold: u64,
+}
+
+impl Noted {
+    /// Whether nobody was told this kind of note yet; from then on it counts as told.
+    fn is_new(&mut self, note: &str) -> bool {
+        let kind = kind_of(note);
+        let is_new =
+            !self.kinds.contains(&kind) && self.kinds.len() < NOTE_KINDS_MAX && self.kinds.insert(kind);
+        self.untold += u64::from(!is_new);
+        is_new
     }
+}
+
+/// The note without names, which stand in backticks, and numbers: what thousands of items have alike.
+fn kind_of(note: &str) -> String {
+    let words = note.split('`').step_by(2).flat_map(str::chars);
+    words.filter(|c| !c.is_ascii_digit()).collect()
+}
+
+impl Teller {
+    fn hear(&self, told: &Told<'_>) {
+        match told {
+            Told::Noted(item, event) => self.note(Some(item), event),
+            Told::Link(event @ Event::Note(_)) => self.note(None, event),
+            Told::Link(event) if !matches!(event, Event::LinkLost(_) | Event::LinkUp(_)) => {}
+            told => tell(told, self.json, self.quiet),
+        }
+    }
+
+    /// Tells programs each note, people each kind of them once.
+    fn note(&self, item: Option<&RelativePath>, event: &Event) {
+        if self.json
+            && let Some(object) = note_object(item, event)
+        {
+            json::tell(&object);
+        }
+        if self.quiet {
+            return;
+        }
+        let at = item.map(|item| format!("{item}: ")).unwrap_or_default();
+        for Note { head, within, text } in notes(item, event) {
+            if lock(&self.noted).is_new(&text) {
+                show::line(&format!("{head}{at}{within}{text}"));
+            }
+        }
+    }
+
+    fn last_word(&self, ended: &Ended, exit: Exit) {
+        let untold = lock(&self.noted).untold;
+        if untold > 0 {
+            let count = units::count(untold);
+            show::line(&format!("{count} more notes of items: --json tells each"));
+        }
+        last_word(ended, exit, self.json, self.quiet);
+    }
+}
+
+/// One thing that is noted.
+struct Note {
+    head: &'static str,
+    /// Of an item that is a directory, what in it.
+    within: String,
+    /// Of one kind or another.
+    text: String,
+}
+
+fn notes(item: Option<&RelativePath>, event: &Event) -> Vec<Note> {
+    let within = |path: &RelativePath| {
+        let is_item = path.is_root() || item.is_some_and(|item| item.name() == path.as_bytes());
+        if is_item { String::new() } else { format!("`{path}`: ") }
+    };
+    let of_all = |text: String| vec![Note { head: "", within: String::new(), text }];
+    match event {
+        Event::Note(text) => of_all(text.clone()),
+        Event::Repaired(count) => of_all(format!("{count} damaged, sent again")),
+        Event::Settled(entry, message::Outcome::Done { losses, .. }) => {
+            let lost = |loss: &message::Loss| Note {
+                head: "warning: ",
+                within: within(&entry.path),
+                text: format!("{} not kept: {}", Sentence(&loss.what), Sentence(&loss.why)),
+            };
+            losses.iter().map(lost).collect()
+        }
+        Event::Aside(path, message::Outcome::Skipped(why)) => {
+            vec![Note { head: "", within: within(path), text: format!("skipped: {}", Sentence(why)) }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn note_object(item: Option<&RelativePath>, event: &Event) -> Option<serde_json::Value> {
+    let of_text = |event: &str, text: &str| {
+        let pairs = [("event", event), ("text", text)];
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+    };
+    let mut object: serde_json::Map<_, _> = match event {
+        Event::Note(text) => of_text("note", text),
+        Event::Repaired(count) => of_text("repaired", &format!("{count} damaged, sent again")),
+        Event::Settled(entry, outcome) => events::settled(Some(entry), &entry.path, outcome),
+        Event::Aside(path, outcome) => events::settled(None, path, outcome),
+        _ => return None,
+    };
+    if let Some(item) = item {
+        object.insert("item".into(), item.to_string().into());
+    }
+    Some(object.into())
+}
+
+fn tell(told: &Told<'_>, json: bool, quiet: bool) {
     if json {
         json::tell(&object(told));
     }
@@ -206,7 +331,7 @@ fn tell(told: &Told<'_>, json: bool, quiet: bool) {
         Told::Done(name) => format!("{name}  done"),
         Told::Link(Event::LinkLost(why)) => format!("link lost: {why}; trying again"),
         Told::Link(Event::LinkUp(after)) => format!("link is back after {:.1} s", after.as_secs_f64()),
-        Told::Link(_) => return,
+        Told::Link(_) | Told::Noted(..) => return,
     };
     out::tell(&line);
 }
@@ -258,7 +383,7 @@ fn object(told: &Told<'_>) -> serde_json::Value {
         Told::Link(Event::LinkUp(after)) => {
             serde_json::json!({"event": "link-up", "text": format!("after {:.1} s", after.as_secs_f64())})
         }
-        Told::Link(_) => none,
+        Told::Link(_) | Told::Noted(..) => none,
     }
 }
 
@@ -278,5 +403,31 @@ fn last_word(ended: &Ended, exit: Exit, json: bool, quiet: bool) {
     }
     for name in lost {
         show::line(&format!("error: {name}: it could not be copied, and is gone from the source"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_that_differ_in_names_and_numbers_are_one_kind_and_kinds_have_a_bound() {
+        let mut noted = Noted::default();
+        assert!(noted.is_new("made `out/run1` and what is below it"));
+        assert!(!noted.is_new("made `out/run2` and what is below it"));
+        assert!(noted.is_new("group not kept: not permitted"));
+        assert!(noted.is_new("3 damaged, sent again"));
+        assert!(!noted.is_new("4 damaged, sent again"));
+        assert_eq!((noted.kinds.len(), noted.untold), (3, 2));
+        let letters = |mut n: usize| {
+            let mut text = String::new();
+            while n > 0 {
+                text.push(char::from(b'a' + (n % 26) as u8));
+                n /= 26;
+            }
+            text
+        };
+        (1..=2 * NOTE_KINDS_MAX).for_each(|n| drop(noted.is_new(&letters(n))));
+        assert_eq!((noted.kinds.len(), noted.is_new("one more")), (NOTE_KINDS_MAX, false));
     }
 }

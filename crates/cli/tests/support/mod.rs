@@ -46,6 +46,9 @@ pub struct Scratch {
 /// Room in memory that the largest of these tests takes.
 const IN_MEMORY_BYTES: u64 = 1 << 30;
 
+/// The user and the group that own nothing.
+pub const NOBODY: u32 = 65534;
+
 impl Scratch {
     pub fn new() -> Scratch {
         let root = std::env::var_os("THALWEG_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
@@ -97,7 +100,6 @@ impl Scratch {
     /// here: that is told as the skipping of `row`.
     pub fn as_nobody(&self, row: &str) -> Option<impl Fn(Command) -> Command + use<>> {
         use std::os::unix::process::CommandExt;
-        const NOBODY: u32 = 65534;
         let is_root = chance::is_root();
         let by = move |mut command: Command| {
             if is_root {

@@ -16,6 +16,9 @@ mod arriving;
 /// What the command is told of an item.
 mod told;
 
+/// What is noted of items.
+mod noted;
+
 /// Markers, which say that an item is complete.
 mod markers;
 

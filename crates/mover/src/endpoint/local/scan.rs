@@ -6,6 +6,7 @@ use super::source::{LocalSource, Root};
 use super::walk::{Reopen, Step, Walk};
 use super::{STAGING_NAME, evidence_of, failed};
 use crate::endpoint::ScanSink;
+use crate::event::EXCLUDED_BY;
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -199,7 +200,7 @@ impl<'a> Scan<'a> {
         let verdict = options.filter.decide(&path, is_dir);
         if !verdict.included {
             let pattern = verdict.rule.map(|rule| options.filter.pattern(rule)).unwrap_or_default();
-            self.sink.skipped(path, &format!("excluded by `{pattern}`"));
+            self.sink.skipped(path, &format!("{EXCLUDED_BY} `{pattern}`"));
             return Next::Go;
         }
         let Some((end, stat)) = stat.or_else(|| self.look(dir, name, &path)) else { return Next::Go };
