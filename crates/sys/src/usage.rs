@@ -79,7 +79,7 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// Makes the umask empty, so that modes are what the caller says; returns the old one.
 ///
 /// It is the process's, not the thread's: do it once, before there are threads. What should have the user's default
-/// mode is created with [`user_mode`] from then on.
+/// mode is created with [`user_mode`] or [`user_directory_mode`] from then on.
 pub fn clear_umask() -> u32 {
     let before = rustix::process::umask(Mode::empty()).as_raw_mode();
     *UMASK_BEFORE.get_or_init(|| before)
@@ -93,6 +93,11 @@ pub fn umask_before() -> Option<u32> {
 /// The mode to create a file of the user's own with, so that it gets what any program would give it.
 pub fn user_mode() -> u32 {
     0o666 & !umask_before().unwrap_or(0)
+}
+
+/// As [`user_mode`], of a directory.
+pub fn user_directory_mode() -> u32 {
+    0o777 & !umask_before().unwrap_or(0)
 }
 
 static UMASK_BEFORE: OnceLock<u32> = OnceLock::new();

@@ -14,8 +14,10 @@ fn modes_are_exact_and_the_file_size_limit_is_an_error() {
     dir.create_new(b"masked", 0o666).unwrap();
     assert_eq!(dir.stat(b"masked").unwrap().mode, 0o600);
     assert_eq!((usage::umask_before(), usage::user_mode()), (None, 0o666), "the kernel masks it");
+    assert_eq!(usage::user_directory_mode(), 0o777, "here as well");
     assert_eq!(usage::clear_umask(), 0o077);
     assert_eq!((usage::umask_before(), usage::user_mode()), (Some(0o077), 0o600));
+    assert_eq!(usage::user_directory_mode(), 0o700);
     for mode in [0o000, 0o777, 0o666, 0o4755, 0o1640] {
         dir.create_new(b"file", mode).unwrap();
         assert_eq!(dir.stat(b"file").unwrap().mode, mode);

@@ -8,6 +8,7 @@ use crate::machine::{Action, Arrived, Input, Outcome, Trouble};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::Ordering;
@@ -177,7 +178,11 @@ impl Driver<'_> {
         // What an attempt that failed left is no result.
         match std::fs::remove_dir_all(&results) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => std::fs::create_dir_all(&results)?,
+            // As the command itself would make it: its mode travels with the results.
+            _ => std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(thalweg_sys::usage::user_directory_mode())
+                .create(&results)?,
         }
         let place = self.run_place(name, attempt);
         command::start(analysis, &place, &self.environment(name, attempt, arrived)).map(Some)

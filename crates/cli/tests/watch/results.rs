@@ -1,9 +1,12 @@
-//! Results that cannot be read, or have no place: told, and sent back once they can be.
+//! Results: their modes; those that cannot be read, or have no place, are told, and sent back once they can be.
 
 use crate::support::job::Running;
 use crate::support::wait_until;
 use crate::{Bench, LIMIT, LOG, analysis, ends};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
+use thalweg_lab::wrap::wrap;
 
 #[test]
 fn results_that_cannot_be_read_are_told_and_sent_back_once_they_can() {
@@ -53,4 +56,23 @@ fn results_that_have_no_place_are_told_and_no_success_and_the_watch_ends() {
     let (code, text) = ends_with(&place);
     assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
     assert_eq!(std::fs::read(back.join("a/seen")).unwrap(), b"result\n");
+}
+
+/// The watch itself has no umask: copies have the modes of their sources.
+#[test]
+fn the_directory_of_results_has_the_mode_that_the_users_umask_leaves() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, "mkdir \"$THALWEG_ITEM_RESULTS/sub\"");
+    bench.put("a", b"a");
+    let results = bench.scratch.path("results");
+    let more = ["--idle-exit", "500ms", "--on-arrival", script.to_str().unwrap(), "--results-back"];
+    let watch = bench.local(&[&more[..], &[results.to_str().unwrap()]].concat());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 027; exec \"$@\"", "sh"]);
+    let (code, text) = ends(wrap(shell, &watch));
+    assert_eq!(code, Some(0), "{text}");
+    for name in ["a", "a/sub"] {
+        let mode = std::fs::metadata(results.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o750, "{name}");
+    }
 }
