@@ -43,9 +43,9 @@ const NOTICE: Duration = Duration::from_millis(100);
 
 /// What is watched, and what is done.
 pub struct Watch {
-    /// The directory.
+    /// The directory; by ssh with the port, if one is given (see [`Named::with_port`]).
     pub source: Named,
-    /// Where its items go, under their names.
+    /// Where its items go, under their names; its port likewise.
     pub destination: Named,
     /// Which items.
     pub scanner: Arc<Scanner>,

@@ -147,29 +147,7 @@ pub(crate) fn foreign(text: &[u8]) -> String {
 
 /// A place as a word of a command line.
 fn typed(place: &Named) -> String {
-    match place {
-        // Shown without it otherwise.
-        Named::Ssh { host, port: Some(port), path } => {
-            let host = if host.rsplit('@').next().is_some_and(|host| host.contains(':')) {
-                let (user, host) = host.rsplit_once('@').unwrap_or(("", host));
-                format!("{user}{}[{host}]", if user.is_empty() { "" } else { "@" })
-            } else {
-                host.clone()
-            };
-            let path = Escaped(path).to_string();
-            quoted(format!("ssh://{host}:{port}{}", if path == "." { "" } else { &path }).as_bytes())
-        }
-        Named::Ssh { host, path, .. } => {
-            let host = match host.rsplit_once('@') {
-                Some((user, host)) if host.contains(':') => format!("{user}@[{host}]"),
-                None if host.contains(':') => format!("[{host}]"),
-                _ => host.clone(),
-            };
-            let path = if path == b"." { String::new() } else { Escaped(path).to_string() };
-            quoted(format!("{host}:{path}").as_bytes())
-        }
-        place => quoted(place.to_string().as_bytes()),
-    }
+    quoted(place.to_string().as_bytes())
 }
 
 /// The same place, named by who is logged in at its host.

@@ -153,7 +153,26 @@ impl std::fmt::Display for Named {
                     Escaped(path)
                 )
             }
-            Named::Ssh { host, path, .. } => write!(f, "{}:{}", Escaped(host.as_bytes()), Escaped(path)),
+            Named::Ssh { host, port, path } => {
+                let host = bracketed(host);
+                let host = Escaped(host.as_bytes());
+                let path = if path == b"." { b"" } else { path.as_slice() };
+                match port {
+                    // `HOST://PATH` would be read as a URL.
+                    None if !path.starts_with(b"//") => write!(f, "{host}:{}", Escaped(path)),
+                    _ => {
+                        write!(f, "ssh://{host}")?;
+                        port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
+                        // What is below the home directory has a tilde there.
+                        let home = match path {
+                            _ if path.is_empty() || path.starts_with(b"/") => "",
+                            _ if path.starts_with(b"~/") || path == b"~" => "/",
+                            _ => "/~/",
+                        };
+                        write!(f, "{home}{}", Escaped(path))
+                    }
+                }
+            }
         }
     }
 }
@@ -168,6 +187,15 @@ impl Named {
             Named::Daemon { path, .. } | Named::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
             _ => {}
         }
+    }
+
+    /// The same place, where ssh is told this port for all that name none.
+    #[must_use]
+    pub fn with_port(mut self, default: Option<u16>) -> Named {
+        if let Named::Ssh { port, .. } = &mut self {
+            *port = port.or(default);
+        }
+        self
     }
 
     /// The place of this name below, as bytes: nothing in a name is read as part of a place. Places that are not of a
@@ -254,6 +282,15 @@ impl Named {
             return ssh(host, None, &bytes[colon + 1..]).map_err(usage);
         }
         Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
+    }
+}
+
+/// `[user@]host` as a place has it: an IPv6 address, which ssh takes without, in brackets.
+fn bracketed(host: &str) -> String {
+    match host.rsplit_once('@') {
+        Some((user, host)) if host.contains(':') => format!("{user}@[{host}]"),
+        None if host.contains(':') => format!("[{host}]"),
+        _ => host.to_owned(),
     }
 }
 
@@ -412,6 +449,33 @@ mod tests {
             assert_eq!(parse("tw://h/data").below(name.as_bytes()), parse(&format!("tw://h/data/{name}")));
         }
         assert_eq!(parse("/data/").below(b""), parse("/data/"));
+    }
+
+    /// Two places are shown alike only if they are the same.
+    #[test]
+    fn places_by_ssh_are_shown_as_they_are_read_with_their_port() {
+        for text in ["h:", "h:a/b", "h:~/a", "me@h:/x/", "me@[::1]:x", "[::1]:/x", "ssh://me@[::1]:22/x"] {
+            assert_eq!(parse(text).to_string(), text);
+        }
+        for text in ["ssh://h:22", "ssh://h:22/", "ssh://h:22/~/a", "ssh://h//a", "ssh://h:22//a"] {
+            assert_eq!(parse(text).to_string(), text);
+        }
+        for (text, shown) in [
+            ("h:.", "ssh://h:22"),
+            ("h:a/b", "ssh://h:22/~/a/b"),
+            ("h:~/a", "ssh://h:22/~/a"),
+            ("h:~", "ssh://h:22/~"),
+            ("h:~other/a", "ssh://h:22/~/~other/a"),
+            ("h:/a", "ssh://h:22/a"),
+            ("ssh://h:23/a", "ssh://h:23/a"),
+            ("/a", "/a"),
+        ] {
+            let place = parse(text).with_port(Some(22));
+            assert_eq!(place.to_string(), shown);
+            let there = crate::far_movers::place_there;
+            assert_eq!(there(&parse(shown)), there(&place), "{text}");
+        }
+        assert_eq!(parse("ssh://h:22").below(b"x").to_string(), "ssh://h:22/~/./x");
     }
 
     #[test]

@@ -103,7 +103,9 @@ fn usage(cause: &str) -> Failure {
 
 fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
     let state = identity::state_directory(args.link.state.as_deref())?;
-    let place = |text: &OsStr| Named::parse(text, places);
+    // With the port, for it is part of what tells one watch from another.
+    let port = args.link.ssh.port;
+    let place = |text: &OsStr| Named::parse(text, places).map(|place| place.with_port(port));
     let complete = match &args.marker {
         Some(marker) if marker.is_empty() || marker.as_bytes().contains(&b'/') => {
             return Err(usage("--marker: a name, or the end of one"));

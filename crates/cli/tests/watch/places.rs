@@ -4,9 +4,10 @@ use crate::support::chance::in_time;
 use crate::support::job::Running;
 use crate::support::proxy::Proxy;
 use crate::support::volume::{self, Volume};
-use crate::support::wait_until;
+use crate::support::{facts, wait_until};
 use crate::{Bench, LIMIT, LOG, analysis, arrived_whole, ends, items_done, sshd, start, terminate};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -129,4 +130,44 @@ fn a_directory_behind_ssh_is_watched_and_goes_on_after_a_kill() {
     assert_eq!(code, Some(0), "{text}");
     analysed_once(&bench, &names);
     arrived_whole(&bench.source, &bench.destination, &names);
+}
+
+/// What one of them has done is nothing to the other: two hosts may be behind one name, each at a port of its own.
+#[test]
+fn two_watches_that_differ_in_the_port_of_ssh_are_two() {
+    let bench = Bench::new();
+    // In place of ssh: whatever host and port it is told, the far side is here.
+    let ssh = bench.scratch.path("far-side.sh");
+    let far_state = bench.scratch.path("far-state");
+    let script = format!(
+        "export THALWEG_STATE='{}'\nfor last; do :; done\nexec sh -c \"$last\"\n",
+        far_state.display()
+    );
+    std::fs::write(&ssh, script).unwrap();
+    let rsh = format!("sh '{}'", ssh.display());
+    let script = analysis(&bench.scratch, LOG);
+    bench.put("shot", b"shot");
+    std::fs::create_dir(&bench.destination).unwrap();
+    let to = bench.destination.display();
+    let url = |port: &str| format!("ssh://127.0.0.1:{port}{to}");
+    for (at, port) in ["22", "2222"].into_iter().enumerate() {
+        let more = ["-e", &rsh, "--far-path", env!("CARGO_BIN_EXE_thalweg"), "--idle-exit", "500ms"];
+        let more = [&more[..], &["--on-arrival", script.to_str().unwrap()]].concat();
+        // The same place, written in two ways.
+        for (place, port) in [(url(port), &[][..]), (format!("127.0.0.1:{to}"), &["--port", port])] {
+            let source = bench.source.to_str().unwrap();
+            let (code, text) = ends(bench.watch(source, &place, &[&more[..], port].concat()));
+            assert_eq!(code, Some(0), "{text}");
+            assert_eq!(bench.log().len(), at + 1, "{place} {port:?}: {text}");
+        }
+    }
+    // What was signed names the place, too.
+    let watches = bench.scratch.path("client-state/watch");
+    let found = facts(&watches);
+    let is_receipt = |name: &&Vec<u8>| name.ends_with(b".receipt");
+    let paths = found.keys().filter(is_receipt).map(|name| watches.join(std::ffi::OsStr::from_bytes(name)));
+    let texts: Vec<String> = paths.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for port in ["22", "2222"] {
+        assert!(texts.iter().any(|text| text.contains(&url(port))), "{port}: {texts:?}");
+    }
 }
