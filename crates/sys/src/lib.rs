@@ -70,6 +70,9 @@ pub mod child;
 /// What the machine charges a process, and what it withholds.
 pub mod host;
 
+/// Which machine this is.
+pub mod machine;
+
 /// Whether heat slows the CPUs.
 pub mod heat;
 

@@ -102,8 +102,13 @@ impl Job<'_> {
         Filter::new(self.wishes.filter.clone())
     }
 
-    /// Same sources and destination, same key: what lets a second attempt find what the first left behind.
+    /// Same sources and destination, same key: what lets a second attempt find what the first left behind. Of what is pushed
+    /// the machine is part of the source: nodes of a cluster have the same paths, and a daemon the same certificate of all.
     pub(super) fn job_key(&self) -> [u8; 16] {
+        self.job_key_at(&thalweg_sys::machine::identity())
+    }
+
+    fn job_key_at(&self, machine: &[u8]) -> [u8; 16] {
         use std::os::unix::ffi::OsStrExt;
         let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 job key");
         let mut add = |bytes: &[u8]| {
@@ -119,6 +124,7 @@ impl Job<'_> {
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
+            add(machine);
         }
         match self.from {
             From::Local(paths) => {

@@ -1,0 +1,37 @@
+//! Which machine this is.
+
+use std::fs;
+
+/// Where systemd and D-Bus keep what tells this installation from every other: 32 hexadecimal digits.
+const MACHINE_ID: &str = "/etc/machine-id";
+
+/// What tells this machine from others, the same after every boot: the machine's id, or where it has none its host name.
+/// Not for others' eyes as it is (machine-id(5)): say a digest of it.
+///
+/// Machines that were cloned with their id are one here.
+pub fn identity() -> Vec<u8> {
+    identity_of(fs::read(MACHINE_ID).ok(), rustix::system::uname().nodename().to_bytes())
+}
+
+fn identity_of(id: Option<Vec<u8>>, host: &[u8]) -> Vec<u8> {
+    let id = id.map(|id| id.trim_ascii().to_vec());
+    // While a machine boots for the first time a word stands there.
+    let is_id = |id: &Vec<u8>| id.len() == 32 && id.iter().all(u8::is_ascii_hexdigit);
+    id.filter(is_id).unwrap_or_else(|| host.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_told_by_its_id_and_without_one_by_its_name() {
+        let id = b"0123456789abcdef0123456789abcdef";
+        assert_eq!(identity_of(Some([&id[..], b"\n"].concat()), b"host"), id);
+        for none in [None, Some(b"".to_vec()), Some(b"uninitialized\n".to_vec())] {
+            assert_eq!(identity_of(none, b"host"), b"host");
+        }
+        assert_eq!(identity(), identity());
+        assert!(!identity().is_empty());
+    }
+}
