@@ -71,6 +71,8 @@ impl Default for HostLimits {
 
 /// How long a session without link and transfers is kept.
 const IDLE_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks for what nobody comes back for.
+const REAP_EVERY: Duration = Duration::from_millis(250);
 /// Time for what was received to be put away at the end: a client has its last word before that is done.
 const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two looks whether it is.
@@ -92,6 +94,8 @@ pub struct Host {
     pub(crate) slots: Option<Slots>,
     /// Each copy and stream has a clone until it is concluded.
     pub(crate) work: Arc<()>,
+    /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
+    closing: Arc<()>,
     this: Weak<Host>,
 }
 
@@ -115,20 +119,28 @@ impl Host {
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
             work: Arc::default(),
+            closing: Arc::default(),
             this: this.clone(),
         });
-        let reaper = Arc::downgrade(&host);
-        let reap = move || {
-            while let Some(host) = reaper.upgrade() {
-                host.reap();
+        host.again_and_again("reaper", Host::reap);
+        // On a thread of its own: logs of channels are on disks, which may stand still.
+        host.again_and_again("channels", |host| host.hub.reap(host.limits.patience));
+        host
+    }
+
+    /// Does this every [`REAP_EVERY`], as long as there is a host.
+    fn again_and_again(&self, name: &'static str, work: fn(&Host)) {
+        let host = self.this.clone();
+        let work = move || {
+            while let Some(host) = host.upgrade() {
+                work(&host);
                 drop(host);
-                std::thread::sleep(Duration::from_millis(250));
+                std::thread::sleep(REAP_EVERY);
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("reaper".into()).spawn(reap) {
-            tracing::error!(%error, "no thread to clean up sessions");
+        if let Err(failure) = in_thread(name, work) {
+            tracing::error!(%failure, "nobody cleans up");
         }
-        host
     }
 
     /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.
@@ -307,7 +319,6 @@ impl Host {
     }
 
     fn reap(&self) {
-        self.hub.reap(self.limits.patience);
         self.narrow_beside_slots();
         self.end_all("the client did not come back", |session| {
             // With nothing under way there is nothing to come back for.
@@ -326,19 +337,36 @@ impl Host {
         slots.narrow(&sessions);
     }
 
-    /// Ends the sessions that are `gone`.
+    /// Ends the sessions that are `gone`, each on a thread of its own: one whose disk stands still holds up no other. So many
+    /// at a time as there may be sessions; the others stay for the next look.
     fn end_all(&self, why: &str, is_gone: impl Fn(&Session) -> bool) {
-        let gone: Vec<Arc<Session>> = {
-            let mut sessions = self.sessions();
-            let ids: Vec<SessionId> =
-                sessions.iter().filter(|(_, session)| is_gone(session)).map(|(id, _)| *id).collect();
-            ids.iter().filter_map(|id| sessions.remove(id)).collect()
-        };
+        let mut gone = Vec::new();
+        // One clone is ours.
+        let mut room = (self.limits.sessions + 1).saturating_sub(Arc::strong_count(&self.closing));
+        self.sessions().retain(|_, session| {
+            let is_closed = session.is_closed();
+            if !is_gone(session) || !is_closed && room == 0 {
+                return true;
+            }
+            room -= usize::from(!is_closed);
+            gone.push(session.clone());
+            false
+        });
         if !gone.is_empty() {
             *self.idle_since.lock().unwrap_or_else(|p| p.into_inner()) = Instant::now();
         }
-        for session in gone {
-            session.close(Some(Failure::new(FailureKind::Connection, "serve", why)));
+        for session in gone.into_iter().filter(|session: &Arc<Session>| !session.is_closed()) {
+            let held = (self.closing.clone(), self.work.clone());
+            let failure = Failure::new(FailureKind::Connection, "serve", why);
+            let closed = session.clone();
+            let close = move || {
+                let _held = held;
+                closed.close(Some(failure));
+            };
+            if let Err(failure) = in_thread("close", close) {
+                tracing::warn!(%failure, "a session is not closed yet");
+                self.sessions().insert(session.id, session);
+            }
         }
     }
 
@@ -373,4 +401,147 @@ pub(crate) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Res
         .spawn(work)
         .map(drop)
         .map_err(|error| failure::of_io("start a thread", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use owner::ServerOwner;
+    use std::sync::mpsc;
+    use thalweg_mover::endpoint::synthetic::NullDestination;
+    use thalweg_mover::endpoint::together::Together;
+    use thalweg_mover::endpoint::{
+        Conclusion, Decision, Destination, PartialFile, Ready, Small, SourceFile, Staged,
+    };
+    use thalweg_mover::run::receiver::ReceiveRun;
+    use thalweg_mover::run::session::Transfer;
+    use thalweg_mover::transfer::receiver;
+    use thalweg_wire::message::{Loss, Outcome, Terms, TransferNumber};
+    use thalweg_wire::{Digest, Entry};
+
+    /// A destination whose disk stands still when it is closed, until the test ends.
+    struct Stuck {
+        inner: NullDestination,
+        reached: mpsc::Sender<()>,
+        goes_on: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Destination for Stuck {
+        fn decide(&self, entry: &Entry) -> Decision {
+            self.inner.decide(entry)
+        }
+
+        fn link(&self, entry: &Entry) -> Outcome {
+            self.inner.link(entry)
+        }
+
+        fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+            self.inner.begin(entry)
+        }
+
+        fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            self.inner.existing(entry)
+        }
+
+        fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
+            self.inner.keep(entry, digest)
+        }
+
+        fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
+            self.inner.stage(lane, files, together)
+        }
+
+        fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
+            self.inner.sync(partials)
+        }
+
+        fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
+            self.inner.read_staged_back(staged, bytes)
+        }
+
+        fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
+            self.inner.record(chunks)
+        }
+
+        fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+            self.inner.finish(entry, ready, digest)
+        }
+
+        fn discard(&self, ready: Ready) {
+            self.inner.discard(ready);
+        }
+
+        fn settled(&self, entry: &Entry, outcome: &Outcome) {
+            self.inner.settled(entry, outcome);
+        }
+
+        fn conclude(&self, complete: bool) -> Conclusion {
+            self.inner.conclude(complete)
+        }
+
+        fn close(&self, _: bool) {
+            let _ = self.reached.send(());
+            let _ = self.goes_on.lock().unwrap_or_else(|p| p.into_inner()).recv();
+        }
+    }
+
+    /// A session of this host that was cut off.
+    fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
+        let owner = ServerOwner {
+            host: host.this.clone(),
+            requests: Arc::default(),
+            answers: Arc::default(),
+            limit: host.limits.requests,
+        };
+        let (key, peer) = ([id; 32].into(), Fingerprint([7; 32]));
+        let limits = ControlLimits::default();
+        let session =
+            Session::new([id; 16], key, Cipher::Aes128Gcm, peer, limits, Box::new(owner), event::nobody())
+                .expect("a session");
+        session.drop_link(Failure::new(FailureKind::Connection, "test", "cut off"));
+        session
+    }
+
+    /// Nobody waits for so long but in vain.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_session_whose_disk_stands_still_keeps_no_other_from_its_end() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let limits = HostLimits { sessions: 2, patience: Duration::ZERO, ..HostLimits::default() };
+        let host = Host::new(identity, exports, None, limits);
+        let (reached, reaches) = mpsc::channel();
+        let mut held = Vec::new();
+        let mut stuck = |id: u8| {
+            let (goes_on, waits) = mpsc::channel();
+            held.push(goes_on);
+            let goes_on = Mutex::new(waits);
+            let destination = Stuck { inner: NullDestination::default(), reached: reached.clone(), goes_on };
+            let session = cut_off(&host, id);
+            let number = TransferNumber(1);
+            let (limits, outbox) = (receiver::Limits::default(), session.outbox());
+            let terms = Terms::of(1 << 20, 1 << 16);
+            let run =
+                ReceiveRun::start(number, Arc::new(destination), terms, limits, outbox, event::nobody());
+            session.add(number, Transfer::Receive(run.expect("threads"))).expect("room");
+            host.sessions().insert(session.id, session);
+        };
+        stuck(1);
+        reaches.recv_timeout(LIMIT).expect("the first is being closed");
+        stuck(2);
+        reaches.recv_timeout(LIMIT).expect("and the second");
+        // So many at a time as there may be sessions.
+        let third = cut_off(&host, 3);
+        host.sessions().insert(third.id, third.clone());
+        std::thread::sleep(4 * REAP_EVERY);
+        assert!(!third.is_closed() && host.session_count() == 1);
+        held.clear();
+        let until = Instant::now() + LIMIT;
+        while !third.is_put_away() {
+            assert!(Instant::now() < until, "the third is not closed");
+            std::thread::sleep(CONCLUDE_LOOK);
+        }
+        assert_eq!(host.session_count(), 0);
+    }
 }
