@@ -96,6 +96,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy, "open the staging directory" | "open the destination") => {
             "wait for the other transfer, or stop it"
         }
+        (FailureKind::Busy, "start a thread") => {
+            "the daemon may have no more threads (`ulimit -u`, TasksMax of its unit): the same command again, later"
+        }
         (FailureKind::Busy, "watch") => "end the other `thalweg watch`, or leave the work to it",
         (FailureKind::Stopped, _) => "run the same command again: it resumes",
         _ => return None,

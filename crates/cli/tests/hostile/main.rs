@@ -23,7 +23,7 @@ mod flows;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use support::chance::in_time;
+use support::chance::{has, in_time, skipped};
 use support::job::{Ran, Running, with};
 use support::peer::*;
 use support::{Daemon, Scratch, facts, noise, wait_until};

@@ -199,6 +199,58 @@ fn clients_that_come_and_go_do_not_use_up_the_sessions() {
     world.still_serves("after 300 sessions that ended badly");
 }
 
+/// It is not left to wait in vain.
+#[test]
+fn a_request_for_which_there_is_no_thread_is_refused_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let row = "requests without a thread";
+    if !has("prlimit") {
+        return skipped(row, "needs prlimit (package util-linux)");
+    }
+    let scratch = Scratch::in_memory();
+    // Root is bound by no such limit.
+    let mode = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
+    mode(scratch.root());
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    mode(&scratch.path("export"));
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &scratch.path("export"))], &[], &as_nobody);
+    // A ticket of somebody else is not read.
+    let ticket = scratch.path("own-ticket");
+    std::fs::write(&ticket, std::fs::read(&daemon.ticket).unwrap()).unwrap();
+    std::fs::set_permissions(&ticket, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut client = HostileClient::begin(&ticket, &daemon.address());
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
+    let processes = limits.lines().find_map(|line| line.strip_prefix("Max processes")).unwrap();
+    let before = processes.split_whitespace().next().unwrap();
+    let threads = |most: &str| {
+        let mut set = std::process::Command::new("prlimit");
+        set.args(["--pid", &daemon.pid().to_string(), &format!("--nproc={most}:")]);
+        assert!(as_nobody(set).status().unwrap().success());
+    };
+    let ask = |client: &mut HostileClient| {
+        // The same number each time: it is free again.
+        client.line.say(&Message::Ask { number: 1, question: Question::About });
+        client.line.hear_some(AT_ONCE, |message| match message {
+            Message::Reply { number: 1, reply: Reply::End(why) } => Some(why),
+            _ => None,
+        })
+    };
+    assert_eq!(ask(&mut client), Some(None));
+    threads("1");
+    for _ in 0..100 {
+        let refused = ask(&mut client).expect("an answer").expect("a refusal");
+        assert_eq!(refused.kind, FailureKind::Busy, "{refused}");
+    }
+    let refused = client.open(push("data", "into")).expect_err("no thread");
+    assert!(refused.contains("start a thread"), "{refused}");
+    threads(before);
+    assert_eq!(ask(&mut client), Some(None));
+    client
+        .open(Open { transfer: TransferNumber(2), ..push("data", "into") })
+        .expect("there are threads again");
+}
+
 /// One ticket has half of all sessions at most, and so many streams; somebody else is served beside.
 #[test]
 fn one_client_cannot_take_all_sessions_or_streams() {

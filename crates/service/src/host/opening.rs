@@ -243,7 +243,8 @@ impl Host {
         }
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        in_thread("transfer", move || {
+        let begun = run.clone();
+        let ends = in_thread("transfer", move || {
             let _work = work;
             let seen = || (progress(&run).settled_entries, run.peer_accounts(), run.own_accounts());
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
@@ -256,7 +257,9 @@ impl Host {
             line.end(&ended, Done::by_then(progress.settled_entries, progress.verified_bytes));
             run.close();
             session.remove(run.number());
-        })
+        });
+        // Nobody would see it to its end, and its job would stay locked.
+        ends.inspect_err(|_| begun.close())
     }
 }
 

@@ -6,10 +6,10 @@ use crate::slots::Slots;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use thalweg_mover::failure::{Failure, FailureKind, NO_MEMORY};
+use thalweg_mover::failure::{Failure, FailureKind, NO_MEMORY, Result};
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
-use thalweg_wire::message::{Message, Steer, TransferNumber};
+use thalweg_wire::message::{Message, Opened, Reply, SourceForm, Steer, TransferNumber};
 
 /// The owner of a client's session.
 pub(super) struct ServerOwner {
@@ -54,17 +54,18 @@ impl Owner for ServerOwner {
         {
             return broken("two questions have the same number");
         }
-        let (session, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
+        let asked = Asked::of(&message);
+        let (theirs, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
         let work = move || {
             match message {
-                Message::Open(open) => host.open(&session, *open),
+                Message::Open(open) => host.open(&theirs, *open),
                 Message::Ask { number, question } => {
-                    answer::answer(&host, &session, number, question, &room);
+                    answer::answer(&host, &theirs, number, question, &room);
                     answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
                 }
                 _ => {
                     let cause = "the client said what only a server says";
-                    session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
+                    theirs.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
                 }
             }
             requests.fetch_sub(1, Ordering::AcqRel);
@@ -72,6 +73,14 @@ impl Owner for ServerOwner {
         if let Err(failure) = in_thread("request", work) {
             tracing::error!(%failure, "request not served");
             self.requests.fetch_sub(1, Ordering::AcqRel);
+            if let Some(Asked::Question(number)) = &asked {
+                rooms().remove(number);
+            }
+            // Who hears nothing waits for a minute.
+            let refused = Failure { kind: FailureKind::Busy, ..failure };
+            if let Some(Err(failure)) = asked.map(|asked| asked.refuse(session, refused)) {
+                tracing::info!(%failure, "the client is gone before it was refused");
+            }
         }
     }
 
@@ -110,6 +119,34 @@ impl Owner for ServerOwner {
     fn on_stream_stuck(&self, session: &Arc<Session>, stream: u16) {
         // Without a link it is dialled anew anyway.
         let _ = session.say(Message::Stuck { stream });
+    }
+}
+
+/// What waits for an answer.
+enum Asked {
+    Transfer(TransferNumber, SourceForm),
+    Question(u32),
+}
+
+impl Asked {
+    fn of(message: &Message) -> Option<Asked> {
+        match message {
+            Message::Open(open) => Some(Asked::Transfer(open.transfer, open.source.clone())),
+            Message::Ask { number, .. } => Some(Asked::Question(*number)),
+            _ => None,
+        }
+    }
+
+    fn refuse(self, session: &Session, why: Failure) -> Result<()> {
+        match self {
+            Asked::Transfer(transfer, source) => {
+                // What the client says to it now crossed our answer.
+                session.remove(transfer);
+                let refused = Some(why);
+                session.say(Message::Opened(Opened { transfer, source, instance: 0, refused }))
+            }
+            Asked::Question(number) => session.say(Message::Reply { number, reply: Reply::End(Some(why)) }),
+        }
     }
 }
 
