@@ -12,6 +12,7 @@ use support::chance::{has, is_root, skipped};
 use support::job::{Running, Strace};
 use support::{Scratch, finish, make_tree, noise, wait_until};
 use thalweg_lab::wrap::wrap;
+use thalweg_mover::link::Ticket;
 
 /// Where the unit says that it keeps its state.
 const STATE: &str = "/var/lib/thalweg";
@@ -170,6 +171,41 @@ fn a_service_manager_hears_when_a_daemon_listens_and_when_it_ends() {
         assert!(daemon.terminate().success());
         assert!(heard(&manager).starts_with("STOPPING=1\n"));
     }
+}
+
+/// What it says on stdout before it serves, and in its ticket.
+fn said_and_ticket(scratch: &Scratch, more: &[&str], wrap_in: Option<Command>) -> (String, Vec<String>) {
+    let path = scratch.path("said-ticket");
+    let _ = std::fs::remove_file(&path);
+    let mut command = scratch.thalweg();
+    command.arg("serve").arg(format!("--export=data={}", scratch.root().display())).args(more);
+    command.arg("--state").arg(scratch.path("said-state")).arg("--ticket-file").arg(&path);
+    let mut command = match wrap_in {
+        Some(around) => wrap(around, &command),
+        None => command,
+    };
+    let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let stdout = daemon.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+    let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+    daemon.wait().unwrap();
+    let ticket = Ticket::read(&path).unwrap_or_else(|failure| panic!("{line}: {failure}"));
+    (line, ticket.addresses)
+}
+
+#[test]
+fn a_daemon_says_where_it_listens_whatever_it_is_advertised_as() {
+    let scratch = Scratch::new();
+    let said = [("--advertise", "dtn.example.org:8487"), ("--advertise", "[2001:db8::7]:8487")];
+    let more: Vec<&str> = said.iter().flat_map(|(name, value)| [*name, *value]).collect();
+    let (line, ticket) = said_and_ticket(&scratch, &[&["--listen", "127.0.0.1:0"], &more[..]].concat(), None);
+    let rest = line.strip_prefix("listening at 127.0.0.1:").unwrap_or_else(|| panic!("{line}"));
+    let (port, rest) = rest.split_once(',').unwrap();
+    assert!(port.parse::<u16>().is_ok_and(|port| port > 0), "{line}");
+    let advertised = " advertised as dtn.example.org:8487, [2001:db8::7]:8487, fingerprint ";
+    assert!(rest.starts_with(advertised), "{line}");
+    assert_eq!(ticket, said.map(|(_, address)| address));
 }
 
 /// The line of the unit, with the configuration of the guide, as a user without rights, where all of the system is read-only but

@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::{identity, out, units};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
             Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
         ticket.write(path)?;
     }
-    let where_to = format!("listening at {}", addresses.join(", "));
+    let where_to = where_to(&listening.addresses, &args.advertise);
     out::tell(&format!("{where_to}, fingerprint {fingerprint}"));
     if let Some(bits) = slots_bits_per_s {
         out::tell(&format!(
@@ -80,6 +81,16 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     listening.stop();
     Ok(Exit::Done)
+}
+
+/// Where it listens, with the ports that the kernel chose, and what it is said to be reached at.
+fn where_to(listening: &[SocketAddr], advertised: &[String]) -> String {
+    let listening: Vec<String> = listening.iter().map(ToString::to_string).collect();
+    let listening = format!("listening at {}", listening.join(", "));
+    match advertised {
+        [] => listening,
+        advertised => format!("{listening}, advertised as {}", advertised.join(", ")),
+    }
 }
 
 /// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two places,
