@@ -579,7 +579,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --export 'A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times'
             cand --state 'Where the server keeps its keys and what it remembers'
             cand --ticket-file 'Write what a client needs (addresses, fingerprint, key) here, readable by you only'
-            cand --advertise 'Address that the ticket names instead of those listened at. May be given several times'
+            cand --advertise 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times'
             cand --patience 'Keep a session without a link for so long'
             cand --stall-timeout 'Without a sign of life for so long, a link counts as lost'
             cand --memory 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused'

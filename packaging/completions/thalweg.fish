@@ -473,7 +473,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l listen -d 'Whe
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l export -d 'A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l state -d 'Where the server keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d 'Write what a client needs (addresses, fingerprint, key) here, readable by you only' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those listened at. May be given several times' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'Keep a session without a link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l memory -d 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused' -r

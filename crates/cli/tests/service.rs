@@ -208,6 +208,28 @@ fn a_daemon_says_where_it_listens_whatever_it_is_advertised_as() {
     assert_eq!(ticket, said.map(|(_, address)| address));
 }
 
+/// Nobody can dial `0.0.0.0`, or the loopback of another machine.
+#[test]
+fn the_ticket_of_a_daemon_that_listens_everywhere_names_the_machine_s_own_addresses() {
+    let row = "addresses of a ticket";
+    let in_a_net = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", &format!("ip link set lo up && {script} exec \"$@\""), "sh"]);
+        command
+    };
+    let tried = in_a_net("").arg("true").output();
+    if !tried.is_ok_and(|out| out.status.success()) {
+        return skipped(row, "needs a network namespace (root, unshare, ip)");
+    }
+    let scratch = Scratch::new();
+    for (script, address) in [("", "127.0.0.1"), ("ip addr add 192.0.2.9/32 dev lo &&", "192.0.2.9")] {
+        let (line, ticket) = said_and_ticket(&scratch, &["--listen", "0.0.0.0:0"], Some(in_a_net(script)));
+        let port = line.strip_prefix("listening at 0.0.0.0:").and_then(|rest| rest.split_once(','));
+        let (port, _) = port.unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(ticket, [format!("{address}:{port}")]);
+    }
+}
+
 /// The line of the unit, with the configuration of the guide, as a user without rights, where all of the system is read-only but
 /// what the unit names: what systemd makes of it, by hand.
 #[test]

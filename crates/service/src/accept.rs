@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::ticket::ADDRESSES_MAX;
 use thalweg_mover::link::{ClientTrust, Connection, Fingerprint, Identity, server_config};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -188,6 +189,24 @@ pub fn listen(
 }
 
 impl Listening {
+    /// Where others may find it, each `host:port`: for `0.0.0.0` and `[::]` the addresses of this machine, without those of
+    /// the loopback if it has another; as many as a ticket takes. Behind NAT they are not what clients dial.
+    ///
+    /// # Errors
+    /// What the kernel says; `NotFound` if there is none.
+    pub fn reachable(&self) -> Result<Vec<String>> {
+        let own = match self.addresses.iter().any(|address| address.ip().is_unspecified()) {
+            true => thalweg_sys::address::own().map_err(|error| failure::of_io(FIND_ADDRESSES, &error))?,
+            false => Vec::new(),
+        };
+        let found = reachable(&self.addresses, &own, thalweg_sys::address::ipv6_hears_ipv4());
+        if found.is_empty() {
+            let cause = "no interface has one: name what clients are to dial (--advertise)";
+            return Err(Failure::new(FailureKind::NotFound, FIND_ADDRESSES, cause));
+        }
+        Ok(found.into_iter().take(ADDRESSES_MAX).map(|address| address.to_string()).collect())
+    }
+
     /// Serves a connection that was made from here, as if it had been accepted.
     ///
     /// # Errors
@@ -209,6 +228,31 @@ impl Listening {
         }
         self.door.host.stop();
     }
+}
+
+const FIND_ADDRESSES: &str = "find the addresses of this machine";
+
+/// Of those listened at, the unspecified ones as what they stand for.
+fn reachable(listening: &[SocketAddr], own: &[IpAddr], ipv6_hears_ipv4: bool) -> Vec<SocketAddr> {
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for address in listening {
+        let of = |ip: &IpAddr| SocketAddr::new(*ip, address.port());
+        let stands_for: Vec<SocketAddr> = match address.ip() {
+            ip if !ip.is_unspecified() => vec![*address],
+            ip => {
+                let hears = |own: &IpAddr| own.is_ipv4() == ip.is_ipv4() || own.is_ipv4() && ipv6_hears_ipv4;
+                let heard: Vec<&IpAddr> = own.iter().filter(|own| hears(own)).collect();
+                let is_alone = heard.iter().all(|own| own.is_loopback());
+                heard.into_iter().filter(|own| is_alone || !own.is_loopback()).map(of).collect()
+            }
+        };
+        stands_for.into_iter().for_each(|address| {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        });
+    }
+    found
 }
 
 async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers>) {
@@ -292,6 +336,28 @@ mod tests {
         drop((held, mapped, other));
         assert!(strangers.sources.lock().expect("not poisoned").is_empty());
         assert_eq!(strangers.places.available_permits(), STRANGERS_MAX);
+    }
+
+    #[test]
+    fn unspecified_addresses_stand_for_those_of_this_machine() {
+        let at = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().expect("an address")).collect()
+        };
+        let own: Vec<IpAddr> = ["127.0.0.1", "192.0.2.1", "::1", "2001:db8::7"]
+            .iter()
+            .map(|text| text.parse().expect("an address"))
+            .collect();
+        let found = |listening: &[&str], own: &[IpAddr], both| reachable(&at(listening), own, both);
+        assert_eq!(found(&["[::]:1"], &own, true), at(&["192.0.2.1:1", "[2001:db8::7]:1"]));
+        assert_eq!(found(&["[::]:1"], &own, false), at(&["[2001:db8::7]:1"]));
+        assert_eq!(found(&["0.0.0.0:1"], &own, true), at(&["192.0.2.1:1"]));
+        assert_eq!(
+            found(&["0.0.0.0:1", "[::]:1", "127.0.0.1:2"], &own, true),
+            at(&["192.0.2.1:1", "[2001:db8::7]:1", "127.0.0.1:2"])
+        );
+        // Without a network it is found by who is here.
+        assert_eq!(found(&["[::]:1"], &own[..1], true), at(&["127.0.0.1:1"]));
+        assert!(found(&["0.0.0.0:1"], &own[2..], true).is_empty());
     }
 
     #[test]

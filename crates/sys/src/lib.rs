@@ -82,6 +82,9 @@ pub mod namespace;
 /// Network cards, as their drivers tell of them.
 pub mod card;
 
+/// The addresses of this machine.
+pub mod address;
+
 mod argument;
 mod xattr;
 

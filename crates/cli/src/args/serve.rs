@@ -22,7 +22,7 @@ pub struct ServeArgs {
     /// Write what a client needs (addresses, fingerprint, key) here, readable by you only
     #[arg(long, value_name = "FILE")]
     pub ticket_file: Option<PathBuf>,
-    /// Address that the ticket names instead of those listened at. May be given several times
+    /// Address that the ticket names instead of those of this machine, for --via ticket. May be given several times
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: Vec<String>,
     /// Keep a session without a link for so long

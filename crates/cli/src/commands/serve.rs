@@ -53,14 +53,12 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let listening = accept::listen(host, &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
     let ends = signals()?;
-    let addresses: Vec<String> = match args.advertise.is_empty() {
-        true => listening.addresses.iter().map(ToString::to_string).collect(),
-        false => args.advertise.clone(),
-    };
     if let Some(path) = &args.ticket_file {
-        let ticket =
-            Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
-        ticket.write(path)?;
+        let addresses = match args.advertise.is_empty() {
+            true => listening.reachable()?,
+            false => args.advertise.clone(),
+        };
+        Ticket { addresses, server: fingerprint, identity_pem: client.to_pem() }.write(path)?;
     }
     let where_to = where_to(&listening.addresses, &args.advertise);
     out::tell(&format!("{where_to}, fingerprint {fingerprint}"));

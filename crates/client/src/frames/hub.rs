@@ -69,7 +69,7 @@ impl Hub {
         let listening = accept::listen(host.clone(), &own, &trust, &wishes.listen)?;
         let addresses = listening.addresses.clone();
         let ticket = Ticket {
-            addresses: addresses.iter().map(ToString::to_string).collect(),
+            addresses: listening.reachable()?,
             server: own.fingerprint(),
             identity_pem: client.to_pem(),
         };

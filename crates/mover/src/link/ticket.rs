@@ -1,9 +1,12 @@
-//! A ticket: all that a client needs to reach a server and be let in. It is a secret.
+//! A ticket: all that a client needs to know a server by and be let in. It is a secret.
+//!
+//! Whom a client dials is what its user names (`tw://HOST/…`). The addresses are for who asks for all of the server's at once
+//! (`--via ticket`), and for people.
 //!
 //! ```text
 //! # thalweg ticket: whoever has this file can act as its owner. Keep it to yourself.
 //! thalweg-ticket = 1
-//! addresses = ["data.example.org:7117", "[2001:db8::7]:7117"]
+//! addresses = ["data.example.org:8487", "[2001:db8::7]:8487"]
 //! server = "64 hexadecimal digits: SHA-256 of the server's certificate"
 //! identity = """
 //! -----BEGIN PRIVATE KEY-----
@@ -35,7 +38,7 @@ pub const TICKET_BYTES_MAX: usize = IDENTITY_BYTES_MAX + ADDRESSES_MAX * (ADDRES
 /// What a client needs to know and to have.
 #[derive(Clone)]
 pub struct Ticket {
-    /// Where the server listens, each `host:port` or `[IPv6]:port`, best first.
+    /// Where the server can be reached, each `host:port` or `[IPv6]:port`, best first.
     pub addresses: Vec<String>,
     /// The certificate that the server must show.
     pub server: Fingerprint,
@@ -210,7 +213,7 @@ mod tests {
 
     fn ticket() -> Ticket {
         Ticket {
-            addresses: vec!["data.example.org:7117".into(), "[2001:db8::7]:7117".into()],
+            addresses: vec!["data.example.org:8487".into(), "[2001:db8::7]:8487".into()],
             server: Identity::generate("server").unwrap().fingerprint(),
             identity_pem: Identity::generate("client").unwrap().to_pem(),
         }
