@@ -1,7 +1,7 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
-use crate::host::Host;
+use crate::host::{Host, Origin};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::ticket::ADDRESSES_MAX;
-use thalweg_mover::link::{ClientTrust, Connection, Fingerprint, Identity, server_config};
+use thalweg_mover::link::{ClientTrust, Connection, Identity, server_config};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
@@ -21,8 +21,8 @@ const STRANGERS_MAX: usize = 8192;
 /// Of these, from the same address; of one more, the oldest is cut. So a flood from one address does not keep others
 /// out, and somebody honest at the same address still has the time that it takes for so many to come after him.
 const STRANGERS_PER_SOURCE_MAX: usize = 256;
-/// Connections whose owner is known and that have not said what they are for, of one client.
-const NEWCOMERS_PER_CLIENT_MAX: usize = 64;
+/// Connections whose owner is known and that have not said what they are for, of one client at one address.
+const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
 
 /// A server that listens.
 pub struct Listening {
@@ -102,7 +102,7 @@ impl Drop for Place {
 }
 
 /// Who counts as one: an IPv4 address, or the IPv6 network of 64 bits that one subscriber has.
-fn source_of(address: IpAddr) -> IpAddr {
+pub(crate) fn source_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let mut segments = address.segments();
@@ -113,21 +113,21 @@ fn source_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many connections of each client are being admitted.
+/// How many connections of each client at each address are being admitted.
 #[derive(Default)]
-struct Newcomers(Mutex<HashMap<Fingerprint, usize>>);
+struct Newcomers(Mutex<HashMap<Origin, usize>>);
 
 /// One of them.
 struct Newcomer {
     newcomers: Arc<Newcomers>,
-    client: Fingerprint,
+    origin: Origin,
 }
 
 impl Newcomers {
-    fn note(self: &Arc<Self>, client: Fingerprint) -> Result<Newcomer> {
+    fn note(self: &Arc<Self>, origin: Origin) -> Result<Newcomer> {
         let mut counts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let count = counts.entry(client).or_default();
-        if *count >= NEWCOMERS_PER_CLIENT_MAX {
+        let count = counts.entry(origin).or_default();
+        if *count >= NEWCOMERS_PER_ORIGIN_MAX {
             return Err(Failure::new(
                 FailureKind::Busy,
                 "admit",
@@ -135,17 +135,17 @@ impl Newcomers {
             ));
         }
         *count += 1;
-        Ok(Newcomer { newcomers: self.clone(), client })
+        Ok(Newcomer { newcomers: self.clone(), origin })
     }
 }
 
 impl Drop for Newcomer {
     fn drop(&mut self) {
         let mut counts = self.newcomers.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(count) = counts.get_mut(&self.client) {
+        if let Some(count) = counts.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.client);
+                counts.remove(&self.origin);
             }
         }
     }
@@ -300,8 +300,8 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
         Err(_) => Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long")),
     };
     let left = ADMIT_TIMEOUT.saturating_sub(since.elapsed());
-    let counted = connection
-        .and_then(|connection| Ok((door.newcomers.note(connection.peer_fingerprint())?, connection)));
+    let counted =
+        connection.and_then(|connection| Ok((door.newcomers.note(Origin::of(&connection))?, connection)));
     let host = door.host;
     let admit = move || counted.and_then(|(_newcomer, connection)| host.admit(connection, left));
     let admitted = tokio::task::spawn_blocking(admit).await;
@@ -315,6 +315,7 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::link::Fingerprint;
 
     #[tokio::test]
     async fn the_oldest_stranger_of_a_source_goes_when_too_many_come_and_nobody_elses() {
@@ -369,13 +370,18 @@ mod tests {
     }
 
     #[test]
-    fn the_connections_of_one_client_are_counted_apart() {
+    fn the_connections_of_one_client_at_one_address_are_counted_apart() {
         let newcomers = Arc::new(Newcomers::default());
-        let (one, two) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
+        let at = |client, address: &str| Origin {
+            client: Fingerprint([client; 32]),
+            source: Some(address.parse().expect("an address")),
+        };
+        let one = at(1, "192.0.2.1");
         let held: Vec<_> =
-            (0..NEWCOMERS_PER_CLIENT_MAX).map(|_| newcomers.note(one).expect("room")).collect();
+            (0..NEWCOMERS_PER_ORIGIN_MAX).map(|_| newcomers.note(one).expect("room")).collect();
         assert!(newcomers.note(one).is_err());
-        assert!(newcomers.note(two).is_ok());
+        assert!(newcomers.note(at(2, "192.0.2.1")).is_ok());
+        assert!(newcomers.note(at(1, "192.0.2.2")).is_ok());
         drop(held);
         assert!(newcomers.note(one).is_ok());
         assert!(newcomers.0.lock().expect("not poisoned").is_empty());

@@ -3,7 +3,7 @@
 //! Answers come in pieces, each as bounded as a message is, and no faster than the client takes them: memory here
 //! does not grow with a tree or a file.
 
-use crate::host::Host;
+use crate::host::{Host, Origin};
 use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -147,7 +147,7 @@ fn measure_part(
 
 fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     let slots = host.slots.as_ref().ok_or_else(slots::none)?;
-    let asker = Asker { client: &pen.session.peer, session: &pen.session.id };
+    let asker = Asker { origin: Origin::of_session(pen.session), session: &pen.session.id };
     let answer = slots.answer(asker, ask, Instant::now())?;
     // Who has none now has little under way before the first window opens.
     host.narrow_beside_slots();

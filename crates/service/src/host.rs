@@ -1,10 +1,12 @@
 //! The server's side of sessions: admits connections, opens transfers, waits for clients that were cut off,
 //! and cleans up behind those that do not come back.
 
+use crate::accept::source_of;
 use crate::export::Exports;
 use crate::slots::Slots;
 use owner::ServerOwner;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -32,10 +34,13 @@ pub(crate) use opening::{check_congestion, logged_notes, path_of, totals_of, wat
 pub struct HostLimits {
     /// Sessions at the same time.
     pub sessions: usize,
-    /// Of these, with the same certificate: nobody can keep all others out.
-    pub sessions_per_client: usize,
-    /// Data streams of all sessions with the same certificate.
-    pub streams_per_client: usize,
+    /// Of these, with the same certificate from the same address (of IPv6: the same network of 64 bits). All who have a
+    /// daemon's ticket have the same certificate: the address is what tells them apart, and keeps one from taking all.
+    pub sessions_per_address: usize,
+    /// Data streams at the same time.
+    pub streams: usize,
+    /// Of these, of sessions that count as one, as above.
+    pub streams_per_address: usize,
     /// How long a session without a link is kept for its client to come back.
     pub patience: Duration,
     /// Without a sign of life for so long, a link counts as lost.
@@ -56,8 +61,10 @@ impl Default for HostLimits {
     fn default() -> Self {
         HostLimits {
             sessions: 256,
-            sessions_per_client: 128,
-            streams_per_client: 1024,
+            // Half of all: behind one address may be a whole site.
+            sessions_per_address: 128,
+            streams: 2048,
+            streams_per_address: 1024,
             patience: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(30),
             requests: 32,
@@ -164,7 +171,7 @@ impl Host {
         };
         match hello.purpose {
             Purpose::Control => {
-                if self.is_full(&connection.peer_fingerprint()) {
+                if self.is_full(&Origin::of(&connection)) {
                     answer.answer = Answer::Busy;
                     connection.answer(&answer, left())?;
                     return Err(Failure::new(FailureKind::Busy, "admit", "too many sessions"));
@@ -193,10 +200,10 @@ impl Host {
                     connection.answer(&answer, left())?;
                     return session.attach_control(connection);
                 }
-                if self.streams_of(&session.peer) >= self.limits.streams_per_client {
+                if !self.has_room_for_stream(&session) {
                     answer.answer = Answer::Busy;
                     connection.answer(&answer, left())?;
-                    return Err(Failure::new(FailureKind::Busy, "admit", "too many streams of one client"));
+                    return Err(Failure::new(FailureKind::Busy, "admit", "too many streams"));
                 }
                 connection.answer(&answer, left())?;
                 connection.set_tls_form(self.limits.tls_form);
@@ -225,12 +232,12 @@ impl Host {
         self.sessions().values().filter(|session| !session.is_closed()).count()
     }
 
-    /// Whether another session of this client would be one too many, of all or of its own. Sessions that have ended, or
+    /// Whether another session from there would be one too many, of all or of those from there. Sessions that have ended, or
     /// have neither link nor transfer, make room at once.
-    fn is_full(&self, client: &Fingerprint) -> bool {
+    fn is_full(&self, origin: &Origin) -> bool {
         let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
-            let theirs = sessions.values().filter(|session| session.peer.matches(client)).count();
-            sessions.len() >= self.limits.sessions || theirs >= self.limits.sessions_per_client
+            let theirs = sessions.values().filter(|session| origin.counts(session)).count();
+            sessions.len() >= self.limits.sessions || theirs >= self.limits.sessions_per_address
         };
         if !is_over(&self.sessions()) {
             return false;
@@ -241,10 +248,14 @@ impl Host {
         is_over(&self.sessions())
     }
 
-    fn streams_of(&self, client: &Fingerprint) -> usize {
-        let theirs: Vec<_> =
-            self.sessions().values().filter(|session| session.peer.matches(client)).cloned().collect();
-        theirs.iter().map(|session| session.streams().len()).sum()
+    /// Whether this session may have another stream: it counts where its session came from, whatever way it takes itself.
+    fn has_room_for_stream(&self, session: &Session) -> bool {
+        let origin = Origin::of_session(session);
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let streams = |session: &Arc<Session>| session.streams().len();
+        let all: usize = sessions.iter().map(streams).sum();
+        let theirs: usize = sessions.iter().filter(|other| origin.counts(other)).map(streams).sum();
+        all < self.limits.streams && theirs < self.limits.streams_per_address
     }
 
     /// Since when no session has a link; `None` if one has, or if there is none.
@@ -382,6 +393,37 @@ impl Host {
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
         self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Who counts as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// With this certificate.
+    pub client: Fingerprint,
+    /// From this address, or network; `None` for what is no internet socket.
+    pub source: Option<IpAddr>,
+}
+
+impl Origin {
+    /// Of a connection.
+    pub fn of(connection: &Connection) -> Origin {
+        Origin {
+            client: connection.peer_fingerprint(),
+            source: connection.peer_address().map(|address| source_of(address.ip())),
+        }
+    }
+
+    /// Of a session, by the link that stands or stood last.
+    pub fn of_session(session: &Session) -> Origin {
+        Origin { client: session.peer, source: session.peer_address().map(|address| source_of(address.ip())) }
+    }
+
+    /// Whether that session counts here. One of which is not known where it is from counts everywhere: it has just begun.
+    fn counts(&self, session: &Session) -> bool {
+        let other = Origin::of_session(session);
+        let may_be_there = other.source.is_none() || other.source == self.source;
+        may_be_there && other.client.matches(&self.client)
     }
 }
 

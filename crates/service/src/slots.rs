@@ -8,6 +8,7 @@
 //! asked for a slot is its owner's, whatever transfers are in it. A session that is not taken from is held back by TCP; its
 //! sockets are offered small windows, so that little is under way when a window opens.
 
+use crate::host::Origin;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::admission::calendar::{Calendar, Promise};
 use thalweg_mover::admission::turn::{self, Lately, Share, Turn};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Fingerprint, PathHints};
+use thalweg_mover::link::PathHints;
 use thalweg_mover::run::session::Session;
 use thalweg_wire::hello::SessionId;
 use thalweg_wire::limits;
@@ -23,8 +24,8 @@ use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken,
 
 /// A slot is kept for so long after its client was last heard of it. Clients say it thrice in that time.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// Slots that one client (one certificate) may have: nobody keeps all others out by number.
-const SLOTS_PER_CLIENT: usize = limits::SLOTS_MAX / 4;
+/// Slots that one may have (one certificate, one address): nobody keeps all others out by number from there.
+const SLOTS_PER_ORIGIN: usize = limits::SLOTS_MAX / 4;
 /// How often who is held back looks whether it is his turn, or over: a window may be given back meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Who was held back for so long may be let through a little: a sign of life, long before a link counts as stalled.
@@ -33,8 +34,8 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 /// Who asks.
 #[derive(Clone, Copy)]
 pub struct Asker<'a> {
-    /// With this certificate.
-    pub client: &'a Fingerprint,
+    /// With this certificate, from this address.
+    pub origin: Origin,
     /// In this session.
     pub session: &'a SessionId,
 }
@@ -61,7 +62,7 @@ struct Book {
 }
 
 struct Lease {
-    client: Fingerprint,
+    origin: Origin,
     session: SessionId,
     until: Instant,
     number: u64,
@@ -96,7 +97,7 @@ impl Slots {
     /// # Errors
     /// `Busy` with the reason if a slot cannot be promised; `NotFound` for a lease that has ended.
     pub fn answer(&self, asker: Asker<'_>, ask: SlotAsk, now: Instant) -> Result<Option<Reply>> {
-        let client = asker.client;
+        let client = &asker.origin.client;
         let at = self.at(now);
         let mut book = self.lock();
         book.expire(now);
@@ -105,22 +106,23 @@ impl Slots {
                 book.take(asker, &wish, instead, now, at).map(|slot| Some(Reply::Slot(slot)))
             }
             SlotAsk::Keep(id) => {
-                let kept = book.leases.get_mut(&id).filter(|lease| lease.client.matches(client));
+                let kept = book.leases.get_mut(&id).filter(|lease| lease.origin.client.matches(client));
                 match kept {
                     Some(lease) => {
                         (lease.until, lease.session) = (now + LEASE, *asker.session);
+                        lease.origin = asker.origin;
                         book.slot(&id, at, now).map(|slot| Some(Reply::Slot(slot))).ok_or_else(ended)
                     }
                     None => Err(ended()),
                 }
             }
             SlotAsk::Leave(id) => {
-                if book.leases.get(&id).is_some_and(|lease| lease.client.matches(client)) {
+                if book.leases.get(&id).is_some_and(|lease| lease.origin.client.matches(client)) {
                     book.end(&id);
                 }
                 Ok(None)
             }
-            SlotAsk::All => Ok(Some(Reply::Slots(book.table(client, now, at)))),
+            SlotAsk::All => Ok(Some(Reply::Slots(book.table(asker.origin, now, at)))),
         };
         self.taken.store(book.leases.len(), Ordering::Release);
         answer
@@ -242,17 +244,19 @@ impl Book {
         now: Instant,
         at: u64,
     ) -> Result<Slot> {
-        let client = asker.client;
+        let client = &asker.origin.client;
         let given_up = instead.and_then(|id| {
-            let lease = self.leases.get(&id).filter(|lease| lease.client.matches(client))?;
+            let lease = self.leases.get(&id).filter(|lease| lease.origin.client.matches(client))?;
             let (number, promise) = (lease.number, lease.promise);
             self.calendar.release(number);
             Some((id, number, promise))
         });
-        let theirs = self.leases.values().filter(|lease| lease.client.matches(client)).count();
-        let admitted = match theirs - usize::from(given_up.is_some()) < SLOTS_PER_CLIENT {
+        let theirs = self.leases.values().filter(|lease| lease.origin == asker.origin).count();
+        // It may be of another address of theirs.
+        let given_up_there = given_up.is_some_and(|(id, ..)| self.leases[&id].origin == asker.origin);
+        let admitted = match theirs - usize::from(given_up_there) < SLOTS_PER_ORIGIN {
             true => self.calendar.admit(wish, at).map_err(|refusal| refusal.to_string()),
-            false => Err(format!("this client has {SLOTS_PER_CLIENT} slots, as many as one may have")),
+            false => Err(format!("this client has {SLOTS_PER_ORIGIN} slots, as many as one may have")),
         };
         let mut id = LeaseId::default();
         let random = aws_lc_rs::rand::fill(&mut id)
@@ -267,7 +271,7 @@ impl Book {
                 }
                 let number = self.calendar.hold(promise);
                 let lease = Lease {
-                    client: *client,
+                    origin: asker.origin,
                     session: *asker.session,
                     until: now + LEASE,
                     number,
@@ -312,12 +316,12 @@ impl Book {
         u64::try_from(settle).unwrap_or(u64::MAX).min(limits::SLOT_DEADLINE_MICROS_MAX)
     }
 
-    fn table(&mut self, client: &Fingerprint, now: Instant, at: u64) -> SlotTable {
+    fn table(&mut self, origin: Origin, now: Instant, at: u64) -> SlotTable {
         let mut ids: Vec<(u64, LeaseId)> =
             self.leases.iter().map(|(id, lease)| (lease.number, *id)).collect();
         ids.sort_unstable();
         let taken = ids.into_iter().filter_map(|(_, id)| {
-            let is_yours = self.leases.get(&id)?.client.matches(client);
+            let is_yours = self.leases.get(&id)?.origin == origin;
             // Who knows the name of a lease could give up somebody else's in a second session of his.
             Some(SlotTaken { slot: Slot { lease: LeaseId::default(), ..self.slot(&id, at, now)? }, is_yours })
         });
@@ -341,7 +345,7 @@ impl Book {
         if let Some(lease) = self.leases.remove(id) {
             self.calendar.release(lease.number);
             let over_bytes = lease.over_bytes;
-            tracing::info!(client = %lease.client, over_bytes, "slot free again");
+            tracing::info!(client = %lease.origin.client, over_bytes, "slot free again");
         }
     }
 }
@@ -359,10 +363,13 @@ pub(crate) fn none() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+    use thalweg_mover::link::Fingerprint;
     use thalweg_wire::message::Rhythm;
 
-    fn client(number: u8) -> Fingerprint {
-        Fingerprint([number; 32])
+    fn client(number: u8) -> Origin {
+        let address = Ipv4Addr::new(192, 0, 2, number);
+        Origin { client: Fingerprint([number; 32]), source: Some(IpAddr::V4(address)) }
     }
 
     fn wish() -> SlotWish {
@@ -380,7 +387,7 @@ mod tests {
 
     /// Each client in a session of its own.
     fn ask(slots: &Slots, who: u8, ask: SlotAsk, now: Instant) -> Result<Option<Reply>> {
-        slots.answer(Asker { client: &client(who), session: &[who; 16] }, ask, now)
+        slots.answer(Asker { origin: client(who), session: &[who; 16] }, ask, now)
     }
 
     fn take(slots: &Slots, who: u8, instead: Option<LeaseId>, now: Instant) -> Result<Slot> {
@@ -461,7 +468,7 @@ mod tests {
         while book.wait(&one, 10_000_000, second).is_none() {}
         assert_eq!(book.wait(&one, 1_000_000, second), Some(300_000));
         assert_eq!((book.wait(&one, 0, between), book.wait(&one, 0, opens + 1_000_001)), (None, None));
-        let table = book.table(&client(1), now, second);
+        let table = book.table(client(1), now, second);
         assert_eq!(table.beside_bytes, 7);
         assert!(table.slots[0].slot.over_bytes >= 11_000_000, "{table:?}");
         assert_eq!(table.slots[1].slot.over_bytes, 0);
@@ -491,13 +498,20 @@ mod tests {
     }
 
     #[test]
-    fn one_client_does_not_take_all_by_number() {
+    fn one_client_at_one_address_does_not_take_all_by_number() {
         let now = Instant::now();
         let slots = slots(100_000_000_000_000);
         let small = SlotWish { rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 1 }, ..wish() };
         let take = |who| ask(&slots, who, SlotAsk::Take { wish: small, instead: None }, now);
-        (0..SLOTS_PER_CLIENT).for_each(|_| drop(take(1).unwrap()));
+        (0..SLOTS_PER_ORIGIN).for_each(|_| drop(take(1).unwrap()));
         assert!(take(1).unwrap_err().cause.contains("as many as one may have"));
         assert!(take(2).is_ok());
+        // All who have the ticket of a daemon have the same certificate.
+        let origin = Origin { source: client(3).source, ..client(1) };
+        let elsewhere = |ask| slots.answer(Asker { origin, session: &[3; 16] }, ask, now);
+        elsewhere(SlotAsk::Take { wish: small, instead: None }).unwrap();
+        let Ok(Some(Reply::Slots(table))) = elsewhere(SlotAsk::All) else { panic!("no table") };
+        assert_eq!(table.slots.iter().filter(|taken| taken.is_yours).count(), 1);
+        assert_eq!(table.slots.len(), SLOTS_PER_ORIGIN + 2);
     }
 }

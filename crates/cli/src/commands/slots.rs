@@ -113,7 +113,7 @@ fn lines(table: &SlotTable) -> Vec<String> {
             units::count(slot.bytes),
             units::time(seconds(slot.worst_micros)),
             windows(slot, longest),
-            if taken.is_yours { "" } else { "  (another client)" },
+            if taken.is_yours { "" } else { "  (from another address)" },
         ));
         if slot.over_bytes > 0 {
             lines.push(format!("{:>10} {} came beyond that", "", units::size(slot.over_bytes)));
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(lines[0], "1.00 Gbit/s in 2 slots; 26 % of its time is taken");
         assert!(lines[1].contains("2.86 MiB came without a slot"), "{}", lines[1]);
         assert!(lines[4].contains("165.00 ms") || lines[4].contains("165 ms"), "{}", lines[4]);
-        assert!(lines[5].ends_with("(another client)"));
+        assert!(lines[5].ends_with("(from another address)"));
         assert!(lines[6].ends_with("came beyond that"));
         assert_eq!(event_of(&table)["slots"][1]["period_s"], 0.5);
     }

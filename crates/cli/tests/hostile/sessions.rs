@@ -251,25 +251,34 @@ fn a_request_for_which_there_is_no_thread_is_refused_at_once() {
         .expect("there are threads again");
 }
 
-/// One ticket has half of all sessions at most, and so many streams; somebody else is served beside.
+/// All who have the ticket of a daemon show the same certificate: one address has half of all sessions and streams at most, and
+/// somebody with the same ticket at another is served beside.
 #[test]
-fn one_client_cannot_take_all_sessions_or_streams() {
+fn one_address_cannot_take_all_sessions_or_streams_with_the_ticket_that_all_have() {
     use thalweg_service::host::HostLimits;
     let scratch = Scratch::new();
-    let limits =
-        HostLimits { sessions: 8, sessions_per_client: 4, streams_per_client: 5, ..HostLimits::default() };
-    let (listening, greedy, modest, server) = served(&scratch, limits);
+    let limits = HostLimits {
+        sessions: 8,
+        sessions_per_address: 4,
+        streams: 10,
+        streams_per_address: 5,
+        ..HostLimits::default()
+    };
+    let (listening, identity, _, server) = served(&scratch, limits);
     let address = listening.addresses[0].to_string();
-    let pem = greedy.to_pem();
-    let greedy = || Identity::from_pem(&pem).unwrap();
-    let held: Vec<_> =
-        (0..4).map(|_| HostileClient::begin_as(greedy(), server.fingerprint(), &address)).collect();
+    let pem = identity.to_pem();
+    let from = |last| {
+        let from = std::net::IpAddr::from([127, 0, 0, last]);
+        let identity = Identity::from_pem(&pem).unwrap();
+        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
+    };
+    let held: Vec<_> = (0..4).map(|_| from(1)).collect();
     let refused = |mut connection: thalweg_mover::link::Connection, hello: Hello| {
         let failure = connection.hello(&hello, SOON).expect_err("one too many");
         assert_eq!(failure.kind, FailureKind::Busy, "{failure}");
     };
     refused(held[0].dial(), Hello::new(Purpose::Control, CIPHER));
-    let other = HostileClient::begin_as(modest, server.fingerprint(), &address);
+    let other = from(2);
     let join = |client: &HostileClient, stream| {
         let (session, connection) = (client.line.session, client.dial());
         let proof = stream_proof(&client.line.key, &connection, &session, stream).unwrap();
@@ -278,13 +287,17 @@ fn one_client_cannot_take_all_sessions_or_streams() {
     let streams: Vec<_> = (0..5).map(|at| held[at % 4].stream(at as u16)).collect();
     let (connection, hello) = join(&held[1], 99);
     refused(connection, hello);
-    let _stream = other.stream(0);
+    let theirs: Vec<_> = (0..5).map(|at| other.stream(at)).collect();
+    // From how many addresses ever, there are no more than all.
+    let third = from(3);
+    let (connection, hello) = join(&third, 0);
+    refused(connection, hello);
+    let more: Vec<_> = (0..2).map(|_| from(4)).collect();
+    refused(more[0].dial(), Hello::new(Purpose::Control, CIPHER));
     // What is given back can be had again.
-    drop(held);
-    drop(streams);
+    drop((held, streams, theirs, more));
     let again = wait_until(Duration::from_secs(20), || {
-        let mut connection = secure(&greedy(), server.fingerprint(), &address);
-        connection.hello(&Hello::new(Purpose::Control, CIPHER), SOON).is_ok()
+        third.dial().hello(&Hello::new(Purpose::Control, CIPHER), SOON).is_ok()
     });
     assert!(again, "no session after all of them ended");
     listening.stop();
@@ -381,7 +394,7 @@ fn the_key_of_a_session_is_worth_nothing_under_another_certificate() {
     listening.stop();
 }
 
-/// The service itself, with two clients that it knows, which the daemon of today does not have.
+/// The service itself, with limits of a test, and with two clients that it knows, which a daemon does not have.
 fn served(
     scratch: &Scratch,
     limits: thalweg_service::host::HostLimits,

@@ -2,7 +2,8 @@
 //! TLS, hellos, messages and frames, which say what they are told to say.
 
 use super::{Scratch, wait_until};
-use std::net::{TcpListener, TcpStream};
+use socket2::{Domain, Socket, Type};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::link::{
@@ -134,6 +135,7 @@ pub struct HostileClient {
     identity: Identity,
     server: thalweg_mover::link::Fingerprint,
     address: String,
+    from: Option<IpAddr>,
 }
 
 impl HostileClient {
@@ -149,16 +151,26 @@ impl HostileClient {
         server: thalweg_mover::link::Fingerprint,
         address: &str,
     ) -> HostileClient {
-        let mut connection = secure(&identity, server, address);
+        HostileClient::begin_from(identity, server, address, None)
+    }
+
+    /// From an address of this machine.
+    pub fn begin_from(
+        identity: Identity,
+        server: thalweg_mover::link::Fingerprint,
+        address: &str,
+        from: Option<IpAddr>,
+    ) -> HostileClient {
+        let mut connection = secure_from(&identity, server, address, from);
         let answer = connection.hello(&Hello::new(Purpose::Control, CIPHER), SOON).expect("a welcome");
         let key = *connection.export_session_key().expect("a key");
         let line = Line { connection, session: answer.session, key };
-        HostileClient { line, identity, server, address: address.to_owned() }
+        HostileClient { line, identity, server, address: address.to_owned(), from }
     }
 
     /// One more connection, before its hello.
     pub fn dial(&self) -> Connection {
-        secure(&self.identity, self.server, &self.address)
+        secure_from(&self.identity, self.server, &self.address, self.from)
     }
 
     /// A data stream.
@@ -191,8 +203,23 @@ impl HostileClient {
 }
 
 pub fn secure(identity: &Identity, server: thalweg_mover::link::Fingerprint, address: &str) -> Connection {
+    secure_from(identity, server, address, None)
+}
+
+pub fn secure_from(
+    identity: &Identity,
+    server: thalweg_mover::link::Fingerprint,
+    address: &str,
+    from: Option<IpAddr>,
+) -> Connection {
     let tls = client_config(identity, &ServerTrust::Pinned(server)).expect("TLS");
-    let socket = TcpStream::connect(address).expect("the server listens");
+    let address: SocketAddr = address.parse().expect("an address");
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+    if let Some(from) = from {
+        socket.bind(&SocketAddr::new(from, 0).into()).expect("an address of this machine");
+    }
+    socket.connect(&address.into()).expect("the server listens");
+    let socket = TcpStream::from(socket);
     Connection::connect(socket.into(), tls, "server", SOON).expect("a handshake")
 }
 

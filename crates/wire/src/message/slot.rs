@@ -102,7 +102,7 @@ pub struct SlotTable {
 pub struct SlotTaken {
     /// What was promised; without its name.
     pub slot: Slot,
-    /// Taken with the certificate of who asks.
+    /// Taken with the certificate of who asks, from his address.
     pub is_yours: bool,
 }
 
