@@ -13,7 +13,8 @@
 
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::ffi::{OsStr, OsString};
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -36,6 +37,11 @@ pub use line::{
 pub const START: &str = "start by ssh";
 /// Time for a login, with whatever its user has to type.
 pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time in which ssh must take more of what is uploaded, from the login on, and all of it have arrived from the last piece on:
+/// on a thin line the mebibytes that it reads ahead are minutes.
+const UPLOAD_STALL: Duration = LOGIN_TIMEOUT;
+/// Between two looks whether it did.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Time in which an ssh process must end when its work is over.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for `ssh -G`, which connects to nobody.
@@ -345,8 +351,19 @@ pub fn end(child: &mut Child, patience: Duration) -> Option<i32> {
 }
 
 /// Runs a script of a POSIX shell at the far side, whatever the login shell is; its stdout, bounded, and exit code.
-/// `input` is its stdin.
-fn run_script(ssh: &Ssh, script: &str, input: Option<std::fs::File>) -> Result<(Vec<u8>, Option<i32>)> {
+/// `input` is its stdin: while more of it is taken, that may last as long as it does.
+fn run_script(ssh: &Ssh, script: &str, input: Option<File>) -> Result<(Vec<u8>, Option<i32>)> {
+    let patience = if input.is_some() { UPLOAD_STALL } else { LOGIN_TIMEOUT };
+    run_script_for(ssh, script, input, patience)
+}
+
+fn run_script_for(
+    ssh: &Ssh,
+    script: &str,
+    input: Option<File>,
+    patience: Duration,
+) -> Result<(Vec<u8>, Option<i32>)> {
+    let upload = input.as_ref().map(Upload::of).transpose().map_err(|error| failure::of_io(START, &error))?;
     let remote = quote_all([b"sh".as_slice(), b"-c", script.as_bytes()].into_iter());
     let mut child = ssh
         .command(&remote, true)
@@ -354,11 +371,64 @@ fn run_script(ssh: &Ssh, script: &str, input: Option<std::fs::File>) -> Result<(
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| no_ssh(ssh, &error))?;
-    let output = read_some(&mut child, LOGIN_TIMEOUT);
-    let code = end(&mut child, END_TIMEOUT);
-    match code {
-        Some(255) | None => Err(not_reached(ssh)),
+    let taken = || upload.as_ref().map_or(0, Upload::taken);
+    let mut progress = Progress { seen: 0, since: Instant::now(), patience };
+    let output = read_while(&mut child, || !progress.is_stuck(Instant::now(), taken()));
+    let Some(output) = output else {
+        end(&mut child, Duration::ZERO);
+        let why = format!("nothing more of it was taken for {} s", patience.as_secs());
+        return Err(upload.map_or_else(|| not_reached(ssh), |upload| upload.failed(ssh, &why)));
+    };
+    match end(&mut child, END_TIMEOUT) {
+        Some(255) | None => {
+            Err(upload.map_or_else(|| not_reached(ssh), |upload| upload.failed(ssh, "the line was lost")))
+        }
         code => Ok((output, code)),
+    }
+}
+
+/// A file that ssh reads as its stdin. It has the position of ours: that says how much of it was taken.
+struct Upload {
+    file: File,
+    bytes: u64,
+}
+
+impl Upload {
+    fn of(file: &File) -> std::io::Result<Upload> {
+        Ok(Upload { file: file.try_clone()?, bytes: file.metadata()?.len() })
+    }
+
+    fn taken(&self) -> u64 {
+        (&self.file).stream_position().unwrap_or(0)
+    }
+
+    /// Before ssh takes any of it there is a login.
+    fn failed(&self, ssh: &Ssh, why: &str) -> Failure {
+        match self.taken() {
+            0 => not_reached(ssh),
+            taken => {
+                let (name, all) = (ssh.name(), self.bytes);
+                let cause =
+                    format!("the upload to {name} ended early: {why}; ssh took {taken} of {all} bytes");
+                Failure::new(FailureKind::Connection, START, cause)
+            }
+        }
+    }
+}
+
+/// A deadline that every progress moves.
+struct Progress {
+    seen: u64,
+    since: Instant,
+    patience: Duration,
+}
+
+impl Progress {
+    fn is_stuck(&mut self, now: Instant, seen: u64) -> bool {
+        if seen != self.seen {
+            (self.seen, self.since) = (seen, now);
+        }
+        now.saturating_duration_since(self.since) >= self.patience
     }
 }
 
@@ -399,16 +469,29 @@ fn first_word(child: &mut Child, magic: &'static str, patience: Duration) -> Wor
 
 /// The first [`NOISE_BYTES_MAX`] bytes of a child's stdout, until it closes it or the time is over.
 fn read_some(child: &mut Child, patience: Duration) -> Vec<u8> {
-    let Some(stdout) = child.stdout.take() else { return Vec::new() };
+    let until = Instant::now() + patience;
+    read_while(child, || Instant::now() < until).unwrap_or_default()
+}
+
+/// The same, as long as it `goes_on`; `None` if it did not.
+fn read_while(child: &mut Child, mut goes_on: impl FnMut() -> bool) -> Option<Vec<u8>> {
+    let Some(stdout) = child.stdout.take() else { return Some(Vec::new()) };
     let (told, hears) = mpsc::channel();
     let read = move || {
         let mut output = Vec::new();
         let _ = stdout.take(NOISE_BYTES_MAX as u64).read_to_end(&mut output);
         let _ = told.send(output);
     };
-    match std::thread::Builder::new().name("ssh".into()).spawn(read) {
-        Ok(_) => hears.recv_timeout(patience).unwrap_or_default(),
-        Err(_) => Vec::new(),
+    if std::thread::Builder::new().name("ssh".into()).spawn(read).is_err() {
+        return Some(Vec::new());
+    }
+    loop {
+        match hears.recv_timeout(LOOK_AGAIN) {
+            Ok(output) => return Some(output),
+            Err(RecvTimeoutError::Timeout) if goes_on() => {}
+            Err(RecvTimeoutError::Timeout) => return None,
+            Err(RecvTimeoutError::Disconnected) => return Some(Vec::new()),
+        }
     }
 }
 
@@ -628,6 +711,54 @@ mod tests {
             assert_eq!(out.stdout, word, "{}", String::from_utf8_lossy(word));
         }
         assert_eq!(quote(b"~/a b"), b"~/'a b'");
+    }
+
+    /// What becomes of an upload of 16 pieces by this shell script in place of ssh.
+    fn uploaded(ssh: &str) -> Result<(Vec<u8>, Option<i32>)> {
+        let scratch = tempfile::tempdir().unwrap();
+        let (path, upload) = (scratch.path().join("ssh.sh"), scratch.path().join("upload"));
+        std::fs::write(&upload, vec![7; 16 * 65_536]).unwrap();
+        let take = "take() { dd bs=65536 count=1 of=/dev/null 2>/dev/null; }";
+        std::fs::write(&path, format!("{take}\n{ssh}\n")).unwrap();
+        let command = format!("sh {}", path.display());
+        let ssh = Ssh::new(OsStr::new(&command), "far", None).unwrap();
+        run_script_for(&ssh, "true", Some(File::open(upload).unwrap()), Duration::from_secs(2))
+    }
+
+    #[test]
+    fn an_upload_may_last_while_it_gets_on_and_says_how_far_it_came() {
+        // Longer than the patience in all, and far shorter from one piece to the next.
+        let slow = "for piece in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.25; take; done; echo arrived";
+        let (said, code) = uploaded(slow).unwrap();
+        assert_eq!((said.as_slice(), code), (&b"arrived\n"[..], Some(0)));
+        let said = |ssh: &str| uploaded(ssh).unwrap_err().cause;
+        let stuck = said("take; take; exec sleep 60");
+        assert!(
+            stuck.contains("upload to far") && stuck.ends_with("took 131072 of 1048576 bytes"),
+            "{stuck}"
+        );
+        let lost = said("take; exit 255");
+        assert!(lost.contains("line was lost; ssh took 65536 of 1048576"), "{lost}");
+        for never in ["exec sleep 60", "exit 255"] {
+            assert_eq!(said(never), "ssh did not reach far");
+        }
+    }
+
+    #[test]
+    fn each_progress_moves_the_deadline() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let mut progress = Progress { seen: 0, since: begin, patience: 3 * second };
+        for (at, seen, is_stuck) in [
+            (1, 0, false),
+            (2, 5, false),
+            (4, 5, false),
+            (5, 5, true),
+            (6, 6, false),
+            (8, 6, false),
+            (9, 6, true),
+        ] {
+            assert_eq!(progress.is_stuck(begin + at * second, seen), is_stuck, "{at}");
+        }
     }
 
     #[test]
