@@ -72,7 +72,7 @@ pub struct Bench {
 
 impl Bench {
     /// With an empty source.
-    pub fn new() -> Bench {
+    fn new() -> Bench {
         let scratch = Scratch::new();
         let (source, destination) = (scratch.path("in"), scratch.path("out"));
         std::fs::create_dir(&source).unwrap();
