@@ -81,6 +81,37 @@ fn the_root_can_be_computed_from_the_lines_alone() {
     assert!(!text.contains("PRIVATE KEY"));
 }
 
+/// Of a link to a directory only what the link says was copied; what it leads to is no part of it.
+#[test]
+fn a_link_and_the_directory_that_it_leads_to_do_not_pass_for_each_other() {
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    symlink("to", scratch.path("place")).unwrap();
+    let places = [to.clone(), scratch.path("place"), daemon.place("data", "place").into()];
+    let all = |verdict: &dyn Fn(i32, &str)| {
+        for place in &places {
+            let (code, out, err) = verify(&scratch, &receipt, place, &["--strict", "--ticket", &ticket]);
+            println!("{}: {out}{err}", place.display());
+            verdict(code, &out);
+        }
+    };
+    all(&|code, _| assert_eq!(code, 0));
+    std::fs::remove_file(to.join("link-to-directory")).unwrap();
+    std::fs::create_dir(to.join("link-to-directory")).unwrap();
+    std::fs::remove_dir(to.join("empty")).unwrap();
+    std::fs::create_dir(scratch.path("elsewhere")).unwrap();
+    symlink("../elsewhere", to.join("empty")).unwrap();
+    all(&|code, out| {
+        assert_eq!(code, 4);
+        assert!(out.contains("differs  link-to-directory  (a directory is there, and a symlink was copied)"));
+        assert!(out.contains("differs  empty  (a symlink is there, and a directory was copied)"));
+        assert_eq!(out.lines().count(), 3);
+    });
+}
+
 /// I-7: one bit in one file, a truncation, two files of one length exchanged.
 #[test]
 fn damage_after_the_copy_is_found_and_named_and_nothing_else_is() {

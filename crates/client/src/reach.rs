@@ -159,26 +159,25 @@ impl Reach {
         found.ok_or_else(|| Failure::new(FailureKind::NotFound, "digest", "it is no regular file"))
     }
 
-    /// What stands here, without what is in it.
+    /// What stands at a path below this place (bytes, relative), without what is in it: a link there is the link. An empty
+    /// path is the place itself, where a link that leads to a directory is that directory.
     ///
     /// # Errors
-    /// `NotFound` and others.
-    pub fn entry(&self) -> Result<Entry> {
-        let mut first = None;
-        let mut trouble = None;
-        // Heard to the end: a server works on a bounded number of questions at a time.
-        let looked = self.list(false, &mut |found| {
-            match found {
-                Found::Entry(entry) => drop(first.get_or_insert(entry)),
-                Found::Trouble(failure) => drop(trouble.get_or_insert(failure)),
-            }
-            Ok(())
-        });
-        match (first, looked, trouble) {
-            (Some(entry), ..) => Ok(entry),
-            (None, Err(failure), _) | (None, Ok(()), Some(failure)) => Err(failure),
-            (None, Ok(()), None) => {
-                Err(Failure::new(FailureKind::Unsupported, "look", "it is of a kind that is not listed"))
+    /// As [`survey::look`], and what the connection says.
+    pub fn entry(&self, path: &[u8]) -> Result<Entry> {
+        let follow = path.is_empty();
+        match self.below(path) {
+            Reach::Local(path) => survey::look(&local(&path), follow),
+            Reach::Far(client, place) => {
+                let mut seen = None;
+                // Heard to the end: a server works on a bounded number of questions at a time.
+                for reply in client.ask(Question::Look { place, follow })? {
+                    match reply? {
+                        Reply::Entries(entries) if seen.is_none() => seen = entries.into_iter().next(),
+                        _ => return Err(unexpected()),
+                    }
+                }
+                seen.ok_or_else(unexpected)
             }
         }
     }

@@ -100,7 +100,7 @@ pub fn verify(
     tell: &mut Tell<'_>,
     stop: &Stop,
 ) -> Result<Found> {
-    let is_file = matches!(reach.entry()?.kind, Kind::File { .. });
+    let is_file = matches!(reach.entry(b"")?.kind, Kind::File { .. });
     if is_file && seal.entries != 1 {
         let cause = "the receipt has more than one entry: name the directory that they are in";
         return Err(Failure::new(FailureKind::Usage, "verify", cause));
@@ -291,8 +291,8 @@ enum Verdict {
 }
 
 fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Verdict {
-    let reach = reach.below(if is_file { b"" } else { line.path.as_bytes() });
-    let kind = match reach.entry() {
+    let path = if is_file { b"" } else { line.path.as_bytes() };
+    let kind = match reach.entry(path) {
         Ok(entry) => entry.kind,
         Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
         Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
@@ -318,7 +318,7 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
         // Its content stands on the line of its first name.
         return Verdict::Same;
     }
-    let (bytes, digest) = match reach.digest_of_file(how) {
+    let (bytes, digest) = match reach.below(path).digest_of_file(how) {
         Ok(digested) => digested,
         Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
         Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),

@@ -93,9 +93,9 @@ impl Session {
         })
     }
 
-    /// What is at a path itself, as JSON text, and what shows that it is still that.
+    /// What is at a path itself, a link as such, as JSON text, and what shows that it is still that.
     fn look(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<(String, Seen)> {
-        let entry = self.ask(py, |reach| reach.below(&path).entry())?;
+        let entry = self.ask(py, |reach| reach.entry(&path))?;
         Ok((events::listed(&entry).to_string(), Seen(entry.evidence)))
     }
 

@@ -283,6 +283,11 @@ def test_find_asks_once_and_finds_what_fsspec_would(daemon: Daemon, fs: ThalwegF
             assert fs.find(path, withdirs=withdirs) == wanted, (path, withdirs)
             assert sorted(fs.find(path, withdirs=withdirs, detail=True)) == wanted
     assert fs.find("data", maxdepth=1) == ["data/link"]
+    for whether_listed in (False, True):
+        fs.invalidate_cache()
+        if whether_listed:
+            fs.ls("data")
+        assert fs.info("data/link")["type"] == "link", whether_listed
     assert sorted(fs.glob("data/**/f*")) == sorted(f"data/{name}" for name in content)
     assert fs.du("data/d1") == sum(len(content[name]) for name in content if name.startswith("d1/"))
 

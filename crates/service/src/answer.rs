@@ -1,4 +1,4 @@
-//! Answers to questions that need no data stream: list, read, digest, remove.
+//! Answers to questions that need no data stream: list, look, read, digest, remove.
 //!
 //! Answers come in pieces, each as bounded as a message is, and no faster than the client takes them: memory here
 //! does not grow with a tree or a file.
@@ -25,6 +25,7 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
             pen.say(Reply::About { program, exports: host.exports.names() })
         }
         Question::List { place, recursive } => list(host, &pen, &place, recursive),
+        Question::Look { place, follow } => look(host, &pen, &place, follow),
         Question::Read { place, offset, bytes, seen } => read(host, &pen, &place, offset, bytes, seen),
         Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
@@ -59,6 +60,11 @@ fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()
         Found::Trouble(failure) => pen.say(Reply::Trouble(failure)),
     })?;
     if batch.is_empty() { Ok(()) } else { pen.say(Reply::Entries(batch)) }
+}
+
+fn look(host: &Host, pen: &Pen<'_>, place: &Place, follow: bool) -> Result<()> {
+    let entry = survey::look(&resolve(host, place, false)?, follow)?;
+    pen.say(Reply::Entries(vec![entry]))
 }
 
 fn read(

@@ -319,6 +319,7 @@ pub fn make_tree(root: &Path) {
     std::fs::write(root.join("n".repeat(255)), b"long").unwrap();
     symlink("one-byte", root.join("link")).unwrap();
     symlink("/nowhere/at/all", root.join("dangling")).unwrap();
+    symlink("deep/er", root.join("link-to-directory")).unwrap();
     std::fs::hard_link(root.join("one-byte"), root.join("deep/second-name")).unwrap();
     std::fs::hard_link(root.join("deep/er/large"), root.join("deep/er/and/large-too")).unwrap();
     std::fs::set_permissions(root.join("one-byte"), std::fs::Permissions::from_mode(0o600)).unwrap();

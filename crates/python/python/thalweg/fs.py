@@ -123,7 +123,7 @@ class ThalwegFileSystem(AbstractFileSystem):
         for entry in self.dircache.get(self._parent(path), ()):
             if entry["name"] == path:
                 return dict(entry)
-        return self._list(path)[0]
+        return self._look(path)[0]
 
     def _there(self, path: str) -> dict[str, Any] | None:
         """What is there now, whatever was listed before; ``None`` for nothing."""
@@ -134,14 +134,18 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def _file(self, path: str, operation: str) -> tuple[dict[str, Any], _thalweg.Seen]:
         """What is known of a file now, and what shows that it is still that; raises for what is none."""
-        session, below = self._session(path)
-        text, seen = session.look(below)
-        told = _entry(path, json.loads(text), is_first=True)
+        told, seen = self._look(path)
         if told["type"] == "file":
             return told, seen
         where = f" (it leads to {told['destination']!r})" if "destination" in told else ""
         cause = f"it is no file but of kind {told['type']}{where}"
         raise UnsupportedError(cause, kind="unsupported", operation=operation, path=path)
+
+    def _look(self, path: str) -> tuple[dict[str, Any], _thalweg.Seen]:
+        """What is there now, and what shows that; a link is the link, as in the listing of its directory."""
+        session, below = self._session(path)
+        text, seen = session.look(below)
+        return _entry(path, json.loads(text), is_first=True), seen
 
     # Of fsspec's own an outage says that nothing is there.
 

@@ -62,6 +62,13 @@ pub enum Question {
     },
     /// About slots. Answered by `Slot` or `Slots`, or nothing, then `End`.
     Slot(SlotAsk),
+    /// What stands at a place, without what is in it. Answered by `Entries` with that one, then `End`.
+    Look {
+        /// Where.
+        place: Place,
+        /// A link that leads to a directory is that directory; else a link is the link.
+        follow: bool,
+    },
 }
 
 /// A part of a transfer that one side can do alone.

@@ -461,6 +461,7 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Channel { .. } => "channel": Question::Channel { place: place() };
         Question::Measure { .. } => "measure": measure(Part::Read);
         Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
+        Question::Look { .. } => "look": Question::Look { place: place(), follow: true };
     }
 }
 

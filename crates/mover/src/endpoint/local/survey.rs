@@ -107,18 +107,46 @@ pub fn list(place: &SurveyPlace, recursive: bool, sink: &mut dyn FnMut(Found) ->
             Ok(entry) => sink(Found::Entry(entry)),
             Err(failure) => sink(Found::Trouble(failure)),
         },
-        Seen::Root(stat) => sink(Found::Entry(Entry {
-            id: thalweg_wire::EntryId(0),
-            path: RelativePath::root(),
-            kind: thalweg_wire::Kind::Directory,
-            mode: stat.mode,
-            uid: stat.uid,
-            gid: stat.gid,
-            evidence: evidence_of(stat),
-            xattrs: Vec::new(),
-        })),
+        Seen::Root(stat) => sink(Found::Entry(directory(stat))),
         Seen::Trouble(failure) => sink(Found::Trouble(failure)),
     })
+}
+
+/// What stands at a place, told as in a listing, without what is in it. A link is the link; with `follow` one that leads
+/// to a directory is that directory.
+///
+/// # Errors
+/// `NotFound`, `Permission`, `Io`; `Unsupported` for what is not listed.
+pub fn look(place: &SurveyPlace, follow: bool) -> Result<Entry> {
+    let spot = if follow { place.find()? } else { place.find_name()? };
+    let (dir, name, stat) = match spot {
+        Spot::Directory(dir) => {
+            let stat = dir.stat_self().map_err(|error| place.failed("look", &error))?;
+            return Ok(directory(&stat));
+        }
+        Spot::Name { dir, name, stat } => (dir, name, stat),
+    };
+    match stat.kind {
+        Kind::Dir => Ok(directory(&stat)),
+        Kind::Socket => {
+            Err(place.refused(FailureKind::Unsupported, "look", "it is of a kind that is not listed"))
+        }
+        _ => entry_of(&dir, &name, RelativePath::new(name.clone()).unwrap_or_default(), &stat, &BARE),
+    }
+}
+
+/// A directory as the root of its listing.
+fn directory(stat: &Stat) -> Entry {
+    Entry {
+        id: thalweg_wire::EntryId(0),
+        path: RelativePath::root(),
+        kind: thalweg_wire::Kind::Directory,
+        mode: stat.mode,
+        uid: stat.uid,
+        gid: stat.gid,
+        evidence: evidence_of(stat),
+        xattrs: Vec::new(),
+    }
 }
 
 /// Reads a file from `offset` on, at most `bytes` (0: all) in pieces of up to [`PIECE_BYTES`]. Links of the place
@@ -495,6 +523,12 @@ enum Spot {
     Name { dir: Dir, name: Vec<u8>, stat: Stat },
 }
 
+impl From<(Dir, Vec<u8>, Stat)> for Spot {
+    fn from((dir, name, stat): (Dir, Vec<u8>, Stat)) -> Spot {
+        Spot::Name { dir, name, stat }
+    }
+}
+
 impl SurveyPlace {
     /// What stands at the place: a directory (through links), or one name that is none.
     fn find(&self) -> Result<Spot> {
@@ -503,14 +537,30 @@ impl SurveyPlace {
             Ok(dir) => return Ok(Spot::Directory(dir)),
             Err(error) => error,
         };
-        let Some((parent, name)) = self.parent_and_name() else { return Err(self.failed("open", &error)) };
+        match self.named()? {
+            Some(named) if named.2.kind != Kind::Dir => Ok(Spot::from(named)),
+            // There, but closed to us; or without a name of its own.
+            _ => Err(self.failed("open", &error)),
+        }
+    }
+
+    /// What has the last name of the place, a link as such; a place without a name of its own is a directory.
+    fn find_name(&self) -> Result<Spot> {
+        self.refuse_staging()?;
+        match self.named()? {
+            Some(named) => Ok(Spot::from(named)),
+            None => {
+                self.open_dir(&self.path).map(Spot::Directory).map_err(|error| self.failed("open", &error))
+            }
+        }
+    }
+
+    /// What has the last name of the place; `None` if it has no name of its own.
+    fn named(&self) -> Result<Option<(Dir, Vec<u8>, Stat)>> {
+        let Some((parent, name)) = self.parent_and_name() else { return Ok(None) };
         let dir = self.open_dir(&parent).map_err(|error| self.failed("open", &error))?;
         let stat = dir.stat(&name).map_err(|error| self.failed("open", &error))?;
-        match stat.kind {
-            // There, but closed to us.
-            Kind::Dir => Err(self.failed("open", &error)),
-            _ => Ok(Spot::Name { dir, name, stat }),
-        }
+        Ok(Some((dir, name, stat)))
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Dir> {

@@ -35,6 +35,41 @@ fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
 }
 
 #[test]
+fn a_look_sees_a_link_as_such_unless_it_is_to_be_followed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path();
+    std::fs::create_dir_all(root.join("export/run7/below")).unwrap();
+    std::os::unix::fs::symlink("run7", root.join("export/latest")).unwrap();
+    std::os::unix::fs::symlink("..", root.join("export/out")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("export/socket")).unwrap();
+    let below =
+        || SurveyPlace { path: PathBuf::new(), below: Some(Dir::open(&root.join("export")).unwrap()) };
+    let own = || SurveyPlace { path: root.join("export"), below: None };
+    for place in [&below as &dyn Fn() -> SurveyPlace, &own] {
+        let look = |path: &str, follow| {
+            let place = place();
+            look(&SurveyPlace { path: place.path.join(path), ..place }, follow)
+        };
+        let is_link = |entry: Entry| matches!(entry.kind, thalweg_wire::Kind::Symlink { .. });
+        let is_directory = |entry: Entry| entry.kind == thalweg_wire::Kind::Directory && entry.path.is_root();
+        assert!(is_link(look("latest", false).unwrap()));
+        assert!(is_directory(look("latest", true).unwrap()));
+        // On the way a link leads on, as everywhere.
+        assert!(is_directory(look("latest/below", false).unwrap()));
+        for follow in [false, true] {
+            assert!(is_directory(look("run7", follow).unwrap()));
+            assert!(is_directory(look("", follow).unwrap()));
+            assert_eq!(look("absent", follow).unwrap_err().kind, FailureKind::NotFound);
+            assert_eq!(look("socket", follow).unwrap_err().kind, FailureKind::Unsupported);
+        }
+        assert!(is_link(look("out", false).unwrap()));
+    }
+    let place = below();
+    let out = SurveyPlace { path: "out/export".into(), ..place };
+    assert_eq!(look(&out, false).unwrap_err().kind, FailureKind::NotFound);
+}
+
+#[test]
 fn what_is_read_of_a_file_is_of_the_one_that_was_seen_or_there_is_a_failure() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("file");
