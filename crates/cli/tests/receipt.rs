@@ -222,6 +222,38 @@ fn what_is_missing_is_exit_2_and_what_is_extra_only_with_strict() {
 }
 
 #[test]
+fn what_cannot_be_listed_may_hold_anything_and_strict_says_so() {
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("verify of nobody") else { return };
+    std::fs::create_dir_all(scratch.path("from/closed")).unwrap();
+    std::fs::write(scratch.path("from/closed/file"), b"content").unwrap();
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), to.clone()]);
+    std::fs::write(to.join("closed/extra"), b"x").unwrap();
+    mode(&receipt, 0o644);
+    // What is in it can be opened by its name, and its names are not told.
+    mode(&to.join("closed"), 0o311);
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &to)], &[], &as_nobody);
+    for place in [to.display().to_string(), daemon.place("data", "")] {
+        let verify = |more: &[&str]| {
+            let mut command = scratch.thalweg();
+            command.arg("verify").arg(&receipt).arg(&place).arg("--ticket").arg(&daemon.ticket).args(more);
+            support::job::Running::start(as_nobody(command)).end(std::time::Duration::from_secs(60))
+        };
+        verify(&[]).expect(0);
+        let ran = verify(&["--strict"]).expect(2);
+        assert!(
+            ran.stdout.contains("NOT as the receipt says") && ran.stdout.contains("1 unreadable"),
+            "{ran:?}"
+        );
+        assert!(ran.stderr.contains("closed") && ran.stderr.contains("Permission denied"), "{ran:?}");
+    }
+    mode(&to.join("closed"), 0o755);
+}
+
+#[test]
 fn a_receipt_that_was_changed_is_damage_and_no_receipt_is_usage() {
     let scratch = Scratch::new();
     let (receipt, to) = copied(&scratch);

@@ -58,7 +58,7 @@ pub struct Found {
     pub differing: u64,
     /// Entries that the receipt does not have.
     pub extra: u64,
-    /// Entries that could not be read.
+    /// Entries that could not be read; when it is strict, also directories that could not be listed.
     pub unreadable: u64,
     /// Files of the right size of which the receipt has no digest.
     pub without_digest: u64,
@@ -139,7 +139,8 @@ pub fn verify(
         reach.list(true, &mut |found| {
             match found {
                 Listed::Entry(entry) => judge.is_extra(&entry.path),
-                Listed::Trouble(failure) => (judge.tell)(Told::Trouble(&failure)),
+                // Nobody knows what is there that the receipt does not have.
+                Listed::Trouble(failure) => judge.is_unreadable(&failure),
             }
             Ok(())
         })?;
@@ -399,10 +400,7 @@ impl<'a, 'b> Judge<'a, 'b> {
                 }
             }
             Verdict::Trouble(failure) if failure.kind == FailureKind::Connection => self.stop(failure),
-            Verdict::Trouble(failure) => {
-                self.found.unreadable += 1;
-                (self.tell)(Told::Trouble(&failure));
-            }
+            Verdict::Trouble(failure) => self.is_unreadable(&failure),
         }
         self.stopped.is_none()
     }
@@ -410,6 +408,11 @@ impl<'a, 'b> Judge<'a, 'b> {
     fn differs(&mut self, path: &RelativePath, why: &str) {
         self.found.differing += 1;
         (self.tell)(Told::Difference("differs", path, why));
+    }
+
+    fn is_unreadable(&mut self, failure: &Failure) {
+        self.found.unreadable += 1;
+        (self.tell)(Told::Trouble(failure));
     }
 
     fn stop(&mut self, failure: Failure) {
