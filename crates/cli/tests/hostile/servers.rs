@@ -200,6 +200,32 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
     assert_inert(&ran, "refused");
 }
 
+/// Each would be kept, up to two megabytes of it, for somebody who never asks.
+#[test]
+fn a_server_that_opens_what_nobody_asked_for_ends_its_session() {
+    let opened = |number| {
+        let source = SourceForm::Single { name: vec![b'n'; limits::NAME_BYTES_MAX] };
+        Message::Opened(Opened { transfer: TransferNumber(number), source, instance: 1, refused: None })
+    };
+    for (words, number) in [("another transfer", 77), ("the same again", 1)] {
+        let scratch = Scratch::new();
+        let server = HostileServer::new(&scratch, "bad-ticket");
+        let places = [server.place("x"), scratch.path("to").display().to_string()];
+        let job = Running::start(patient_cp(&scratch, &server, &places));
+        let mut line = server.session().expect("the client comes");
+        agree(&mut line, SourceForm::Many).expect("an open");
+        line.say(&opened(number));
+        let why = line.hear_some(AT_ONCE, |message| match message {
+            Message::Goodbye(why) => Some(why),
+            _ => None,
+        });
+        let why = why.flatten().unwrap_or_else(|| panic!("{words}: no goodbye with a reason"));
+        assert_eq!(why.kind, FailureKind::Protocol, "{words}: {why}");
+        // It would begin anew, as long as its patience lasts.
+        drop(job);
+    }
+}
+
 /// The filter of a pull holds here too.
 #[test]
 fn a_pull_does_not_write_what_its_filter_leaves_out() {

@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
@@ -107,7 +107,8 @@ struct Mail {
 
 #[derive(Default)]
 struct Boxes {
-    opened: Vec<Opened>,
+    /// Transfers that the server was asked to open, by their numbers, until their answers are heard.
+    openings: HashMap<TransferNumber, Opening>,
     /// Each has room for what a server may be ahead, and the end.
     replies: HashMap<u32, SyncSender<Reply>>,
     next_question: u32,
@@ -117,6 +118,28 @@ struct Boxes {
     /// What their sockets are told, besides what is of the link.
     hints: StreamHints,
     knocked: bool,
+}
+
+/// What is known of a request to open a transfer.
+enum Opening {
+    Awaited,
+    Answered(Opened),
+    /// Nobody waits any more; the answer may still come.
+    GivenUp,
+}
+
+impl Boxes {
+    /// False for an answer that nobody asked for.
+    fn take_opened(&mut self, opened: Opened) -> bool {
+        match self.openings.remove(&opened.transfer) {
+            Some(Opening::Awaited) => {
+                self.openings.insert(opened.transfer, Opening::Answered(opened));
+                true
+            }
+            Some(Opening::GivenUp) => true,
+            Some(Opening::Answered(_)) | None => false,
+        }
+    }
 }
 
 /// Streams for which there was no memory.
@@ -213,7 +236,14 @@ impl Owner for ClientOwner {
     fn on_message(&self, session: &Arc<Session>, message: Message) {
         let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
         match message {
-            Message::Opened(opened) => boxes.opened.push(opened),
+            Message::Opened(opened) => {
+                if !boxes.take_opened(opened) {
+                    drop(boxes);
+                    let cause = "the server opened a transfer that was not asked for";
+                    session.close(Some(Failure::new(FailureKind::Protocol, "open", cause)));
+                    return;
+                }
+            }
             Message::Reply { number, reply } => {
                 let is_end = matches!(reply, Reply::End(_));
                 // Of an answer that nobody waits for any more the rest is dropped.
@@ -344,7 +374,7 @@ impl Client {
     /// stand go by what the transfers that are there by now ask for.
     pub fn want_streams(&self, streams: u16, plan: &Plan) {
         let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
-        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let mut boxes = self.boxes();
         boxes.streams_wanted = boxes.streams_wanted.max(streams);
         boxes.hints = hints;
         drop(boxes);
@@ -358,16 +388,28 @@ impl Client {
     /// The server's reason, `Connection` if it does not answer.
     pub fn open(&self, open: Open) -> Result<Opened> {
         let number = open.transfer;
-        self.session.say(Message::Open(Box::new(open)))?;
+        self.boxes().openings.insert(number, Opening::Awaited);
+        if let Err(failure) = self.session.say(Message::Open(Box::new(open))) {
+            self.boxes().openings.remove(&number);
+            return Err(failure);
+        }
+        let opened = self.hear_opened(number).inspect_err(|_| {
+            self.boxes().openings.entry(number).and_modify(|opening| *opening = Opening::GivenUp);
+        })?;
+        match opened.refused {
+            Some(failure) => Err(at_peer(failure, &self.name)),
+            None => Ok(opened),
+        }
+    }
+
+    fn hear_opened(&self, number: TransferNumber) -> Result<Opened> {
         let until = Instant::now() + self.answer_timeout;
-        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let mut boxes = self.boxes();
         loop {
-            if let Some(at) = boxes.opened.iter().position(|opened| opened.transfer == number) {
-                let opened = boxes.opened.swap_remove(at);
-                return match opened.refused {
-                    Some(failure) => Err(at_peer(failure, &self.name)),
-                    None => Ok(opened),
-                };
+            if matches!(boxes.openings.get(&number), Some(Opening::Answered(_)))
+                && let Some(Opening::Answered(opened)) = boxes.openings.remove(&number)
+            {
+                return Ok(opened);
             }
             if let Some(failure) = self.session.failure() {
                 return Err(failure);
@@ -426,13 +468,16 @@ impl Client {
     pub fn ask(&self, question: Question) -> Result<Answers> {
         let (queue, inbox) = mpsc::sync_channel(limits::REPLIES_AHEAD_MAX as usize + 1);
         let number = {
-            let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+            let mut boxes = self.boxes();
             boxes.next_question += 1;
             let number = boxes.next_question;
             boxes.replies.insert(number, queue);
             number
         };
-        self.session.say(Message::Ask { number, question })?;
+        if let Err(failure) = self.session.say(Message::Ask { number, question }) {
+            self.boxes().replies.remove(&number);
+            return Err(failure);
+        }
         Ok(Answers {
             inbox,
             number,
@@ -442,6 +487,10 @@ impl Client {
             ended: false,
             patience: ANSWER_TIMEOUT,
         })
+    }
+
+    fn boxes(&self) -> MutexGuard<'_, Boxes> {
+        self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// Ends the session in order.
@@ -461,6 +510,84 @@ impl Drop for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event;
+    use crate::link::Fingerprint;
+    use thalweg_wire::message::SourceForm;
+
+    struct Nowhere;
+
+    impl Connect for Nowhere {
+        fn connect(&self, _: Duration) -> Result<std::os::fd::OwnedFd> {
+            Err(Failure::new(FailureKind::Connection, "connect", "nowhere"))
+        }
+
+        fn name(&self) -> String {
+            "nowhere".into()
+        }
+    }
+
+    /// A client of a session that has no link.
+    fn without_a_link() -> Client {
+        let mail = Arc::new(Mail::default());
+        let connect: Arc<dyn Connect> = Arc::new(Nowhere);
+        let owner = ClientOwner { mail: mail.clone(), connect, events: event::nobody() };
+        let session = Session::new(
+            [1; 16],
+            [2; 32].into(),
+            Cipher::Aes128Gcm,
+            Fingerprint([3; 32]),
+            ControlLimits::default(),
+            Box::new(owner),
+            event::nobody(),
+        );
+        Client {
+            session: session.unwrap(),
+            rtt: Duration::ZERO,
+            system: System::default(),
+            name: "nowhere".into(),
+            answer_timeout: Duration::from_secs(1),
+            mail,
+        }
+    }
+
+    #[test]
+    fn of_what_could_not_be_said_nothing_is_kept() {
+        let client = without_a_link();
+        assert!(client.ask(Question::About).is_err());
+        assert!(client.boxes().replies.is_empty());
+        let open = Open {
+            transfer: TransferNumber(1),
+            direction: Direction::Pull,
+            places: Vec::new(),
+            source: SourceForm::Many,
+            terms: Terms::of(1 << 20, 1 << 20),
+            filter: Vec::new(),
+            only: Vec::new(),
+            trial: None,
+            flow: None,
+            frames: None,
+        };
+        assert!(client.open(open).is_err());
+        assert!(client.boxes().openings.is_empty());
+    }
+
+    #[test]
+    fn one_answer_is_taken_to_each_request_and_a_late_one_is_dropped() {
+        let mut boxes = Boxes::default();
+        let opened = |number| Opened {
+            transfer: TransferNumber(number),
+            source: SourceForm::Many,
+            instance: 1,
+            refused: None,
+        };
+        assert!(!boxes.take_opened(opened(1)), "not asked for");
+        boxes.openings.insert(TransferNumber(1), Opening::Awaited);
+        boxes.openings.insert(TransferNumber(2), Opening::GivenUp);
+        assert!(boxes.take_opened(opened(1)));
+        assert!(!boxes.take_opened(opened(1)), "a second time");
+        assert!(boxes.take_opened(opened(2)));
+        assert!(!boxes.openings.contains_key(&TransferNumber(2)), "nobody would fetch it");
+    }
 
     #[test]
     fn a_dial_that_fails_for_want_of_a_link_says_nothing_about_streams() {

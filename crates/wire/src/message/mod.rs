@@ -268,7 +268,7 @@ impl Message {
             Message::Open(open) => open.check(),
             Message::Ask { question, .. } => question.check(),
             Message::Goodbye(Some(failure)) | Message::NoStream { why: failure, .. } => failure.check(),
-            Message::Opened(opened) => opened.refused.as_ref().map_or(Ok(()), Failure::check),
+            Message::Opened(opened) => opened.check(),
             Message::Reply { reply, .. } => match reply {
                 Reply::Entries(entries) => check_entries(entries),
                 Reply::Trouble(failure) | Reply::End(Some(failure)) => failure.check(),

@@ -181,9 +181,41 @@ impl Open {
         for rule in &self.filter {
             check_count("pattern", rule.pattern.len(), limits::TEXT_BYTES_MAX)?;
         }
-        if let SourceForm::Single { name } = &self.source {
-            crate::path::check_name(name)?;
+        self.source.check()
+    }
+}
+
+impl Opened {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        self.source.check()?;
+        self.refused.as_ref().map_or(Ok(()), Failure::check)
+    }
+}
+
+impl SourceForm {
+    fn check(&self) -> Result<(), DecodeError> {
+        match self {
+            SourceForm::Single { name } => crate::path::check_name(name),
+            SourceForm::Many => Ok(()),
         }
-        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{LENGTH_BYTES, Message};
+
+    #[test]
+    fn a_source_whose_name_is_none_is_no_answer() {
+        let answer = |name: &[u8]| {
+            let source = SourceForm::Single { name: name.to_vec() };
+            let opened = Opened { transfer: TransferNumber(1), source, instance: 1, refused: None };
+            Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..])
+        };
+        assert!(answer(&[b'n'; limits::NAME_BYTES_MAX]).is_ok());
+        for name in [&[b'n'; limits::NAME_BYTES_MAX + 1][..], &[b'n'; 1 << 20], b"", b"..", b"a/b", b"a\0"] {
+            assert!(answer(name).is_err(), "{} bytes", name.len());
+        }
     }
 }
