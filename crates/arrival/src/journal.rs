@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::Dir;
+use thalweg_sys::atomic_file::{self, Durability};
 
 /// See the module.
 pub struct Journal {
@@ -75,13 +76,9 @@ impl Journal {
     /// What the kernel says. Then the old one stands.
     pub fn rewrite(&mut self, records: &[Record]) -> Result<()> {
         let of_io = |error: std::io::Error| failure::of_io("write the journal", &error);
-        let fresh = self.path.with_extension("new");
-        let mut file = crate::own_file().write(true).truncate(true).open(&fresh).map_err(of_io)?;
-        file.write_all(HEAD.as_bytes()).map_err(of_io)?;
-        file.write_all(&text_of(records)?).map_err(of_io)?;
-        file.sync_all().map_err(of_io)?;
-        std::fs::rename(&fresh, &self.path).map_err(of_io)?;
-        File::open(self.path.parent().unwrap_or(Path::new("."))).and_then(|d| d.sync_all()).map_err(of_io)?;
+        let text = [HEAD.as_bytes(), &text_of(records)?].concat();
+        atomic_file::write(&self.path, &text, 0o600, Durability::Synced)
+            .map_err(|error| of_io(error.cause))?;
         self.file = File::options().append(true).open(&self.path).map_err(of_io)?;
         (self.records, self.began_with) = (records.len(), records.len());
         Ok(())

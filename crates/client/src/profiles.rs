@@ -9,7 +9,7 @@
 //! Written as a whole or not at all; of two programs that write at once one is not remembered.
 
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ use thalweg_mover::model::prediction::{self, Compared, Taken, Work};
 use thalweg_mover::plan::Tuned;
 use thalweg_mover::run::copy::{From, Report, To, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
+use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_wire::message::{Check, Disk, Totals, VerifyLevel};
 
 const NAME: &str = "profiles.json";
@@ -156,18 +157,8 @@ impl Profiles {
         }
     }
 
-    fn write(&self) -> std::io::Result<()> {
-        use std::io::Write;
-        let fresh = self.path.with_extension(format!("json.{}", std::process::id()));
-        let made =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
-        let written = made
-            .and_then(|mut file| file.write_all(self.history.to_json().as_bytes()))
-            .and_then(|()| std::fs::rename(&fresh, &self.path));
-        if written.is_err() {
-            let _ = std::fs::remove_file(&fresh);
-        }
-        written
+    fn write(&self) -> Result<(), atomic_file::Error> {
+        atomic_file::write(&self.path, self.history.to_json().as_bytes(), 0o600, Durability::Unsynced)
     }
 
     /// `None` without a source.

@@ -5,7 +5,6 @@
 
 use crate::receipt_file;
 use serde_json::{Value, json};
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,6 +15,8 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::{LineSink, Told};
+use thalweg_sys::Replace;
+use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, limits};
 
@@ -35,7 +36,7 @@ pub struct Asked {
 /// A receipt that is being written.
 pub struct ReceiptFile {
     path: PathBuf,
-    hidden: PathBuf,
+    hidden: AtomicFile,
     header: String,
     inner: Arc<Mutex<Inner>>,
 }
@@ -57,12 +58,10 @@ impl ReceiptFile {
             let cause = format!("`{name}` is no regular file: a receipt is renamed into its place");
             return Err(Failure::new(FailureKind::Usage, "write the receipt", cause));
         }
-        let mut name = OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}.tmp", std::process::id()));
-        let hidden = path.with_file_name(name);
-        let file = for_user().read(true).open(&hidden);
-        let file = file.map_err(|error| of_io(path, &error))?;
+        let mode = thalweg_sys::usage::user_mode();
+        let hidden =
+            AtomicFile::begin(path, mode, Durability::Synced).map_err(|error| of_io(path, &error.cause))?;
+        let file = hidden.file().try_clone().map_err(|error| of_io(path, &error))?;
         let file = BufWriter::with_capacity(256 << 10, file);
         Ok(ReceiptFile {
             path: path.to_owned(),
@@ -105,27 +104,16 @@ impl ReceiptFile {
     /// # Errors
     /// What went wrong with any line, or does now.
     pub fn finish(self, agreed: &Agreed) -> Result<()> {
-        self.write(agreed).map_err(|error| of_io(&self.path, &error))
-    }
-
-    fn write(&self, agreed: &Agreed) -> io::Result<()> {
-        let mut inner = lock(&self.inner);
         let footer = receipt_file::footer(&agreed.sender, &agreed.receiver);
+        let mut inner = lock(&self.inner);
         inner.attempt(|file| {
             writeln!(file, "{footer}")?;
-            file.flush()?;
-            file.get_ref().sync_all()?;
-            std::fs::rename(&self.hidden, &self.path)?;
-            let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+            file.flush()
         });
-        inner.error.take().map_or(Ok(()), Err)
-    }
-}
-
-impl Drop for ReceiptFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.hidden);
+        if let Some(error) = inner.error.take() {
+            return Err(of_io(&self.path, &error));
+        }
+        self.hidden.finish(Replace::Existing).map_err(|error| of_io(&self.path, &error.cause))
     }
 }
 
@@ -210,4 +198,29 @@ fn header(asked: &Asked) -> Value {
         "compress": asked.compress,
         "delete": asked.delete,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody else made it beforehand, where all may write.
+    #[test]
+    fn a_link_under_a_name_that_could_be_foretold_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out");
+        let others = scratch.path().join("others");
+        std::fs::write(&others, "theirs").unwrap();
+        let pid = std::process::id();
+        for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
+            std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
+        }
+        let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
+        let receipt = ReceiptFile::begin(&path, &asked).unwrap();
+        drop(receipt.lines()());
+        assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
+        drop(receipt);
+        // What was planted, and nothing of ours.
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 4);
+    }
 }

@@ -1,14 +1,13 @@
 //! What routes did best with, kept in the state directory: `routes.json`.
 
-use std::fs::OpenOptions;
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::plan::Learned;
 use thalweg_mover::run::copy::{From, To};
 use thalweg_mover::tune::profile::{BYTES_MAX, Profiles};
+use thalweg_sys::atomic_file::{self, Durability};
 
 /// The route of a copy: which far mover, and which way. `None` on this machine.
 pub fn of(from: &From, to: &To) -> Option<String> {
@@ -42,19 +41,15 @@ pub fn forget(state: &Path, route: &str) {
 }
 
 fn write(state: &Path, profiles: &Profiles) {
-    let (path, fresh) = (state.join(NAME), state.join(format!("{NAME}.{}", std::process::id())));
-    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
-    let written = made
-        .and_then(|mut file| file.write_all(profiles.to_json().as_bytes()))
-        .and_then(|()| std::fs::rename(&fresh, path));
+    let text = profiles.to_json();
+    let written = atomic_file::write(&state.join(NAME), text.as_bytes(), 0o600, Durability::Unsynced);
     if let Err(error) = written {
         tracing::info!(%error, "what the route taught is not kept");
-        let _ = std::fs::remove_file(&fresh);
     }
 }
 
 const NAME: &str = "routes.json";
-/// Of this process one at a time: the file that is renamed is called by its number. Of two processes the later one counts.
+/// Of this process one at a time, so that none forgets what another learned. Of two processes the later one counts.
 static WRITING: Mutex<()> = Mutex::new(());
 
 fn read(state: &Path) -> Profiles {

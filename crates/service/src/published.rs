@@ -116,6 +116,7 @@ impl Publisher {
         change(&mut told);
         told.told_at = since_1970().as_secs();
         let path = self.directory.join(format!("{}.json", told.id));
+        // The name says whose it is, so that [`tidy`] can tell what a process that was killed left.
         let new = self.directory.join(format!("{}.new", told.id));
         let written = serde_json::to_vec(&*told)
             .map_err(std::io::Error::other)

@@ -6,7 +6,7 @@
 //! For the whole crate:
 //! - Names are bytes. They are never assumed to be UTF-8 and never printed.
 //! - Errors are [`std::io::Error`] with the kernel's error number where there is one; the operation and the
-//!   path are added by the caller, who knows both. Refused arguments are of kind `InvalidInput` and make no
+//!   path are added by the caller, who knows both ([`atomic_file`] adds the path). Refused arguments are of kind `InvalidInput` and make no
 //!   system call.
 //! - A call interrupted by a signal is made again.
 //! - Nothing panics on an answer of the kernel.
@@ -42,6 +42,9 @@ pub mod stat;
 
 /// Open files.
 pub mod file;
+
+/// Files that appear whole: written under a hidden name, then renamed.
+pub mod atomic_file;
 
 /// What changes in directories.
 pub mod watch;

@@ -28,6 +28,7 @@ use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::model::history::{Moved, Observed, Probed};
 use thalweg_mover::run::copy::{From, To};
+use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_wire::path::Escaped;
 
 mod schedule;
@@ -130,13 +131,32 @@ fn since_1970() -> u64 {
 
 /// A file that is there as a whole, or as it was.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(format!(".{}", std::process::id()));
-    let written = std::fs::write(&fresh, bytes).and_then(|()| std::fs::rename(&fresh, path));
+    let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
     written.map_err(|error| {
-        let _ = std::fs::remove_file(&fresh);
-        let mut failure = failure::of_io("write the drawing", &error);
+        let mut failure = failure::of_io("write the drawing", &error.cause);
         failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
         failure
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody else made it beforehand, where all may write.
+    #[test]
+    fn a_link_under_a_name_that_could_be_foretold_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out");
+        let others = scratch.path().join("others");
+        std::fs::write(&others, "theirs").unwrap();
+        let pid = std::process::id();
+        for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
+            std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
+        }
+        write_whole(&path, b"ours").unwrap();
+        assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "ours");
+    }
 }

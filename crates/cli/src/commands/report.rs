@@ -3,13 +3,13 @@
 use crate::exit::Exit;
 use crate::{json, out, show};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use thalweg_cli::args::report::{Format, PlotArgs, ReportArgs};
 use thalweg_lab::bench::record::Results;
 use thalweg_lab::plot::{self, Figure};
 use thalweg_lab::report::{figures, html};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::atomic_file::{self, Durability};
 
 /// `thalweg report RESULT…`.
 ///
@@ -118,21 +118,10 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Results>> {
     Ok(results)
 }
 
-/// Below a hidden name until it is whole, so that what is read is always a whole page.
+/// Whole or not at all, so that what is read is always a whole page.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = |error: std::io::Error| failed("write", path, &error);
-    let name = path.file_name().ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}", std::process::id()));
-    let hidden = path.with_file_name(hidden);
-    let written = fs::File::create(&hidden).and_then(|mut file| file.write_all(bytes));
-    let written = written.and_then(|()| fs::rename(&hidden, path));
-    if written.is_err() {
-        // The failure itself is told; what is left of the file is only in the way.
-        let _ = fs::remove_file(&hidden);
-    }
-    written.map_err(failed)
+    let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
+    written.map_err(|error| failed("write", path, &error.cause))
 }
 
 fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
@@ -146,4 +135,26 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
         _ => failure.cause.clone(),
     };
     Failure::new(kind, operation, format!("{}: {cause}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody else made it beforehand, where all may write.
+    #[test]
+    fn a_link_under_a_name_that_could_be_foretold_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out");
+        let others = scratch.path().join("others");
+        std::fs::write(&others, "theirs").unwrap();
+        let pid = std::process::id();
+        for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
+            std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
+        }
+        write(&path, b"ours").unwrap();
+        assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "ours");
+    }
 }

@@ -540,7 +540,7 @@ fn write_durably(path: &Path, bytes: &[u8], about: Option<(u32, u32, u32)>) -> i
     File::open(directory)?.sync_all()
 }
 
-/// Where a file is written before it gets its name.
+/// Where a file is written before it gets its name. Known beforehand: `--undo` removes what a kill left.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".thalweg-new");

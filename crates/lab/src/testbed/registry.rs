@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::namespace::{self, NetworkNamespace};
 
 /// Set for every program that `run` starts: by it they are found when their testbed has died, where the kernel has no cookies
@@ -86,8 +87,9 @@ impl Record {
     pub fn write(&self, directory: &Path) -> Result<()> {
         let failed = |error: io::Error| of_io("write the testbed's record", &error);
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        fs::write(directory.join("record.new"), text).map_err(failed)?;
-        fs::rename(directory.join("record.new"), directory.join("record.json")).map_err(failed)
+        let (path, mode) = (directory.join("record.json"), thalweg_sys::usage::user_mode());
+        atomic_file::write(&path, text.as_bytes(), mode, Durability::Unsynced)
+            .map_err(|error| failed(error.into()))
     }
 
     fn read(directory: &Path) -> Option<Record> {

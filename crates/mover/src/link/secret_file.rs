@@ -2,12 +2,10 @@
 
 use crate::failure::of_io;
 use crate::{Failure, FailureKind, Result};
-use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use thalweg_sys::dir::{Dir, Replace};
+use thalweg_sys::atomic_file::{self, Durability};
 use zeroize::Zeroizing;
 
 /// Reads at most `bytes_max` bytes, following links. The check is made on the open file, not on the name.
@@ -52,7 +50,7 @@ pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>> 
 /// # Errors
 /// `Conflict` if there is a file of that name; else what the kernel says.
 pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<()> {
-    write(path, bytes, Replace::Never)
+    atomic_file::write_new(path, bytes, 0o600, Durability::Synced).map_err(not_written)
 }
 
 /// Writes a file of mode 0600, in place of one of that name.
@@ -60,44 +58,11 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// What the kernel says.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    write(path, bytes, Replace::Existing)
+    atomic_file::write(path, bytes, 0o600, Durability::Synced).map_err(not_written)
 }
 
-fn write(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
-    let fail = |error: io::Error| place(of_io("write", &error), path);
-    let name = path.file_name().ok_or_else(|| {
-        place(Failure::new(FailureKind::Usage, "write", "the path does not end in a name"), path)
-    })?;
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let dir = Dir::open(parent).map_err(fail)?;
-    let temporary = temporary_name(name)?;
-    let written = write_in(&dir, &temporary, name.as_bytes(), bytes, replace);
-    if written.is_err() {
-        // It is ours, by its random name; if it cannot be removed, the first error is the one to tell.
-        let _ = dir.remove_file(&temporary);
-    }
-    written.map_err(fail)
-}
-
-fn write_in(dir: &Dir, temporary: &[u8], name: &[u8], bytes: &[u8], replace: Replace) -> io::Result<()> {
-    let file = dir.create_new(temporary, 0o600)?;
-    file.write_all_at(bytes, 0)?;
-    file.sync_all()?;
-    dir.rename(temporary, dir, name, replace)?;
-    dir.sync()
-}
-
-/// A hidden name that nobody else has.
-fn temporary_name(name: &OsStr) -> Result<Vec<u8>> {
-    let mut random = [0; 8];
-    aws_lc_rs::rand::fill(&mut random)
-        .map_err(|_| Failure::new(FailureKind::Internal, "write", "the system has no randomness"))?;
-    let head = &name.as_bytes()[..name.len().min(200)];
-    let number = u64::from_ne_bytes(random);
-    Ok([b".", head, format!(".{number:016x}").as_bytes()].concat())
+fn not_written(error: atomic_file::Error) -> Failure {
+    place(of_io("write", &error.cause), &error.path)
 }
 
 /// A [`Failure`] has places inside a transfer only; this file is outside of any, so it goes into the sentence.

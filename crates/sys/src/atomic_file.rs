@@ -1,0 +1,236 @@
+//! Files that appear whole: written under a hidden name beside their own, then renamed.
+//!
+//! 1. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no link
+//!    is followed.
+//! 2. It is written; [`Durability::Synced`]: synced.
+//! 3. It gets its name; [`Durability::Synced`]: the directory is synced.
+//!
+//! At every moment the name leads to the old file or to the whole new one. A link of that name is replaced and not
+//! followed; the mode and the owner of what was there are not kept. What is dropped before it has its name is removed; a
+//! process that is killed leaves the hidden file.
+
+use std::fmt;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Dir, Replace, invalid};
+
+/// What a power cut may take of a file that has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: file and name are synced.
+    Synced,
+    /// The file, of which the old content, the new or none is there afterwards.
+    Unsynced,
+}
+
+/// Why a file could not be written.
+#[derive(Debug)]
+pub struct Error {
+    /// The name it was to have.
+    pub path: PathBuf,
+    /// What the kernel says; `InvalidInput` for a path that does not end in a name.
+    pub cause: io::Error,
+}
+
+/// A file that is being written. See the module.
+#[derive(Debug)]
+pub struct AtomicFile {
+    file: File,
+    dir: Dir,
+    hidden: Vec<u8>,
+    name: Vec<u8>,
+    path: PathBuf,
+    durability: Durability,
+    has_name: bool,
+}
+
+/// Random names that are tried: one is free unless somebody makes them.
+const NAMES_MAX: usize = 16;
+/// Bytes of the name that are in the hidden one, which has 18 more and may have 255.
+const SHOWN_BYTES_MAX: usize = 200;
+
+impl AtomicFile {
+    /// Begins a file that will be called `path`, of this mode (0..=0o7777, minus the umask; see
+    /// [`crate::usage::user_mode`]).
+    ///
+    /// # Errors
+    /// If the directory cannot be opened or written.
+    pub fn begin(path: &Path, mode: u32, durability: Durability) -> Result<AtomicFile, Error> {
+        make(path, mode, durability).map_err(|cause| Error { path: path.to_owned(), cause })
+    }
+
+    /// To be written; for reading too.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it its name: in place of what is there, or with [`Replace::Never`] only where nothing is.
+    ///
+    /// # Errors
+    /// Then the hidden file is gone. `AlreadyExists` with [`Replace::Never`]. After a failed sync of the directory it has
+    /// its name, which may not survive.
+    pub fn finish(mut self, replace: Replace) -> Result<(), Error> {
+        self.name_it(replace).map_err(|cause| Error { path: std::mem::take(&mut self.path), cause })
+    }
+
+    fn name_it(&mut self, replace: Replace) -> io::Result<()> {
+        if self.durability == Durability::Synced {
+            self.file.sync_all()?;
+        }
+        self.dir.rename(&self.hidden, &self.dir, &self.name, replace)?;
+        self.has_name = true;
+        match self.durability {
+            Durability::Synced => self.dir.sync(),
+            Durability::Unsynced => Ok(()),
+        }
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.has_name {
+            // It is ours, by its random name; what failed before is the one to tell.
+            let _ = self.dir.remove_file(&self.hidden);
+        }
+    }
+}
+
+/// Writes a whole file in place of what is called `path`; the rest as [`AtomicFile::begin`].
+///
+/// # Errors
+/// As there, and what writing says: then what was there stands.
+pub fn write(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
+    put(path, bytes, mode, durability, Replace::Existing)
+}
+
+/// The same for a file that is not there yet.
+///
+/// # Errors
+/// As [`write`]; `AlreadyExists` if it is.
+pub fn write_new(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
+    put(path, bytes, mode, durability, Replace::Never)
+}
+
+fn put(path: &Path, bytes: &[u8], mode: u32, durability: Durability, replace: Replace) -> Result<(), Error> {
+    let file = AtomicFile::begin(path, mode, durability)?;
+    file.file().write_all(bytes).map_err(|cause| Error { path: path.to_owned(), cause })?;
+    file.finish(replace)
+}
+
+fn make(path: &Path, mode: u32, durability: Durability) -> io::Result<AtomicFile> {
+    let name =
+        path.file_name().ok_or_else(|| invalid("the path does not end in a name"))?.as_bytes().to_vec();
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let dir = Dir::open(parent.unwrap_or(Path::new(".")))?;
+    let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+    for _ in 0..NAMES_MAX {
+        let hidden = hidden_name(&name);
+        match dir.create_new(&hidden, mode) {
+            Ok(file) => {
+                let (file, path) = (File::from(OwnedFd::from(file)), path.to_owned());
+                return Ok(AtomicFile { file, dir, hidden, name, path, durability, has_name: false });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(taken)
+}
+
+fn hidden_name(name: &[u8]) -> Vec<u8> {
+    // Its keys are random ones of the system's.
+    let number = RandomState::new().hash_one(name);
+    let head = &name[..name.len().min(SHOWN_BYTES_MAX)];
+    [b".", head, format!(".{number:016x}").as_bytes()].concat()
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.path, self.cause)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Of the same kind, with the path in its words.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        io::Error::new(error.cause.kind(), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut names: Vec<String> = fs::read_dir(directory).unwrap().map(name).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_whole_with_its_mode_and_nothing_else_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("name");
+        for (content, durability) in [("one", Durability::Synced), ("two", Durability::Unsynced)] {
+            let file = AtomicFile::begin(&path, 0o600, durability).unwrap();
+            file.file().write_all(content.as_bytes()).unwrap();
+            assert_ne!(fs::read(&path).ok().as_deref(), Some(content.as_bytes()));
+            file.finish(Replace::Existing).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+            assert_eq!(names(scratch.path()), ["name"]);
+        }
+        let long = scratch.path().join("n".repeat(255));
+        write(&long, b"long", 0o600, Durability::Unsynced).unwrap();
+        assert_eq!(fs::read(&long).unwrap(), b"long");
+    }
+
+    #[test]
+    fn what_is_given_up_or_fails_leaves_what_was_there_and_says_which() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("name");
+        fs::write(&path, "old").unwrap();
+        drop(AtomicFile::begin(&path, 0o600, Durability::Synced).unwrap());
+        let error = write_new(&path, b"new", 0o600, Durability::Synced).unwrap_err();
+        assert_eq!((error.cause.kind(), &error.path), (io::ErrorKind::AlreadyExists, &path));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), names(scratch.path())),
+            ("old".into(), vec!["name".into()])
+        );
+        let directory = scratch.path().join("directory");
+        fs::create_dir(&directory).unwrap();
+        let error = io::Error::from(write(&directory, b"new", 0o600, Durability::Synced).unwrap_err());
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        assert!(error.to_string().contains("directory\""), "{error}");
+        assert_eq!(names(scratch.path()), ["directory", "name"]);
+        let nameless = write(&directory.join(".."), b"new", 0o600, Durability::Synced).unwrap_err();
+        assert_eq!(nameless.cause.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_link_of_that_name_is_replaced_and_what_it_leads_to_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("other"), "other").unwrap();
+        symlink("other", scratch.path().join("name")).unwrap();
+        write(&scratch.path().join("name"), b"new", 0o644, Durability::Unsynced).unwrap();
+        assert!(fs::symlink_metadata(scratch.path().join("name")).unwrap().is_file());
+        assert_eq!(fs::read_to_string(scratch.path().join("other")).unwrap(), "other");
+    }
+
+    #[test]
+    fn no_two_hidden_names_are_the_same() {
+        let names: std::collections::HashSet<_> = (0..1000).map(|_| hidden_name(b"name")).collect();
+        assert_eq!(names.len(), 1000);
+    }
+}
