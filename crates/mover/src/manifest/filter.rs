@@ -19,12 +19,16 @@
 //! could send to make it exponential.
 
 use crate::failure::{Failure, FailureKind, Result};
+use std::collections::HashMap;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::FilterRule;
 use thalweg_wire::path::Escaped;
 
-/// Bytes of all patterns of a filter together; compiled they take at most 32 times as much.
+/// Bytes of all patterns of a filter together.
 pub const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Bytes that they take when they are compiled: a peer sends some, and a short one may take 200 times its own. Enough for
+/// as many rules of the usual kind as one message holds.
+pub const COMPILED_BYTES_MAX: usize = 8 << 20;
 
 /// An ordered list of rules, compiled. The default has none and includes everything.
 #[derive(Debug, Default)]
@@ -45,14 +49,26 @@ impl Filter {
     /// Compiles the rules.
     ///
     /// # Errors
-    /// `Usage`, naming the pattern: it is empty, holds a NUL or an unclosed `[`, or all together are longer than
-    /// [`PATTERN_BYTES_MAX`].
+    /// `Usage`, naming the pattern: it is empty, holds a NUL or an unclosed `[`; or all together are longer than
+    /// [`PATTERN_BYTES_MAX`], or take more than [`COMPILED_BYTES_MAX`].
     pub fn new(rules: Vec<FilterRule>) -> Result<Filter> {
         if rules.iter().map(|rule| rule.pattern.len()).sum::<usize>() > PATTERN_BYTES_MAX {
             return Err(usage(format!("the patterns are longer than {PATTERN_BYTES_MAX} bytes together")));
         }
-        let rules = rules.into_iter().map(Rule::new).collect::<Result<_>>()?;
-        Ok(Filter { rules })
+        let (mut compiled, mut bytes) = (Vec::new(), 0);
+        for rule in rules {
+            let rule = Rule::new(rule)?;
+            bytes += rule.bytes();
+            if bytes > COMPILED_BYTES_MAX {
+                return Err(usage(format!(
+                    "the patterns take more than {} MiB when they are compiled: use fewer, or shorter ones where there \
+                     are `*`, `?` and `[`",
+                    COMPILED_BYTES_MAX >> 20
+                )));
+            }
+            compiled.push(rule);
+        }
+        Ok(Filter { rules: compiled })
     }
 
     /// Whether there are no rules.
@@ -205,6 +221,15 @@ impl Rule {
         Ok(Rule { include: rule.include, pattern: rule.pattern, directories_only, name_only, matcher })
     }
 
+    /// Memory that it takes.
+    fn bytes(&self) -> usize {
+        let heap = match &self.matcher {
+            Matcher::Literal(bytes) | Matcher::Suffix(bytes) => bytes.len(),
+            Matcher::Automaton(automaton) => automaton.bytes(),
+        };
+        size_of::<Rule>() + self.pattern.len() + heap
+    }
+
     fn matches(&self, path: &[u8], is_dir: bool) -> bool {
         if self.directories_only && !is_dir {
             return false;
@@ -349,7 +374,9 @@ fn class(bytes: &[u8]) -> Option<(Class, &[u8])> {
 #[derive(Debug)]
 struct Automaton {
     words: usize,
-    /// For each byte, which tokens take it and are done with it: `words` words.
+    /// For each byte its row in `takes`: bytes that no token tells apart share one.
+    rows: Box<[u8; 256]>,
+    /// Which tokens take a byte and are done with it: `words` words in a row.
     takes: Vec<u64>,
     /// Tokens that take any number of bytes but `/`, or of all bytes.
     any: Vec<u64>,
@@ -373,7 +400,8 @@ impl Automaton {
         let words = tokens.len() / 64 + 1;
         let mut automaton = Automaton {
             words,
-            takes: vec![0; 256 * words],
+            rows: Box::new([0; 256]),
+            takes: Vec::new(),
             any: vec![0; words],
             any_deep: vec![0; words],
             start: vec![0; words],
@@ -381,6 +409,7 @@ impl Automaton {
             accept: tokens.len(),
             accept_directory,
         };
+        let mut takes = vec![0; 256 * words];
         for (index, token) in tokens.iter().enumerate() {
             let (word, bit) = (index / 64, 1u64 << (index % 64));
             match token {
@@ -388,11 +417,20 @@ impl Automaton {
                 Token::AnyDeep => automaton.any_deep[word] |= bit,
                 _ => {
                     for byte in (0..=255u8).filter(|&byte| token.takes(byte)) {
-                        automaton.takes[usize::from(byte) * words + word] |= bit;
+                        takes[usize::from(byte) * words + word] |= bit;
                     }
                 }
             }
         }
+        let mut known: HashMap<&[u64], u8> = HashMap::new();
+        for (row, takes) in automaton.rows.iter_mut().zip(takes.chunks_exact(words)) {
+            let next = known.len() as u8;
+            *row = *known.entry(takes).or_insert_with(|| {
+                automaton.takes.extend_from_slice(takes);
+                next
+            });
+        }
+        automaton.takes.shrink_to_fit();
         automaton.start[0] = 1;
         // As in rsync, `**/x` also stands for `x` at the top; `/**/x` does not.
         if at_top_too {
@@ -402,6 +440,12 @@ impl Automaton {
         automaton.close(&mut start);
         automaton.start = start;
         automaton
+    }
+
+    /// Memory that it takes, beside itself.
+    fn bytes(&self) -> usize {
+        let words = self.takes.len() + self.any.len() + self.any_deep.len() + self.start.len();
+        self.rows.len() + words * size_of::<u64>()
     }
 
     fn matches(&self, text: &[u8], is_dir: bool) -> bool {
@@ -427,7 +471,8 @@ impl Automaton {
     }
 
     fn step(&self, state: &mut [u64], byte: u8) {
-        let takes = &self.takes[usize::from(byte) * self.words..][..self.words];
+        let row = usize::from(self.rows[usize::from(byte)]);
+        let takes = &self.takes[row * self.words..][..self.words];
         let mut carry = 0;
         for (index, word) in state.iter_mut().enumerate() {
             let stays =
@@ -479,6 +524,29 @@ mod tests {
 
     fn excluded(pattern: &str, name: &str, is_dir: bool) -> bool {
         !filter(&[(false, pattern)]).decide(&path(name.as_bytes()), is_dir).included
+    }
+
+    #[test]
+    fn a_message_of_short_patterns_takes_no_more_memory_than_is_said() {
+        let rules = |pattern: &dyn Fn(usize) -> String| {
+            let rule = |at| FilterRule { include: false, pattern: pattern(at) };
+            Filter::new((0..thalweg_wire::limits::MESSAGE_ITEMS_MAX).map(rule).collect())
+        };
+        // Each is two or three bytes long.
+        for short in ["?a", "[a]", "a/b", "**"] {
+            let filter = rules(&|_| short.to_owned()).unwrap();
+            let bytes: usize = filter.rules.iter().map(Rule::bytes).sum();
+            assert!(bytes <= COMPILED_BYTES_MAX, "{short}: {bytes}");
+            let longest = filter.rules.iter().map(|rule| match &rule.matcher {
+                Matcher::Automaton(automaton) => automaton.takes.len(),
+                _ => 0,
+            });
+            assert!(longest.max().unwrap() <= 4, "{short}: not a row for each byte");
+        }
+        // As many bytes as may be sent, and most of them in rows of their own.
+        let letters: String = (' '..='~').filter(|letter| !"*?[\\/".contains(*letter)).collect();
+        let failure = rules(&|_| format!("?{letters}")).unwrap_err();
+        assert!(failure.cause.contains("8 MiB"), "{failure}");
     }
 
     /// What rsync 3.5.0 does with the same pattern and path, tried.
