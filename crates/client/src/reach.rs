@@ -128,6 +128,7 @@ impl Reach {
                 };
                 for reply in client.ask(Question::Digest { place: place.clone(), chunk_bytes })? {
                     match reply? {
+                        Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive)?,
                         Reply::Digests(digests) => {
                             digests.into_iter().try_for_each(|(path, bytes, digest)| {
                                 sink(Digested::File(path, bytes, digest))

@@ -14,9 +14,11 @@ use crate::reach::{self, Reach};
 use crate::{json, out, units};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use thalweg_mover::endpoint::local::survey::{DigestAs, Digested, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
@@ -27,6 +29,33 @@ enum Piece<T> {
     Item(RelativePath, T),
     Trouble(Failure),
     End(Result<()>),
+}
+
+/// Where one side tells what it finds.
+struct Tell<'a, T> {
+    pieces: SyncSender<Piece<T>>,
+    /// Why the comparison is over before its end: what one side says of the other is not why.
+    over: &'a Mutex<Option<Failure>>,
+}
+
+impl<T> Tell<'_, T> {
+    fn say(&self, piece: Piece<T>) -> Result<()> {
+        self.go_on()?;
+        self.pieces.send(piece).map_err(|_| stopped())
+    }
+
+    /// Fails when what this side does is of no use any more.
+    fn go_on(&self) -> Result<()> {
+        if lock(self.over).is_some() { Err(stopped()) } else { Ok(()) }
+    }
+
+    fn end(&self, end: Result<()>) {
+        if let Err(failure) = &end {
+            lock(self.over).get_or_insert_with(|| failure.clone());
+        }
+        // Nobody hears it who failed himself.
+        let _ = self.pieces.send(Piece::End(end));
+    }
 }
 
 /// `thalweg check`.
@@ -95,49 +124,59 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     report.end(entries, files, bytes)
 }
 
-/// Runs both sides at once and pairs what they tell by path. Returns what stayed alone, in order.
+/// Runs both sides at once and pairs what they tell by path. Returns what stayed alone, in order. When one side fails, so
+/// does all at once, for its reason.
 fn both<T: Send>(
-    left: impl FnOnce(&SyncSender<Piece<T>>) -> Result<()> + Send,
-    right: impl FnOnce(&SyncSender<Piece<T>>) -> Result<()> + Send,
+    left: impl FnOnce(&Tell<'_, T>) -> Result<()> + Send,
+    right: impl FnOnce(&Tell<'_, T>) -> Result<()> + Send,
     report: &mut Differences,
     pair: &mut dyn FnMut(&mut Differences, &RelativePath, T, T) -> Result<()>,
 ) -> Result<(Vec<RelativePath>, Vec<RelativePath>)> {
-    std::thread::scope(|scope| {
+    let over = Mutex::new(None);
+    let paired = std::thread::scope(|scope| {
         let (tell_left, hear_left) = sync_channel(AHEAD);
         let (tell_right, hear_right) = sync_channel(AHEAD);
-        scope.spawn(move || {
-            let end = left(&tell_left);
-            let _ = tell_left.send(Piece::End(end));
-        });
-        scope.spawn(move || {
-            let end = right(&tell_right);
-            let _ = tell_right.send(Piece::End(end));
-        });
-        let mut sides = [Side::new(hear_left), Side::new(hear_right)];
-        while !(sides[0].ended && sides[1].ended) {
-            let behind = usize::from(
-                sides[0].ended
-                    || (!sides[1].ended && in_order(&sides[0].last, &sides[1].last) == Ordering::Greater),
-            );
-            match sides[behind].hear.recv() {
-                Ok(Piece::Item(path, item)) => {
-                    sides[behind].last = path.clone();
-                    match sides[1 - behind].alone.remove(&path) {
-                        Some(other) if behind == 0 => pair(report, &path, item, other)?,
-                        Some(other) => pair(report, &path, other, item)?,
-                        None => drop(sides[behind].alone.insert(path, item)),
-                    }
-                }
-                Ok(Piece::Trouble(failure)) => report.troubles.add(&failure),
-                Ok(Piece::End(end)) => {
-                    sides[behind].ended = true;
-                    end?;
-                }
-                Err(_) => return Err(Failure::new(FailureKind::Internal, "check", "a thread ended early")),
-            }
+        let tell_left = Tell { pieces: tell_left, over: &over };
+        let tell_right = Tell { pieces: tell_right, over: &over };
+        scope.spawn(move || tell_left.end(left(&tell_left)));
+        scope.spawn(move || tell_right.end(right(&tell_right)));
+        let paired = pair_all([Side::new(hear_left), Side::new(hear_right)], report, pair);
+        if let Err(failure) = &paired {
+            lock(&over).get_or_insert_with(|| failure.clone());
         }
-        Ok(sides.map(Side::rest).into())
-    })
+        paired
+    });
+    paired.map_err(|failure| lock(&over).take().unwrap_or(failure))
+}
+
+fn pair_all<T>(
+    mut sides: [Side<T>; 2],
+    report: &mut Differences,
+    pair: &mut dyn FnMut(&mut Differences, &RelativePath, T, T) -> Result<()>,
+) -> Result<(Vec<RelativePath>, Vec<RelativePath>)> {
+    while !(sides[0].ended && sides[1].ended) {
+        let behind = usize::from(
+            sides[0].ended
+                || (!sides[1].ended && in_order(&sides[0].last, &sides[1].last) == Ordering::Greater),
+        );
+        match sides[behind].hear.recv() {
+            Ok(Piece::Item(path, item)) => {
+                sides[behind].last = path.clone();
+                match sides[1 - behind].alone.remove(&path) {
+                    Some(other) if behind == 0 => pair(report, &path, item, other)?,
+                    Some(other) => pair(report, &path, other, item)?,
+                    None => drop(sides[behind].alone.insert(path, item)),
+                }
+            }
+            Ok(Piece::Trouble(failure)) => report.troubles.add(&failure),
+            Ok(Piece::End(end)) => {
+                sides[behind].ended = true;
+                end?;
+            }
+            Err(_) => return Err(Failure::new(FailureKind::Internal, "check", "a thread ended early")),
+        }
+    }
+    Ok(sides.map(Side::rest).into())
 }
 
 struct Side<T> {
@@ -165,27 +204,26 @@ fn in_order(a: &RelativePath, b: &RelativePath) -> Ordering {
 }
 
 /// Tells entries, and with each whether the place is that one entry: it has no name of its own then.
-fn list(reach: &Reach, tell: &SyncSender<Piece<(Entry, bool)>>) -> Result<()> {
+fn list(reach: &Reach, tell: &Tell<'_, (Entry, bool)>) -> Result<()> {
     let mut is_directory = false;
     reach.list(true, &mut |found| match found {
         Found::Entry(entry) => {
             is_directory |= entry.path.is_root();
             let path = if is_directory { entry.path.clone() } else { RelativePath::root() };
-            tell.send(Piece::Item(path, (entry, !is_directory))).map_err(|_| stopped())
+            tell.say(Piece::Item(path, (entry, !is_directory)))
         }
-        Found::Trouble(failure) => tell.send(Piece::Trouble(failure)).map_err(|_| stopped()),
+        Found::Trouble(failure) => tell.say(Piece::Trouble(failure)),
     })
 }
 
-fn digest(reach: &Reach, how: DigestAs, single: bool, tell: &SyncSender<Piece<(u64, Digest)>>) -> Result<()> {
-    reach.digest(how, &mut |digested| {
-        let piece = match digested {
-            Digested::File(_, bytes, digest) if single => Piece::Item(RelativePath::root(), (bytes, digest)),
-            Digested::File(path, bytes, digest) => Piece::Item(path, (bytes, digest)),
-            Digested::Trouble(failure) => Piece::Trouble(failure),
-            Digested::Alive => return Ok(()),
-        };
-        tell.send(piece).map_err(|_| stopped())
+fn digest(reach: &Reach, how: DigestAs, single: bool, tell: &Tell<'_, (u64, Digest)>) -> Result<()> {
+    reach.digest(how, &mut |digested| match digested {
+        Digested::File(_, bytes, digest) if single => {
+            tell.say(Piece::Item(RelativePath::root(), (bytes, digest)))
+        }
+        Digested::File(path, bytes, digest) => tell.say(Piece::Item(path, (bytes, digest))),
+        Digested::Trouble(failure) => tell.say(Piece::Trouble(failure)),
+        Digested::Alive => tell.go_on(),
     })
 }
 
@@ -270,6 +308,50 @@ impl Differences {
         match told.and_then(|()| out::flush()) {
             Err(failure) if !out::is_closed() => Err(failure),
             _ => Ok(exit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Only a side that goes on to the end of its file takes so long.
+    const HANG: Duration = Duration::from_secs(120);
+
+    #[test]
+    fn a_side_that_fails_ends_the_other_in_the_middle_of_a_file() {
+        let scratch = tempfile::tempdir().unwrap();
+        // Hours of digesting: eight terabytes, none of them on the disk.
+        let endless = std::fs::File::create(scratch.path().join("endless")).unwrap();
+        endless.set_len(8 << 40).unwrap();
+        let (tell, hear) = mpsc::channel();
+        let path = scratch.path().to_owned();
+        std::thread::spawn(move || {
+            let mut report = Differences {
+                json: false,
+                said: HashSet::new(),
+                troubles: Troubles::new(false),
+                counts: [0; 3],
+            };
+            let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
+            for failing in [0, 1] {
+                let side = |number| {
+                    let path = path.clone();
+                    move |tell: &Tell<'_, (u64, Digest)>| match number == failing {
+                        true => lost(),
+                        false => digest(&Reach::Local(path), DigestAs::Plain, false, tell),
+                    }
+                };
+                let ended = both(side(0), side(1), &mut report, &mut |_, _, _, _| Ok(()));
+                let _ = tell.send(ended.map(drop));
+            }
+        });
+        for failing in ["source", "destination"] {
+            let ended = hear.recv_timeout(HANG).unwrap_or_else(|_| panic!("the {failing} failed in vain"));
+            assert_eq!(ended.unwrap_err().cause, "the link is gone", "{failing}");
         }
     }
 }
