@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, units};
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_wire::path::Escaped;
 
 fn main() -> std::process::ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -86,10 +87,35 @@ fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {
     exit.into()
 }
 
+/// What THALWEG_LOG asks for.
+///
+/// # Errors
+/// What of it makes no sense.
+fn log_filter(words: &std::ffi::OsStr) -> Result<tracing_subscriber::EnvFilter, String> {
+    let words = words.to_str().ok_or("it is no text")?;
+    // To the library any word is the name of a module, of which there is nothing to log.
+    let level = |word: &str| word.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
+    let is_odd = |word: &&str| !word.is_empty() && !word.contains(['=', ':']) && !word.starts_with("thalweg");
+    let mut parts = words.split(',').map(str::trim).filter(|_| !words.contains('['));
+    if let Some(odd) = parts.find(|word| is_odd(word) && !level(word)) {
+        return Err(format!("`{}` is no level", Escaped(odd.as_bytes())));
+    }
+    tracing_subscriber::EnvFilter::try_new(words).map_err(|error| error.to_string())
+}
+
 /// Log lines go to stderr when `THALWEG_LOG` asks for them (`info`, `thalweg_mover=debug`, ...) or a form was asked for.
 fn start_log(form: Option<LogFormat>) {
     use tracing_subscriber::EnvFilter;
-    let asked = EnvFilter::try_from_env("THALWEG_LOG").ok();
+    let asked = std::env::var_os("THALWEG_LOG").and_then(|words| match log_filter(&words) {
+        Ok(filter) => Some(filter),
+        Err(why) => {
+            let words = Escaped(words.as_encoded_bytes());
+            show::line(&format!(
+                "warning: THALWEG_LOG is not followed: `{words}`: {why}; `info` or `thalweg_mover=debug,info` would be"
+            ));
+            None
+        }
+    });
     let Some(filter) = asked.or_else(|| form.map(|_| EnvFilter::new("info"))) else { return };
     // Colours are for people: a journal keeps what it is given.
     let colours = form != Some(LogFormat::Json) && std::io::IsTerminal::is_terminal(&std::io::stderr());

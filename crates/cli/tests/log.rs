@@ -161,3 +161,27 @@ fn streams_and_channels_of_frames_have_lines_too() {
         "{frames}"
     );
 }
+
+#[test]
+fn a_filter_that_makes_no_sense_is_told_in_one_line_and_the_rest_is_done() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"content").unwrap();
+    let told = |words: &[u8]| {
+        let mut command = scratch.thalweg();
+        command.env("THALWEG_LOG", OsStr::from_bytes(words)).arg("ls").arg(scratch.path("file"));
+        let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        text.lines().filter(|line| line.contains("THALWEG_LOG is not followed")).map(str::to_owned).collect()
+    };
+    for bad in [&b"debgu"[..], b"thalweg_mover=lound", b"info,warm", b"\xff", b"in\x1b[31mfo"] {
+        let lines: Vec<String> = told(bad);
+        assert_eq!(lines.len(), 1, "{bad:?}: {lines:?}");
+        assert!(!lines[0].contains('\x1b'), "{lines:?}");
+    }
+    for good in [&b""[..], b"info", b"WARN", b"off", b"thalweg", b"thalweg_mover=debug, info", b"[span]=info"]
+    {
+        let lines: Vec<String> = told(good);
+        assert_eq!(lines, Vec::<String>::new(), "{good:?}");
+    }
+}
