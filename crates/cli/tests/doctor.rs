@@ -107,6 +107,18 @@ fn a_path_that_is_not_there_is_an_error() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/directory"));
 }
 
+/// By one who may change all of it, and where there is something to change.
+#[test]
+fn a_look_changes_nothing() {
+    let scratch = Scratch::new();
+    machine(&scratch, "machine");
+    let before = facts(&scratch, "machine");
+    let told = Running::start(doctor(&scratch, "machine", "--json")).end(LIMIT).expect(0).stdout;
+    assert!(told.contains("\"verdict\":\"change\""), "{told}");
+    assert_eq!(facts(&scratch, "machine"), before);
+    assert!(!scratch.path("doctor-state").exists(), "nothing was changed that would have to be undone");
+}
+
 #[test]
 fn what_was_applied_is_told_and_undone() {
     let scratch = Scratch::new();
