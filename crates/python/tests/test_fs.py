@@ -277,17 +277,20 @@ def test_find_asks_once_and_finds_what_fsspec_would(daemon: Daemon, fs: ThalwegF
     content = make_tree(daemon.root, 9)
     (daemon.root / "empty").mkdir()
     (daemon.root / "link").symlink_to("d0")
+    (daemon.root / "broken").symlink_to("nowhere")
     for path in ("data", "data/", "data/d1", "data/d1/f1", "data/empty", "data/absent", ""):
         for withdirs in (False, True):
             wanted = AbstractFileSystem.find(fs, path, withdirs=withdirs, detail=False)
             assert fs.find(path, withdirs=withdirs) == wanted, (path, withdirs)
             assert sorted(fs.find(path, withdirs=withdirs, detail=True)) == wanted
-    assert fs.find("data", maxdepth=1) == ["data/link"]
+    assert fs.find("data", maxdepth=1) == ["data/broken", "data/link"]
     for whether_listed in (False, True):
         fs.invalidate_cache()
         if whether_listed:
             fs.ls("data")
         assert fs.info("data/link")["type"] == "link", whether_listed
+        assert fs.isdir("data/link") and fs.isdir("data/d0") and not fs.isfile("data/link"), whether_listed
+        assert not fs.isdir("data/broken") and fs.exists("data/broken"), whether_listed
     assert sorted(fs.glob("data/**/f*")) == sorted(f"data/{name}" for name in content)
     assert fs.du("data/d1") == sum(len(content[name]) for name in content if name.startswith("d1/"))
 

@@ -153,7 +153,13 @@ class ThalwegFileSystem(AbstractFileSystem):
         return self._type(path) is not None
 
     def isdir(self, path: str) -> bool:
-        return self._type(path) == "directory"
+        """Whether it can be listed: a directory, or a link that leads to one, though ``info`` calls that a link."""
+        kind = self._type(path)
+        if kind == "link":
+            # Copies do not ask this: a link is copied as the link.
+            there = self._there(self._strip_protocol(path))
+            kind = there and there["type"]
+        return kind == "directory"
 
     def isfile(self, path: str) -> bool:
         return self._type(path) == "file"
@@ -263,7 +269,7 @@ class ThalwegFileSystem(AbstractFileSystem):
         rpath = self._strip_protocol(rpath)
         if outfile is not None or not isinstance(lpath, str | os.PathLike):
             super().get_file(rpath, lpath, outfile=outfile, **kwargs)
-        elif self.isdir(rpath):
+        elif self._type(rpath) == "directory":
             os.makedirs(lpath, exist_ok=True)
         elif os.path.isdir(lpath):
             raise ConflictError("a directory stands there", kind="conflict", operation="get", path=os.fspath(lpath))
@@ -300,7 +306,7 @@ class ThalwegFileSystem(AbstractFileSystem):
             # It is there already; raises if it is not.
             self._list(path1)
             return
-        if self.isdir(path1):
+        if self._type(path1) == "directory":
             self.makedirs(path2, exist_ok=True)
             return
         with tempfile.TemporaryDirectory(prefix="thalweg-") as scratch:
@@ -338,7 +344,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                     cause = f"it would go into, or in place of, {above!r}, which is to be moved"
                     raise ConflictError(cause, kind="conflict", operation="mv", path=there)
                 above = self._parent(above)
-        directories = {source for source, _ in pairs if self.isdir(source)}
+        directories = {source for source, _ in pairs if self._type(source) == "directory"}
         for source, there in pairs:
             self.cp_file(source, there)
         # What came meanwhile was not copied and stays; its directory says so. What is in a directory sorts behind it.
