@@ -23,7 +23,8 @@ pub fn own() -> io::Result<Vec<IpAddr>> {
 
 /// Whether a socket that listens at the unspecified address of IPv6 hears IPv4 as well, unless it says otherwise.
 pub fn ipv6_hears_ipv4() -> bool {
-    fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "0")
+    // Where that cannot be read: as the kernel has it by itself.
+    fs::read_to_string("/proc/sys/net/ipv6/bindv6only").map_or(true, |text| text.trim() == "0")
 }
 
 /// `/proc/net/fib_trie`: an address stands on a line `|-- ADDRESS`, and below it what is routed so: `/32 host LOCAL` if it is
