@@ -253,7 +253,7 @@ impl Teller {
 
     fn last_word(&self, ended: &Ended, exit: Exit) {
         let untold = lock(&self.noted).untold;
-        if untold > 0 {
+        if untold > 0 && !self.json {
             let count = units::count(untold);
             show::line(&format!("{count} more notes of items: --json tells each"));
         }
