@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::chance::{has, is_root, skipped};
 use support::job::{Running, Strace};
+use support::machine::elsewhere;
 use support::{Scratch, finish, make_tree, noise, wait_until};
 use thalweg_lab::wrap::wrap;
 use thalweg_mover::link::Ticket;
@@ -361,10 +362,6 @@ fn a_daemon_serves_though_nobody_reads_what_it_prints() {
 /// Nodes of a cluster push from the same path to the same place, with copies of one ticket.
 #[test]
 fn the_same_command_on_two_machines_is_two_copies() {
-    let row = "two machines";
-    if !is_root() || !["unshare", "mount", "hostname"].iter().all(|program| has(program)) {
-        return skipped(row, "needs root, unshare, mount and hostname");
-    }
     let scratch = Scratch::new();
     for name in ["export", "from"] {
         std::fs::create_dir(scratch.path(name)).unwrap();
@@ -377,17 +374,13 @@ fn the_same_command_on_two_machines_is_two_copies() {
         command.arg(scratch.path("from/")).arg(daemon.place("data", "all/"));
         command
     };
+    let Some(second) = elsewhere("two machines", &scratch, &copy(&[])) else { return };
     // At this rate it would take minutes.
     let mut first = Running::start(copy(&["--bwlimit", "32K"]));
     let is_under_way =
         || std::fs::read_dir(scratch.path("export/all")).is_ok_and(|mut found| found.next().is_some());
     assert!(wait_until(Duration::from_secs(60), is_under_way));
-    std::fs::write(scratch.path("id"), format!("{:032x}\n", std::process::id())).unwrap();
-    let script = "hostname other && { test ! -e /etc/machine-id || mount --bind \"$1\" /etc/machine-id; } && \
-                  shift && exec \"$@\"";
-    let mut elsewhere = Command::new("unshare");
-    elsewhere.args(["--mount", "--uts", "sh", "-c", script, "sh"]).arg(scratch.path("id"));
-    let second = Running::start(wrap(elsewhere, &copy(&[]))).end(Duration::from_secs(120));
+    let second = Running::start(second).end(Duration::from_secs(120));
     assert_eq!(second.code, Some(0), "{}", second.stderr);
     assert!(std::fs::read(scratch.path("export/all/file")).unwrap() == noise(1, 8 << 20));
     assert!(!first.is_over(), "the other one is not disturbed");

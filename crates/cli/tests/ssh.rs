@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::chance::{has, in_time, skipped};
-use support::job::{bytes_allocated, priorities};
+use support::job::{Running, bytes_allocated, journal_bytes, priorities};
+use support::machine::{elsewhere, in_place_of_ssh};
 use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
 
 /// Long enough for what ends by itself, far below the patience of what does not.
@@ -578,6 +579,31 @@ fn kill_ssh_of(client: u32, scratch: &Scratch, far: &Path) {
     for pid in children.split_whitespace() {
         assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
     }
+}
+
+/// Who works on one login node today and on another of the same file system tomorrow.
+#[test]
+fn the_same_command_on_another_machine_of_the_same_files_resumes() {
+    let scratch = Scratch::new();
+    let (file, far) = (scratch.path("file"), scratch.path("far"));
+    std::fs::write(&file, noise(9, 32 << 20)).unwrap();
+    let rsh = in_place_of_ssh(&scratch);
+    let copy = |more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json", "-e", &rsh, "--far-path", env!("CARGO_BIN_EXE_thalweg")]).args(more);
+        command.arg(&file).arg(format!("host:{}", far.display()));
+        command
+    };
+    let Some(second) = elsewhere("another login node", &scratch, &copy(&[])) else { return };
+    let mut first = Running::start(copy(&["--bwlimit", "8MB"]));
+    // Some chunks are recorded: a digest of each has 32 bytes.
+    let some = || journal_bytes(scratch.root()) > 500;
+    assert!(wait_until(ARRIVES, || some() || first.is_over()) && !first.is_over(), "{:?}", first.said());
+    first.kill();
+    let ran = Running::start(second).end(ARRIVES);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
+    assert_eq!(std::fs::read(&far).unwrap(), noise(9, 32 << 20));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub mod syncs;
 
 pub mod logdisk;
 
+pub mod machine;
+
 pub mod plan;
 
 pub mod nets;

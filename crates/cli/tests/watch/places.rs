@@ -2,6 +2,7 @@
 
 use crate::support::chance::in_time;
 use crate::support::job::Running;
+use crate::support::machine::in_place_of_ssh;
 use crate::support::proxy::Proxy;
 use crate::support::volume::{self, Volume};
 use crate::support::{facts, wait_until};
@@ -136,15 +137,7 @@ fn a_directory_behind_ssh_is_watched_and_goes_on_after_a_kill() {
 #[test]
 fn two_watches_that_differ_in_the_port_of_ssh_are_two() {
     let bench = Bench::new();
-    // In place of ssh: whatever host and port it is told, the far side is here.
-    let ssh = bench.scratch.path("far-side.sh");
-    let far_state = bench.scratch.path("far-state");
-    let script = format!(
-        "export THALWEG_STATE='{}'\nfor last; do :; done\nexec sh -c \"$last\"\n",
-        far_state.display()
-    );
-    std::fs::write(&ssh, script).unwrap();
-    let rsh = format!("sh '{}'", ssh.display());
+    let rsh = in_place_of_ssh(&bench.scratch);
     let script = analysis(&bench.scratch, LOG);
     bench.put("shot", b"shot");
     std::fs::create_dir(&bench.destination).unwrap();

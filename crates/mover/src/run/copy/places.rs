@@ -103,7 +103,8 @@ impl Job<'_> {
     }
 
     /// Same sources and destination, same key: what lets a second attempt find what the first left behind. Of what is pushed
-    /// the machine is part of the source: nodes of a cluster have the same paths, and a daemon the same certificate of all.
+    /// to a daemon the machine is part of the source: nodes of a cluster have the same paths, and a daemon the same
+    /// certificate of all. By ssh it is not: there a user goes on from another login node of the same file system.
     pub(super) fn job_key(&self) -> [u8; 16] {
         self.job_key_at(&thalweg_sys::machine::identity())
     }
@@ -124,7 +125,9 @@ impl Job<'_> {
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
-            add(machine);
+            if place.export.is_some() {
+                add(machine);
+            }
         }
         match self.from {
             From::Local(paths) => {
