@@ -9,6 +9,38 @@
 //! again for each consumer. The receiver copies it once, into the memory that it hands out. A consumer in the process
 //! of its hub is handed the hub's own memory: nothing is sealed, sent or copied for it. A producer there saves a hop
 //! over the network, not these copies: its way goes through the loopback.
+//!
+//! # Example
+//! A hub, a producer and a consumer in one process; over a network the last two differ in nothing but the ticket's place.
+//!
+//! ```
+//! use thalweg_client::far_movers::{How, SshOptions};
+//! use thalweg_client::frames::{Delivery, Hub, HubWishes, NewFrame, Receiver, ReceiverWishes, Sender, SenderWishes};
+//! use thalweg_client::place::Places;
+//!
+//! # let scratch = tempfile::tempdir()?;
+//! # let (directory, ticket) = (scratch.path(), scratch.path().join("ticket"));
+//! let hub = Hub::start(&HubWishes::new(directory, &ticket))?;
+//! let place = hub.place("scan42")?;
+//! let how = || How::to_ask(&Places::default(), Some(ticket.as_path()), SshOptions::default());
+//!
+//! let receiver = Receiver::open(&place, how(), ReceiverWishes::default())?;
+//! let sender = Sender::open(&place, how(), SenderWishes::default())?;
+//! let pixels: Vec<u8> = vec![7; 2048 * 2048 * 2];
+//! sender.push(
+//!     NewFrame { dtype: "<u2".into(), shape: vec![2048, 2048], payload: pixels.into(), ..NewFrame::default() },
+//!     None,
+//! )?;
+//!
+//! match receiver.next(None)? {
+//!     Some(Delivery::Frame(frame)) => assert_eq!((frame.sequence, frame.payload.len()), (0, 2048 * 2048 * 2)),
+//!     other => panic!("{other:?}"),
+//! }
+//! assert_eq!(sender.finish(None)?.frames, 1);
+//! receiver.close();
+//! hub.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 /// Frames in files.
 pub mod files;
