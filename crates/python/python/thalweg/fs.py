@@ -155,11 +155,11 @@ class ThalwegFileSystem(AbstractFileSystem):
     def isdir(self, path: str) -> bool:
         """Whether it can be listed: a directory, or a link that leads to one, though ``info`` calls that a link."""
         kind = self._type(path)
-        if kind == "link":
-            # Copies do not ask this: a link is copied as the link.
-            there = self._there(self._strip_protocol(path))
-            kind = there and there["type"]
-        return kind == "directory"
+        if kind != "link":
+            return kind == "directory"
+        # Copies do not ask this: a link is copied as the link.
+        there = self._there(self._strip_protocol(path))
+        return there is not None and there["type"] == "directory"
 
     def isfile(self, path: str) -> bool:
         return self._type(path) == "file"
