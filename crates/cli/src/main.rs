@@ -8,6 +8,8 @@ mod show;
 
 mod out;
 
+mod files;
+
 mod json;
 
 mod copy_output;

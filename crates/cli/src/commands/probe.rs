@@ -14,8 +14,7 @@ use crate::args::places::AskArgs;
 use crate::args::probe::ProbeArgs;
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{json, show};
-use std::os::unix::ffi::OsStrExt;
+use crate::{files, json, show};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_client::far_movers::{FarMovers, How};
@@ -25,11 +24,9 @@ use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_lab::probe::{self, Finding, Measurements, Rate, svg};
 use thalweg_mover::basin::terms::{self, Passage};
 use thalweg_mover::event;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::model::history::{Moved, Observed, Probed};
 use thalweg_mover::run::copy::{From, To};
-use thalweg_sys::atomic_file::{self, Durability};
-use thalweg_wire::path::Escaped;
 
 mod schedule;
 
@@ -70,7 +67,7 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     if let Some(path) = &args.svg {
         let title = format!("{} \u{2192} {}", job.names.0, job.names.1);
         let drawn = svg::draw(&finding, &title, &output::note(&measured, args.seconds));
-        write_whole(path, drawn.as_bytes())?;
+        files::write_whole("write the drawing", path, drawn.as_bytes())?;
     }
     if args.ask.json {
         json::tell(&output::as_json(&job, &measured, &finding));
@@ -127,36 +124,4 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
 
 fn since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// A file that is there as a whole, or as it was.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
-    written.map_err(|error| {
-        let mut failure = failure::of_io("write the drawing", &error.cause);
-        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
-        failure
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Somebody else made it beforehand, where all may write.
-    #[test]
-    fn a_link_under_a_name_that_could_be_foretold_is_not_followed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("out");
-        let others = scratch.path().join("others");
-        std::fs::write(&others, "theirs").unwrap();
-        let pid = std::process::id();
-        for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
-            std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
-        }
-        write_whole(&path, b"ours").unwrap();
-        assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
-        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "ours");
-    }
 }

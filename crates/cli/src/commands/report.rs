@@ -1,7 +1,7 @@
 //! `thalweg plot` and `thalweg report`: figures and a page from result files.
 
 use crate::exit::Exit;
-use crate::{json, out, show};
+use crate::{files, json, out, show};
 use std::fs;
 use std::path::{Path, PathBuf};
 use thalweg_cli::args::report::{Format, PlotArgs, ReportArgs};
@@ -9,7 +9,6 @@ use thalweg_lab::bench::record::Results;
 use thalweg_lab::plot::{self, Figure};
 use thalweg_lab::report::{figures, html};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
-use thalweg_sys::atomic_file::{self, Durability};
 
 /// `thalweg report RESULT…`.
 ///
@@ -17,7 +16,7 @@ use thalweg_sys::atomic_file::{self, Durability};
 /// If a result cannot be read or none of the files is one, or the page not be written.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let results = read(&args.results)?;
-    write(&args.out, html(&args.title, &results).as_bytes())?;
+    files::write_whole("write the report", &args.out, html(&args.title, &results).as_bytes())?;
     let samples: usize = results.iter().map(|results| results.samples.len()).sum();
     out::line(&json::inert(&format!(
         "{}: {} figures from {samples} samples",
@@ -91,8 +90,8 @@ fn draw(figure: &Figure, to: &Path, format: Format, args: &PlotArgs) -> Result<(
             Failure::new(FailureKind::Internal, "draw a figure", format!("{}: {error}", figure.name))
         })?,
     };
-    write(to, &drawn)?;
-    write(&to.with_extension("csv"), plot::csv(figure).as_bytes())?;
+    files::write_whole("write the figure", to, &drawn)?;
+    files::write_whole("write the figure's data", &to.with_extension("csv"), plot::csv(figure).as_bytes())?;
     out::line(&json::inert(&format!("{}: {}", to.display(), figure.title)))
 }
 
@@ -118,12 +117,6 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Results>> {
     Ok(results)
 }
 
-/// Whole or not at all, so that what is read is always a whole page.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
-    written.map_err(|error| failed("write", path, &error.cause))
-}
-
 fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
     let failure = of_io(operation, error);
     let kind = match error.kind() {
@@ -135,26 +128,4 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
         _ => failure.cause.clone(),
     };
     Failure::new(kind, operation, format!("{}: {cause}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Somebody else made it beforehand, where all may write.
-    #[test]
-    fn a_link_under_a_name_that_could_be_foretold_is_not_followed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("out");
-        let others = scratch.path().join("others");
-        std::fs::write(&others, "theirs").unwrap();
-        let pid = std::process::id();
-        for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
-            std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
-        }
-        write(&path, b"ours").unwrap();
-        assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
-        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "ours");
-    }
 }

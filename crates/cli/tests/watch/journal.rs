@@ -4,19 +4,18 @@ use crate::support::wait_until;
 use crate::{Bench, LIMIT, LOG, analysis, ends, start, terminate};
 use std::time::Duration;
 
+/// All records of its watches.
+fn journal(bench: &Bench) -> String {
+    let watches = std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
+    watches.filter_map(|watch| std::fs::read_to_string(watch.path().join("journal")).ok()).collect()
+}
+
 #[test]
 fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known() {
     let bench = Bench::new();
     let script = analysis(&bench.scratch, LOG);
     let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "4"];
     let mut watch = start(bench.local(&more));
-    let journal = || {
-        let below =
-            std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
-        below
-            .filter_map(|entry| std::fs::read_to_string(entry.path().join("journal")).ok())
-            .collect::<String>()
-    };
     // Three records for each arrival: more than are kept of four items.
     let mut written = 0;
     for round in 0..100 {
@@ -26,14 +25,14 @@ fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known
         }
         let settled = || bench.log().len() >= written;
         assert!(wait_until(LIMIT, settled), "{} of {written}", bench.log().len());
-        if journal().lines().count() < written {
+        if journal(&bench).lines().count() < written {
             break;
         }
     }
     assert!(
-        journal().lines().count() < written,
+        journal(&bench).lines().count() < written,
         "{} lines after {written} arrivals",
-        journal().lines().count()
+        journal(&bench).lines().count()
     );
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
@@ -49,13 +48,6 @@ fn what_is_done_and_gone_leaves_the_journal_and_is_not_analysed_when_it_comes_ag
     let script = analysis(&bench.scratch, LOG);
     let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "4"];
     let mut watch = start(bench.local(&more));
-    let journal = || {
-        let below =
-            std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
-        below
-            .filter_map(|entry| std::fs::read_to_string(entry.path().join("journal")).ok())
-            .collect::<String>()
-    };
     let (mut written, mut is_forgotten) = (0, false);
     for round in 0..200 {
         let names: Vec<String> = (0..8).map(|number| format!("r{round}-{number}")).collect();
@@ -68,12 +60,12 @@ fn what_is_done_and_gone_leaves_the_journal_and_is_not_analysed_when_it_comes_ag
         for name in &names {
             std::fs::remove_file(bench.source.join(name)).unwrap();
         }
-        is_forgotten = round > 0 && !journal().contains("\"r0-0\"");
+        is_forgotten = round > 0 && !journal(&bench).contains("\"r0-0\"");
         if is_forgotten {
             break;
         }
     }
-    assert!(is_forgotten, "{} lines after {written} items that are gone", journal().lines().count());
+    assert!(is_forgotten, "{} lines after {written} items that are gone", journal(&bench).lines().count());
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
     // As it was, and under the same name with something else in it.

@@ -1,0 +1,50 @@
+//! Files that a command writes because its user asked for them: reports, figures, drawings.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use thalweg_mover::failure::{self, Result};
+use thalweg_sys::atomic_file::{self, Durability};
+use thalweg_wire::path::Escaped;
+
+/// Writes a file that is there as a whole, or as it was; not synced, with the mode that the user's umask leaves.
+///
+/// # Errors
+/// With the operation and the path: what the kernel says; `Usage` for a path that does not end in a name.
+pub fn write_whole(operation: &str, path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
+    written.map_err(|error| {
+        let mut failure = failure::of_io(operation, &error.cause);
+        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
+        failure
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Somebody else made it beforehand, where all may write.
+    #[test]
+    fn a_link_under_a_name_that_could_be_foretold_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out");
+        let others = scratch.path().join("others");
+        std::fs::write(&others, "theirs").unwrap();
+        let pid = std::process::id();
+        for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
+            std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
+        }
+        write_whole("write", &path, b"ours").unwrap();
+        assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "ours");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_with_its_path() {
+        let scratch = tempfile::tempdir().unwrap();
+        let failure = write_whole("write the report", &scratch.path().join("none/out\n"), b"").unwrap_err();
+        assert_eq!(failure.operation, "write the report");
+        assert!(failure.cause.contains("none/out\\x0a"), "{failure}");
+    }
+}
