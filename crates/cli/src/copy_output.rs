@@ -21,7 +21,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{Plan, RATE_BITS_PER_S};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_sys::priority::Held;
-use thalweg_wire::message::Outcome;
+use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;
 use thalweg_wire::{Entry, RelativePath};
 
@@ -383,16 +383,7 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -
         units::size(totals.bytes_done),
         units::entries(totals.done),
     );
-    if totals.bytes_same > 0 {
-        line.push_str(&format!(", {} found there by comparing", units::size(totals.bytes_same)));
-        // What was found there did not cross the link.
-        if totals.bytes_received > 0 {
-            let rate = units::rate(totals.bytes_received, seconds);
-            line.push_str(&format!(", {} sent, {rate}", units::size(totals.bytes_received)));
-        }
-    } else if totals.bytes_done > 0 {
-        line.push_str(&format!(", {}", units::rate(totals.bytes_done, seconds)));
-    }
+    line.push_str(&moved(totals, report.attempts, seconds));
     for (count, word) in [
         (totals.unchanged, "unchanged"),
         (totals.skipped, "skipped"),
@@ -418,6 +409,25 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -
         line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
     }
     line
+}
+
+/// What of the content was there before, and at which rate the rest came: only that crossed the link. Where a copy had to
+/// start over, what it found there it may have sent itself in these seconds.
+fn moved(totals: &Totals, attempts: u32, seconds: f64) -> String {
+    let there = [
+        (if attempts > 1 { 0 } else { totals.bytes_resumed }, "durable from an earlier attempt"),
+        (totals.bytes_same, "found there by comparing"),
+    ];
+    let there: String = there
+        .into_iter()
+        .filter(|(bytes, _)| *bytes > 0)
+        .map(|(bytes, how)| format!(", {} {how}", units::size(bytes)))
+        .collect();
+    match (there.is_empty(), totals.bytes_received) {
+        (true, _) if totals.bytes_done > 0 => format!(", {}", units::rate(totals.bytes_done, seconds)),
+        (true, _) | (false, 0) => there,
+        (false, sent) => format!("{there}, {} sent, {}", units::size(sent), units::rate(sent, seconds)),
+    }
 }
 
 /// A stage with its place, and how busy it was.
@@ -446,4 +456,37 @@ pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
         out::tell(&filter.explain(&path, is_dir));
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_of_what_was_sent_and_what_was_there_is_said() {
+        let of = |done, received, resumed, same, attempts| {
+            let totals = Totals {
+                bytes_done: done,
+                bytes_received: received,
+                bytes_resumed: resumed,
+                bytes_same: same,
+                ..Totals::default()
+            };
+            moved(&totals, attempts, 1.0)
+        };
+        const MB: u64 = 1_000_000;
+        assert_eq!(of(0, 0, 0, 0, 1), "");
+        let rate = |bytes| units::rate(bytes, 1.0);
+        assert_eq!(of(10 * MB, 10 * MB, 0, 0, 1), format!(", {}", rate(10 * MB)));
+        let there = units::size(6 * MB);
+        let sent = format!("{} sent, {}", units::size(4 * MB), rate(4 * MB));
+        assert_eq!(
+            of(10 * MB, 4 * MB, 6 * MB, 0, 1),
+            format!(", {there} durable from an earlier attempt, {sent}")
+        );
+        assert_eq!(of(10 * MB, 4 * MB, 0, 6 * MB, 1), format!(", {there} found there by comparing, {sent}"));
+        assert_eq!(of(6 * MB, 0, 6 * MB, 0, 1), format!(", {there} durable from an earlier attempt"));
+        // Of a copy whose link was lost it is not known which attempt sent it.
+        assert_eq!(of(10 * MB, 4 * MB, 6 * MB, 0, 2), format!(", {}", rate(10 * MB)));
+    }
 }
