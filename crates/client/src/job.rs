@@ -7,7 +7,6 @@ use crate::{elsewhere, identity, routes};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_lab::dataset;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
@@ -135,10 +134,7 @@ impl Asked {
                 (None, Named::Local(path), Some(From::Local(paths))) => paths.push(path),
                 (None, Named::Local(path), _) => from = Some(From::Local(vec![path])),
                 (None, Named::Zero(bytes), _) => from = Some(From::Zero(bytes)),
-                (None, Named::Dataset(spec), _) => {
-                    let description = dataset::describe(&spec);
-                    from = Some(From::Dataset(spec, description));
-                }
+                (None, Named::Dataset(spec), _) => from = Some(From::Dataset(spec)),
                 (None, Named::Simulated(spec), _) => from = Some(From::Simulated(spec)),
                 (None, ..) => return Err(usage("this is no source")),
             }

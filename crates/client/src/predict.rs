@@ -98,7 +98,7 @@ pub fn size(job: &Job, source: &OsStr, far_movers: &mut FarMovers, time: Duratio
         From::Zero(bytes) => made(*bytes),
         From::Simulated(spec) => made(spec.bytes),
         From::Noise(bytes, _) => made(*bytes),
-        From::Dataset(spec, _) => Size {
+        From::Dataset(spec) => Size {
             work: Work { bytes: spec.bytes() as f64, entries: spec.files as f64, ..Work::default() },
             how: "as asked".to_owned(),
         },

@@ -169,7 +169,7 @@ impl Profiles {
         };
         let source = match from {
             From::Local(paths) => file_system(paths.first()?),
-            From::Zero(_) | From::Noise(..) | From::Dataset(..) => "zero:".to_owned(),
+            From::Zero(_) | From::Noise(..) | From::Dataset(_) => "zero:".to_owned(),
             From::Far(far, places) => at(far, places.first()?),
             From::Simulated(array) => simulated(array),
         };

@@ -1,7 +1,7 @@
 //! Data sets made of numbers (`thalweg_mover::endpoint::dataset`) as files: written, and checked by the seed, wherever
 //! they were copied to.
 //!
-//! A set has a file that says what it is, `dataset.json`; it is written last, so a set without it was never whole.
+//! The file that says what a set is, `dataset.json`, is written last: a set without it was never whole.
 
 mod check;
 
@@ -10,13 +10,11 @@ mod make;
 pub use check::{Checked, Damage, check};
 pub use make::{Generated, make};
 
-use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_mover::endpoint::content::Content;
-use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec, Made};
+use thalweg_mover::endpoint::dataset::{DESCRIPTION_BYTES_MAX, DESCRIPTION_NAME, DatasetSpec, Made};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
 /// What is made or compared at once, by one thread.
@@ -24,45 +22,6 @@ const PIECE_BYTES: u64 = 16 << 20;
 
 /// What is in memory of it at once.
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// Most bytes of a description.
-const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
-
-/// `dataset.json`.
-#[derive(Serialize, Deserialize)]
-struct Description {
-    /// Of the way in which bytes come from numbers: another one makes other bytes.
-    format: u32,
-    files: u64,
-    sizes: Vec<Size>,
-    content: String,
-    sparse_percent: u8,
-    seed: u64,
-}
-
-const FORMAT: u32 = 1;
-
-#[derive(Serialize, Deserialize)]
-struct Size {
-    bytes: u64,
-    weight: u64,
-}
-
-/// Content of the file that describes a set.
-pub fn describe(spec: &DatasetSpec) -> Vec<u8> {
-    let sizes = spec.sizes.iter().map(|&(bytes, weight)| Size { bytes, weight }).collect();
-    let description = Description {
-        format: FORMAT,
-        files: spec.files,
-        sizes,
-        content: spec.content.name().to_owned(),
-        sparse_percent: spec.sparse_percent,
-        seed: spec.seed,
-    };
-    let mut text = serde_json::to_vec_pretty(&description).unwrap_or_default();
-    text.push(b'\n');
-    text
-}
 
 /// The set that is at `directory`.
 ///
@@ -81,22 +40,7 @@ pub fn described(directory: &Path) -> Result<DatasetSpec> {
         return Err(odd("is too large for one".to_owned()));
     }
     let text = fs::read(&path).map_err(of)?;
-    let told: Description = serde_json::from_slice(&text).map_err(|error| odd(error.to_string()))?;
-    if told.format != FORMAT {
-        return Err(odd(format!("was made in format {}, this program knows {FORMAT}", told.format)));
-    }
-    let content =
-        Content::named(&told.content).ok_or_else(|| odd("of a content that is not known".to_owned()))?;
-    let sizes = told.sizes.iter().map(|size| (size.bytes, size.weight)).collect();
-    let spec = DatasetSpec {
-        files: told.files,
-        sizes,
-        content,
-        sparse_percent: told.sparse_percent,
-        seed: told.seed,
-    };
-    spec.check().map_err(|why| odd(why.to_owned()))?;
-    Ok(spec)
+    DatasetSpec::from_description(&text).map_err(odd)
 }
 
 /// A part of a file, for one thread.

@@ -1,6 +1,6 @@
 //! Writes a data set.
 
-use super::{BUFFER_BYTES, Pieces, by_all_cores, describe, described};
+use super::{BUFFER_BYTES, Pieces, by_all_cores, described};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 use serde::Serialize;
@@ -56,7 +56,7 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
         fs::create_dir_all(directory.join(name)).map_err(of)?;
     }
     let parts = by_all_cores(spec, |pieces| write_some(directory, pieces, !is_empty))?;
-    fs::write(directory.join(DESCRIPTION_NAME), describe(spec)).map_err(of)?;
+    fs::write(directory.join(DESCRIPTION_NAME), spec.description()).map_err(of)?;
     Ok(Generated {
         files: spec.files,
         bytes: spec.bytes(),

@@ -40,8 +40,8 @@ pub enum From {
     Zero(u64),
     /// Files of noise: bytes of all of them, and of each.
     Noise(u64, u64),
-    /// A data set made of numbers, and what its description says.
-    Dataset(DatasetSpec, Vec<u8>),
+    /// A data set made of numbers.
+    Dataset(DatasetSpec),
     /// A file on a simulated array.
     Simulated(ArraySpec),
     /// Places at a far mover.
@@ -116,7 +116,8 @@ pub struct Wishes {
     pub header: Option<Digest>,
     /// It only measures, and this is what the far place is.
     pub trial: Option<Trial>,
-    /// It only measures: of a source here at most so many bytes are read, as [`SparingSource`] does.
+    /// It only measures: of a source here at most so many bytes are read, as
+    /// [`SparingSource`](crate::endpoint::sparing::SparingSource) does.
     pub trial_bytes_max: Option<u64>,
 }
 

@@ -3,8 +3,11 @@
 //!
 //! `data:` reads one without a disk ([`DatasetSource`]); the laboratory writes and checks them as files.
 
+mod description;
+
 mod source;
 
+pub use description::{DESCRIPTION_BYTES_MAX, DESCRIPTION_NAME};
 pub use source::DatasetSource;
 
 use super::content::{Content, mixed};
@@ -43,9 +46,6 @@ pub const EXTENT_BYTES: u64 = 1 << 20;
 
 /// Files of one directory.
 const DIRECTORY_FILES: u64 = 1000;
-
-/// Name of the file that says what the set is, so that a copy of it can be checked by itself.
-pub const DESCRIPTION_NAME: &str = "dataset.json";
 
 /// One file of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]

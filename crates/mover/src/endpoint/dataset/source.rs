@@ -20,13 +20,14 @@ pub struct DatasetSource {
 }
 
 impl DatasetSource {
-    /// `description`: content of [`DESCRIPTION_NAME`].
+    /// Reads that set; the file that describes it is in it.
     ///
     /// # Errors
     /// `Usage` for numbers out of their bounds.
-    pub fn new(spec: DatasetSpec, description: Vec<u8>) -> Result<DatasetSource> {
+    pub fn new(spec: DatasetSpec) -> Result<DatasetSource> {
         spec.check().map_err(|cause| Failure::new(FailureKind::Usage, "make a data set", cause))?;
-        Ok(DatasetSource { spec, description: description.into() })
+        let description = spec.description().into();
+        Ok(DatasetSource { spec, description })
     }
 
     /// What stands at a path of the set.

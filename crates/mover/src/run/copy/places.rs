@@ -26,8 +26,8 @@ impl Job<'_> {
                 let source = NoiseSource { bytes: *bytes, file_bytes: *file_bytes };
                 Ok((Arc::new(source), SourceForm::Many))
             }
-            From::Dataset(spec, description) => {
-                let source = DatasetSource::new(spec.clone(), description.clone())?;
+            From::Dataset(spec) => {
+                let source = DatasetSource::new(spec.clone())?;
                 Ok((Arc::new(source), SourceForm::Many))
             }
             From::Simulated(spec) => {
@@ -121,7 +121,7 @@ impl Job<'_> {
         };
         match self.from {
             From::Far(_, places) => places.iter().for_each(&mut add_place),
-            From::Local(_) | From::Zero(_) | From::Noise(..) | From::Dataset(..) | From::Simulated(_) => {}
+            From::Local(_) | From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) => {}
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
@@ -138,7 +138,7 @@ impl Job<'_> {
             }
             From::Zero(bytes) | From::Noise(bytes, _) => add(&bytes.to_le_bytes()),
             // It says all that there is to say of the set.
-            From::Dataset(_, description) => add(description),
+            From::Dataset(spec) => add(&spec.description()),
             From::Simulated(spec) => {
                 add(&spec.bytes.to_le_bytes());
                 add(&spec.seed.to_le_bytes());
