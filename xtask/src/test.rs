@@ -30,6 +30,10 @@ const PACKAGES: &[(&str, &str)] = &[
 /// Counts instructions.
 pub const VALGRIND: &[(&str, &str)] = &[("valgrind", "/usr/bin/valgrind")];
 
+/// What the sources say of each other: a link that leads nowhere is a warning.
+const DOC: &[&str] =
+    &["doc", "--workspace", "--no-deps", "--quiet", "--config", r#"build.rustdocflags = ["-D", "warnings"]"#];
+
 /// Options of the test run.
 #[derive(clap::Args)]
 pub struct Args {
@@ -58,6 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
     let steps: &[(&str, &[&str])] = &[
         ("format", &["fmt", "--all", "--check"]),
         ("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+        ("links of the documentation", DOC),
         ("tests", &["test", "--workspace", "--no-fail-fast"]),
     ];
     for (name, words) in steps {

@@ -20,7 +20,6 @@ pub mod item;
 
 pub mod machine;
 
-/// What is known of what is over and gone.
 pub mod done_keys;
 
 pub mod journal;

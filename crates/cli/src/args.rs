@@ -1,4 +1,8 @@
 //! The command line: the commands, and a file for the options of each.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "comments on options are their help, where brackets are syntax"
+)]
 
 pub mod copy;
 

@@ -28,7 +28,7 @@ pub fn write(bytes: &[u8]) -> Result<()> {
 /// Writes a line.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn line(text: &str) -> Result<()> {
     with(|out| {
         out.write_all(text.as_bytes())?;
@@ -48,7 +48,7 @@ pub fn tell(text: &str) {
 /// Hands on what is buffered.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn flush() -> Result<()> {
     with(|out| out.flush())
 }

@@ -42,7 +42,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-/// Frames in files.
 pub mod files;
 
 mod hub;

@@ -11,7 +11,6 @@ pub mod dataset;
 
 pub mod place;
 
-/// What is asked for and not here.
 mod elsewhere;
 
 pub mod identity;
@@ -22,7 +21,6 @@ pub mod far_movers;
 
 pub mod reach;
 
-/// What routes did best with.
 pub mod routes;
 
 pub mod profiles;
@@ -39,7 +37,6 @@ pub mod receipt;
 
 pub mod verify;
 
-/// Frames of detectors.
 pub mod frames;
 
 pub mod events;

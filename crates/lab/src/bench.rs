@@ -8,46 +8,46 @@
 //! the clients, exactly, and of the servers, to a tick of the kernel (10 ms); of what the kernel does on its own (write-back)
 //! none.
 
-/// The result file.
+// The result file.
 pub mod record;
 
-/// What is said of a handful of samples.
+// What is said of a handful of samples.
 pub mod statistics;
 
-/// A result file as a table.
+// A result file as a table.
 pub mod table;
 
-/// Other programs' results, as samples.
+// Other programs' results, as samples.
 pub mod import;
 
-/// The suites: one file for each question.
+// The suites: one file for each question.
 pub mod suite;
 
-/// Where a suite works: a directory, servers and clients.
+// Where a suite works: a directory, servers and clients.
 mod workspace;
 
-/// What a child says while it runs.
+// What a child says while it runs.
 mod child_output;
 
-/// A stream whose source we are.
+// A stream whose source we are.
 mod producer;
 
-/// A directory that is watched.
+// A directory that is watched.
 mod watcher;
 
-/// Hosts and the path between them.
+// Hosts and the path between them.
 mod network;
 
-/// What a path carries and what it costs, moment by moment.
+// What a path carries and what it costs, moment by moment.
 pub(crate) mod timeline;
 
-/// Traffic of TCP without a program around it.
+// Traffic of TCP without a program around it.
 mod traffic;
 
-/// Requests to a disk, timed one by one.
+// Requests to a disk, timed one by one.
 mod requests;
 
-/// What all of it runs on.
+// What all of it runs on.
 mod machine;
 
 pub use suite::{SUITES, Suite};

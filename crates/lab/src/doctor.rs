@@ -9,19 +9,14 @@
 //! Guarantees: 1 to 3 change nothing. What cannot be seen is said, never guessed. Not guaranteed: that a value of a table
 //! helps on this path; 000 warns of copying its own.
 
-/// The values that are wanted.
 pub mod wanted;
 
-/// What the doctor says.
 pub mod finding;
 
-/// Where the machine is read.
 pub mod roots;
 
-/// What machine this is.
 pub mod machine;
 
-/// What has to be tried or measured.
 pub mod measure;
 
 mod network;
@@ -46,10 +41,8 @@ mod beliefs;
 
 mod next_start;
 
-/// Writes settings, and takes them back.
 pub mod change;
 
-/// Tries proposed changes in a testbed.
 pub mod prove;
 
 #[cfg(test)]

@@ -6,13 +6,10 @@
 //!
 //! The same figure gives the same bytes. Nothing is taken from the machine it is drawn on: no fonts, no clock, no locale.
 
-/// Units: how figures are written.
 pub mod unit;
 
-/// Colours, markers, dashes, hatches; themes.
 pub mod palette;
 
-/// Words: their letters, and how much room they take.
 pub mod text;
 
 mod axis;
@@ -23,7 +20,6 @@ pub use figure::{
     Across, BarSeries, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Remark, Series, Value, Way,
 };
 
-/// Where things stand.
 pub mod draw;
 
 mod csv;

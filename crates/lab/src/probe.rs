@@ -20,7 +20,7 @@ use thalweg_mover::basin::{Cause, Evidence, Place, Verdict, judge, width};
 use thalweg_mover::stage::Stage as Step;
 use thalweg_wire::message::Measured;
 
-/// The drawing as SVG.
+// The drawing as SVG.
 pub mod svg;
 
 #[cfg(test)]

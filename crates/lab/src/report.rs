@@ -3,7 +3,6 @@
 //! [`figures`] says which figures fit a result, with what the papers measured beside it where they have numbers
 //! (`papers.toml`); [`html`] puts figures, tables and what was measured where on one page that takes nothing from elsewhere.
 
-/// What the papers measured.
 pub mod papers;
 
 mod reading;

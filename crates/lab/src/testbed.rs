@@ -14,29 +14,29 @@
 //! of it away. What is left then is a directory with its record, which the next `up`, `down`, `list` or
 //! `status` removes, of whatever name; they end programs that were left in the hosts as well.
 
-/// What becomes of each packet, and when: decides.
+// What becomes of each packet, and when: decides.
 pub mod wire;
 
-/// The papers' paths.
+// The papers' paths.
 pub mod presets;
 
-/// What a testbed is to be.
+// What a testbed is to be.
 pub mod spec;
 
-/// Where testbeds are recorded, and how they are found, asked and removed.
+// Where testbeds are recorded, and how they are found, asked and removed.
 pub mod registry;
 
-/// The testbed's own process.
+// The testbed's own process.
 pub mod daemon;
 
-/// The hosts: namespaces, devices, addresses.
+// The hosts: namespaces, devices, addresses.
 mod hosts;
 
-/// One direction of the path: does.
+// One direction of the path: does.
 mod lane;
 
-/// Messages to netfilter.
+// Messages to netfilter.
 pub(crate) mod netlink;
 
-/// How well the path keeps what was asked, measured.
+// How well the path keeps what was asked, measured.
 pub mod check;

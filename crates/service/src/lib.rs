@@ -16,13 +16,10 @@ mod frames;
 
 mod log;
 
-/// What `thalweg why` reads.
 pub mod published;
 
 mod answer;
 
-/// Who started the daemon is told how it is.
 pub mod manager;
 
-/// Who may send when.
 pub mod slots;

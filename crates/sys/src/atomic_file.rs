@@ -111,7 +111,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Re
 /// The same for a file that is not there yet.
 ///
 /// # Errors
-/// As [`write`]; `AlreadyExists` if it is.
+/// As [`write()`]; `AlreadyExists` if it is.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
     put(path, bytes, mode, durability, Replace::Never)
 }

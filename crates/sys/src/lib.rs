@@ -34,58 +34,58 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("thalweg-sys speaks to Linux only");
 
-/// Directories held by descriptor: the project's only way from a name to a file.
+// Directories held by descriptor: the project's only way from a name to a file.
 pub mod dir;
 
-/// What the kernel says about an entry.
+// What the kernel says about an entry.
 pub mod stat;
 
-/// Open files.
+// Open files.
 pub mod file;
 
-/// Files that appear whole: written under a hidden name, then renamed.
+// Files that appear whole: written under a hidden name, then renamed.
 pub mod atomic_file;
 
-/// What changes in directories.
+// What changes in directories.
 pub mod watch;
 
-/// Where a file's bytes lie on the medium.
+// Where a file's bytes lie on the medium.
 pub mod layout;
 
-/// Page-aligned memory and the bounded pool it comes from.
+// Page-aligned memory and the bounded pool it comes from.
 pub mod buffer;
 
-/// Reads and writes in flight.
+// Reads and writes in flight.
 pub mod queue;
 
-/// Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
+// Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
 pub mod socket;
 
-/// Time and memory used, limits, abilities.
+// Time and memory used, limits, abilities.
 pub mod usage;
 
-/// What this process takes from others.
+// What this process takes from others.
 pub mod priority;
 
-/// Child processes.
+// Child processes.
 pub mod child;
 
-/// What the machine charges a process, and what it withholds.
+// What the machine charges a process, and what it withholds.
 pub mod host;
 
-/// Which machine this is.
+// Which machine this is.
 pub mod machine;
 
-/// Whether heat slows the CPUs.
+// Whether heat slows the CPUs.
 pub mod heat;
 
-/// Network and mount namespaces.
+// Network and mount namespaces.
 pub mod namespace;
 
-/// Network cards, as their drivers tell of them.
+// Network cards, as their drivers tell of them.
 pub mod card;
 
-/// The addresses of this machine.
+// The addresses of this machine.
 pub mod address;
 
 mod argument;

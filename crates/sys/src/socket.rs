@@ -16,7 +16,6 @@ use crate::{invalid, uninterrupted};
 mod account;
 mod blocking;
 
-/// TLS 1.3 records sealed and opened by the kernel.
 pub mod ktls;
 
 pub use account::{TcpInfo, tcp_info};

@@ -35,7 +35,7 @@ pub enum Record {
         /// Sources and destination, hashed.
         job_key: [u8; 16],
         /// Chunk size of every partial that begins behind it, up to the next header: a power of two, as
-        /// [`limits::is_chunk_size`](crate::limits::is_chunk_size) says.
+        /// [`is_chunk_size`](crate::limits::is_chunk_size) says.
         chunk_bytes: u64,
     },
     /// A partial file begins.

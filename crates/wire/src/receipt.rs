@@ -237,7 +237,7 @@ pub struct Line {
     pub digest: Option<Digest>,
     /// Bytes of content.
     pub bytes: u64,
-    /// What it is: the words of [`line`].
+    /// What it is: the words of [`line()`].
     pub kind: String,
     /// Its name.
     pub path: RelativePath,
@@ -246,7 +246,7 @@ pub struct Line {
 impl std::str::FromStr for Line {
     type Err = DecodeError;
 
-    /// Reads what [`line`] wrote, with or without the end of line.
+    /// Reads what [`line()`] wrote, with or without the end of line.
     fn from_str(text: &str) -> Result<Line, DecodeError> {
         let invalid = || DecodeError::Invalid { what: "line of a receipt" };
         let text = text.strip_suffix('\n').unwrap_or(text);

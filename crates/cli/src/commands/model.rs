@@ -1,6 +1,6 @@
 //! `thalweg model`: one law at a time.
 
-/// Measured times, case by case.
+// Measured times, case by case.
 pub mod tail;
 
 use crate::exit::Exit;

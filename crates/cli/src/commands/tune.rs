@@ -25,13 +25,13 @@ use thalweg_mover::run::copy::{From, To};
 use thalweg_mover::tune::search::Search;
 use trials::Trials;
 
-/// What is turned.
+// What is turned.
 mod knobs;
 
-/// What is measured, and what that costs.
+// What is measured, and what that costs.
 mod trials;
 
-/// What it tells: to people, to programs.
+// What it tells: to people, to programs.
 mod output;
 
 /// `thalweg tune`.

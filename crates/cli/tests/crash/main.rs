@@ -6,17 +6,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Killed at any moment, or for want of memory; the daemon too.
+// Killed at any moment, or for want of memory; the daemon too.
 mod kills;
 
-/// Asked to stop.
+// Asked to stop.
 mod stops;
 
-/// Killed at each call to the kernel.
+// Killed at each call to the kernel.
 mod calls;
 
-/// Power that is cut, disks that stop syncing.
+// Power that is cut, disks that stop syncing.
 mod power;
 
-/// What is left for the next attempt, and rots.
+// What is left for the next attempt, and rots.
 mod rot;

@@ -6,27 +6,27 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-/// From program to program, and from files to files.
+// From program to program, and from files to files.
 mod passing;
 
 mod beside;
 
-/// Hubs in the consumer's process.
+// Hubs in the consumer's process.
 mod own_hub;
 
-/// Consumers that are slow.
+// Consumers that are slow.
 mod policies;
 
-/// Kills, cuts and restarts.
+// Kills, cuts and restarts.
 mod breaks;
 
-/// Producers and consumers that are killed.
+// Producers and consumers that are killed.
 mod kills;
 
-/// Power cuts, and disks that are gone.
+// Power cuts, and disks that are gone.
 mod disks;
 
-/// Peers that lie.
+// Peers that lie.
 mod hostile;
 
 use std::collections::BTreeMap;

@@ -5,34 +5,34 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-/// Pipes.
+// Pipes.
 mod pipes;
 
-/// Files and trees.
+// Files and trees.
 mod growing;
 
-/// What happens to their names while nobody looks.
+// What happens to their names while nobody looks.
 mod rotated;
 
-/// What the kernel tells of them, or does not.
+// What the kernel tells of them, or does not.
 mod events;
 
-/// How late bytes are.
+// How late bytes are.
 mod lag;
 
-/// Kills, cuts and restarts.
+// Kills, cuts and restarts.
 mod breaks;
 
-/// Producers and consumers that are killed.
+// Producers and consumers that are killed.
 mod kills;
 
-/// Receipts and reports.
+// Receipts and reports.
 mod receipts;
 
-/// Disks that are full, and power that is cut.
+// Disks that are full, and power that is cut.
 mod disks;
 
-/// Names that somebody made to hurt.
+// Names that somebody made to hurt.
 mod names;
 
 // Others need more of it.
@@ -40,7 +40,7 @@ mod names;
 #[path = "../support/sshd.rs"]
 mod sshd;
 
-/// By ssh.
+// By ssh.
 mod by_ssh;
 
 use std::fs::{File, OpenOptions};

@@ -10,34 +10,34 @@ mod support;
 #[path = "../support/sshd.rs"]
 mod sshd;
 
-/// From its arrival to its results.
+// From its arrival to its results.
 mod arriving;
 
-/// What the command is told of an item.
+// What the command is told of an item.
 mod told;
 
-/// What is noted of items.
+// What is noted of items.
 mod noted;
 
-/// Markers, which say that an item is complete.
+// Markers, which say that an item is complete.
 mod markers;
 
-/// Which item is next.
+// Which item is next.
 mod order;
 
-/// Commands that fail, outlive their watch, or leave something behind.
+// Commands that fail, outlive their watch, or leave something behind.
 mod commands;
 
-/// Results that cannot be sent back.
+// Results that cannot be sent back.
 mod results;
 
-/// Places that are far, full, or not there.
+// Places that are far, full, or not there.
 mod places;
 
-/// Watches, keepers and links that go at any moment.
+// Watches, keepers and links that go at any moment.
 mod kills;
 
-/// What a watch keeps of what is done.
+// What a watch keeps of what is done.
 mod journal;
 
 use std::os::unix::fs::PermissionsExt;

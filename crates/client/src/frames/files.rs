@@ -9,13 +9,13 @@
 //! their digests, and the lines of the index that name them. What is behind them, and no line names, is kept beside it as
 //! `NAME-000000.torn`.
 
-/// Cut into frames of a size.
+// Cut into frames of a size.
 mod cut;
 
-/// Read by an index.
+// Read by an index.
 mod index;
 
-/// Left by a writer that was killed.
+// Left by a writer that was killed.
 mod left;
 
 #[cfg(test)]

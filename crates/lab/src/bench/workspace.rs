@@ -1,15 +1,15 @@
 //! Where a suite works: a directory that goes with it, the program as client and server, and what they took.
 
-/// Its directory.
+// Its directory.
 mod scratch;
 
-/// What runs.
+// What runs.
 mod processes;
 
-/// Servers.
+// Servers.
 mod daemon;
 
-/// Clients.
+// Clients.
 mod clients;
 
 pub use clients::{Copied, Said, overdue};

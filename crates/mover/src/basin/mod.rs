@@ -15,28 +15,28 @@ use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use thalweg_wire::account::{SideAccounts, StageAccount};
 
-/// What each resource needs.
+// What each resource needs.
 mod need;
 
-/// What the streams say about the path.
+// What the streams say about the path.
 mod path;
 
-/// Streams and cards that carry less than the others.
+// Streams and cards that carry less than the others.
 mod slow;
 
-/// Heat that slowed CPUs.
+// Heat that slowed CPUs.
 mod heat;
 
-/// What to turn.
+// What to turn.
 mod knob;
 
-/// Rates, times and sizes in words.
+// Rates, times and sizes in words.
 mod words;
 
-/// The stages as a table and a drawing want them.
+// The stages as a table and a drawing want them.
 pub mod width;
 
-/// The time by the terms of a prediction.
+// The time by the terms of a prediction.
 pub mod terms;
 
 #[cfg(test)]

@@ -3,19 +3,19 @@
 use super::*;
 use thalweg_wire::account::{StageAccount, StreamAccount};
 
-/// Disks, CPUs, producers.
+// Disks, CPUs, producers.
 mod machines;
 
 /// CPUs that heat slowed.
 mod heat;
 
-/// Rates that were asked for.
+// Rates that were asked for.
 mod rates;
 
-/// Links, windows, streams.
+// Links, windows, streams.
 mod path;
 
-/// What is said of it.
+// What is said of it.
 mod said;
 
 /// A transfer of 1 GB in 10 s on two streams, in which nobody did anything yet.

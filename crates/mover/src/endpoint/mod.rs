@@ -14,17 +14,14 @@ use thalweg_sys::{DirectAlignment, File};
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
-/// Where flows go.
 pub mod flow;
 
 pub mod grow;
 
-/// What was there before, read again.
 pub mod reread;
 
 pub mod local;
 
-/// Small files on their way to the disk at once.
 pub mod together;
 
 pub mod content;
@@ -35,7 +32,6 @@ pub mod dataset;
 
 pub mod simulated;
 
-/// A source that is read for a measurement.
 pub mod sparing;
 
 /// A small file as it came: whole, its digest compared.
@@ -371,7 +367,7 @@ pub struct Conclusion {
     pub revised: Vec<(RelativePath, Outcome)>,
     /// Entries removed, or that would be in a dry run.
     pub deleted: u64,
-    /// The names of the first of them, [`limits::DELETED_TOLD_MAX`] at most.
+    /// The names of the first of them, [`DELETED_TOLD_MAX`](thalweg_wire::limits::DELETED_TOLD_MAX) at most.
     pub deleted_names: Vec<RelativePath>,
     /// What could not be removed or finished, with its path.
     pub troubles: Vec<Failure>,

@@ -1,7 +1,7 @@
 //! Flows: content that is still being made, as a pair of state machines without I/O.
 //!
-//! A *flow* is a sequence of bytes that somebody still writes: a pipe, or a file that grows. The [`sender`](sender) takes
-//! its bytes in order, as *pieces*, and keeps each until it is told that it is durable; the [`receiver`](receiver) takes
+//! A *flow* is a sequence of bytes that somebody still writes: a pipe, or a file that grows. The [`sender`] takes
+//! its bytes in order, as *pieces*, and keeps each until it is told that it is durable; the [`receiver`] takes
 //! pieces in any order, hands them on to be written in theirs, and moves the *mark*: so many bytes are durable, with this
 //! digest. Each piece is held against its digest when it comes; at every mark, and at the end, both sides hold the
 //! digest of all bytes so far against each other, each computed from what it read or wrote itself.

@@ -5,10 +5,10 @@
 //! is kept beside it: a sender that does not keep to it breaks the protocol. What is remembered of flows that are over has
 //! a bound as well.
 
-/// From pieces to marks.
+// From pieces to marks.
 mod marks;
 
-/// Flows that are over.
+// Flows that are over.
 mod ended;
 
 use super::{Over, digest_of_nothing, protocol};

@@ -9,34 +9,34 @@
 //! Every wait here has an end that the peer cannot move. Nothing a peer says is believed before its TLS handshake
 //! is done, and nothing is allocated by a number it sent.
 
-/// 1. Who we are.
+// 1. Who we are.
 pub mod identity;
 
-/// 1. Whom we accept.
+// 1. Whom we accept.
 pub mod trust;
 
-/// 1. What a server gives its client to carry.
+// 1. What a server gives its client to carry.
 pub mod ticket;
 
-/// 2. TLS 1.3 and the hellos.
+// 2. TLS 1.3 and the hellos.
 pub mod tls;
 
-/// 3. Messages between two movers.
+// 3. Messages between two movers.
 pub mod control;
 
-/// 4. Frames sealed and opened, without I/O.
+// 4. Frames sealed and opened, without I/O.
 pub mod sealed;
 
-/// 4. Frames over a socket.
+// 4. Frames over a socket.
 pub mod stream;
 
-/// 4. Frames in TLS that the kernel seals.
+// 4. Frames in TLS that the kernel seals.
 pub mod ktls;
 
-/// 4. What a socket is told about its path.
+// 4. What a socket is told about its path.
 pub mod tune;
 
-/// 5. Connections by the user's own ssh.
+// 5. Connections by the user's own ssh.
 pub mod ssh;
 
 mod secret_file;

@@ -22,10 +22,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// 2. The lines that both sides exchange.
+// 2. The lines that both sides exchange.
 mod line;
 
-/// 4. Our own program, placed at the far side.
+// 4. Our own program, placed at the far side.
 pub mod bootstrap;
 
 pub use line::{

@@ -10,19 +10,19 @@
 //! thread for all of them. The timeouts alone do not bound a peer that sends a byte now and then; whoever owns the
 //! transfer watches its progress and stops the stream.
 
-/// Memory for one frame.
+// Memory for one frame.
 mod buffer;
 
-/// A stream as others see it.
+// A stream as others see it.
 mod handle;
 
-/// The sending half.
+// The sending half.
 mod writer;
 
-/// The receiving half.
+// The receiving half.
 mod reader;
 
-/// Frames inside TLS records.
+// Frames inside TLS records.
 mod tls;
 
 #[cfg(test)]

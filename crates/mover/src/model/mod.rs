@@ -10,64 +10,64 @@
 
 use serde::Serialize;
 
-/// Rate of one stream by its window.
+// Rate of one stream by its window.
 pub mod window;
 
-/// Rate of one stream by loss and congestion control.
+// Rate of one stream by loss and congestion control.
 pub mod loss;
 
-/// What streams carry over a path: the least of line, windows and losses.
+// What streams carry over a path: the least of line, windows and losses.
 pub mod path;
 
-/// Loss of packets as an error rate of bits.
+// Loss of packets as an error rate of bits.
 pub mod bit_error;
 
-/// Data, time and rate.
+// Data, time and rate.
 pub mod volume;
 
-/// Rates that were published: of instruments and of clouds.
+// Rates that were published: of instruments and of clouds.
 pub mod published;
 
-/// What damage costs: 001 Eqs 1 and 2.
+// What damage costs: 001 Eqs 1 and 2.
 pub mod repair;
 
-/// Time by the number of files: 001 Eqs 3 to 6.
+// Time by the number of files: 001 Eqs 3 to 6.
 pub mod files;
 
-/// The parameters of [`files`] from measurements.
+// The parameters of [`files`] from measurements.
 pub mod fit;
 
-/// What a packet's delay is made of: 003 Eqs 1 and 2.
+// What a packet's delay is made of: 003 Eqs 1 and 2.
 pub mod delay;
 
-/// Local or remote: 003 Eqs 3 to 10.
+// Local or remote: 003 Eqs 3 to 10.
 pub mod completion;
 
-/// Streaming Speed Score and tiers: 003 Eq 11 and section 5.
+// Streaming Speed Score and tiers: 003 Eq 11 and section 5.
 pub mod score;
 
-/// Score by load, where nothing was measured: 003 Fig 2.
+// Score by load, where nothing was measured: 003 Fig 2.
 pub mod congestion;
 
-/// Frames gathered into files, or streamed: 003 Fig 4.
+// Frames gathered into files, or streamed: 003 Fig 4.
 pub mod frames;
 
-/// Stages with capacity and latency: the narrowest, and what widening one would gain.
+// Stages with capacity and latency: the narrowest, and what widening one would gain.
 pub mod basin;
 
-/// How far a value may be off whose spread is known from a few observations.
+// How far a value may be off whose spread is known from a few observations.
 pub mod student;
 
-/// How long a transfer will take, with a range, from what earlier ones took; and which term was wrong.
+// How long a transfer will take, with a range, from what earlier ones took; and which term was wrong.
 pub mod prediction;
 
-/// What earlier transfers of a way took, term by term: bounded, and read back whatever the file holds.
+// What earlier transfers of a way took, term by term: bounded, and read back whatever the file holds.
 pub mod history;
 
-/// How large a tree is, from samples of it.
+// How large a tree is, from samples of it.
 pub mod tree;
 
-/// Local, file or stream: all of the above on one question.
+// Local, file or stream: all of the above on one question.
 pub mod advice;
 
 /// What a law cannot be asked.
@@ -128,7 +128,7 @@ fn within(what: &'static str, value: f64, holds: bool, range: &'static str) -> R
     }
 }
 
-/// For tests of ranges: noise from a seed.
+// For tests of ranges: noise from a seed.
 #[cfg(test)]
 mod noise;
 

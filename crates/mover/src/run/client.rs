@@ -24,7 +24,6 @@ mod dial;
 
 mod keeper;
 
-/// Whether a link is worth keeping.
 mod pulse;
 
 mod answers;

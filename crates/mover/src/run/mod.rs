@@ -24,10 +24,8 @@ pub mod bell;
 
 mod end;
 
-/// What every side of a transfer has.
 pub mod party;
 
-/// What a side tells of its time.
 pub mod ledger;
 
 pub mod sender;
@@ -36,30 +34,24 @@ pub mod receiver;
 
 pub mod local;
 
-/// Both sides inside one process.
 mod within;
 
-/// What is still being made.
 pub mod flow;
 
-/// Frames of detectors.
 pub mod frames;
 
 pub mod agree;
 
-/// What a pull may bring.
 pub mod expected;
 
 pub mod session;
 
 pub mod client;
 
-/// Streams over several addresses.
 pub mod spread;
 
 pub mod far_mover;
 
-/// Knobs while a transfer runs.
 pub mod steer;
 
 pub mod copy;

@@ -27,19 +27,19 @@ use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, Transfer
 use thalweg_wire::{frame, limits};
 use zeroize::Zeroizing;
 
-/// The link, and what is said on it.
+// The link, and what is said on it.
 mod control;
 
-/// Which streams there are.
+// Which streams there are.
 mod stream_set;
 
-/// What each of them does.
+// What each of them does.
 mod streams;
 
-/// What is looked at all the while.
+// What is looked at all the while.
 mod keeping;
 
-/// What may be in a session.
+// What may be in a session.
 mod transfer;
 
 pub use transfer::Transfer;

@@ -22,10 +22,10 @@
 //! # Not simulated
 //! Files (the real log is tested by itself), clocks, hostile peers, threads and locks.
 
-/// What strikes.
+// What strikes.
 mod faults;
 
-/// What is checked.
+// What is checked.
 mod checks;
 
 use super::random::Random;

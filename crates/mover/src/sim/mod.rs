@@ -58,7 +58,6 @@ mod disk;
 
 pub mod flows;
 
-/// Frames.
 pub mod frames;
 
 mod plan;

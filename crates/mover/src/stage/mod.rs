@@ -9,34 +9,34 @@ mod account;
 
 pub use account::{Accounts, Booking, Stopwatch};
 
-/// What the receiving stages tell the transfer that they work for, and ask of it.
+// What the receiving stages tell the transfer that they work for, and ask of it.
 pub mod receiving;
 
-/// Requests to disks, one after the other.
+// Requests to disks, one after the other.
 pub mod turn;
 
-/// Bytes from the source into a buffer.
+// Bytes from the source into a buffer.
 pub mod read;
 
-/// The next segments while one is worked on.
+// The next segments while one is worked on.
 pub mod ahead;
 
-/// Compress where it pays.
+// Compress where it pays.
 pub mod compress;
 
-/// No faster than asked.
+// No faster than asked.
 pub mod pace;
 
-/// Out: sealed frames, or straight to the other side of the same process.
+// Out: sealed frames, or straight to the other side of the same process.
 pub mod send;
 
-/// In: expand, verify.
+// In: expand, verify.
 pub mod intake;
 
-/// Verified bytes to their place, several writes in flight.
+// Verified bytes to their place, several writes in flight.
 pub mod write;
 
-/// Rounds: sync, read back, record, finish.
+// Rounds: sync, read back, record, finish.
 pub mod round;
 
 /// The stages, numbered in the order in which a byte passes them.

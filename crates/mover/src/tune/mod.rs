@@ -17,10 +17,10 @@ use crate::plan::show_rate;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A rate that yields to others.
+// A rate that yields to others.
 pub mod ledbat;
 
-/// What routes did best with.
+// What routes did best with.
 pub mod profile;
 
 pub mod search;

@@ -42,7 +42,7 @@ pub struct ScanTotals {
 pub enum Want {
     /// All of its content.
     Whole,
-    /// Only these chunks; the rest is there from an earlier attempt, see [`TransferMessage::Have`].
+    /// Only these chunks; the rest is there from an earlier attempt, see [`Have`](super::TransferMessage::Have).
     Missing(Vec<Run>),
     /// Nothing more: [`Outcome`] follows without data.
     Nothing,

@@ -22,13 +22,13 @@
 //! Of a producer's lane the number of an item is the sequence number of its frame; of a consumer's lane it counts what the
 //! hub handed out. After an outage the receiving end stands in a new epoch; what was sent in an older one is ignored.
 
-/// What a transfer of frames goes by.
+// What a transfer of frames goes by.
 mod terms;
 
-/// What travels in a lane.
+// What travels in a lane.
 mod item;
 
-/// What a hub tells of a channel.
+// What a hub tells of a channel.
 mod status;
 
 pub use item::{

@@ -20,28 +20,28 @@
 //!
 //! After an outage the sender offers every unsettled entry again; the receiver answers by what it has. So no
 //! message needs to be kept for repetition.
-/// How a transfer begins.
+// How a transfer begins.
 mod opening;
 
-/// How it is done.
+// How it is done.
 mod terms;
 
-/// What becomes of its entries.
+// What becomes of its entries.
 mod fate;
 
-/// Failures as they travel.
+// Failures as they travel.
 mod failure;
 
-/// Content that is still being made.
+// Content that is still being made.
 mod flow;
 
-/// Frames of detectors.
+// Frames of detectors.
 mod frames;
 
-/// Questions that need no data stream.
+// Questions that need no data stream.
 mod question;
 
-/// Times at which a producer has the way for itself.
+// Times at which a producer has the way for itself.
 mod slot;
 
 pub use failure::{Failure, FailureKind};

@@ -34,10 +34,10 @@ macro_rules! each {
     }};
 }
 
-/// Frames of detectors.
+// Frames of detectors.
 pub(super) mod frames;
 
-/// Transfers as they are opened.
+// Transfers as they are opened.
 mod opening;
 
 impl<T> Sample<T> {

@@ -9,13 +9,13 @@ use std::time::Duration;
 use thalweg_wire::message::{FlowLeft, FlowMark, Origin};
 use thalweg_wire::{Digest, EntryId, RelativePath};
 
-/// One pipe.
+// One pipe.
 pub mod pipe;
 
-/// Files that somebody else writes.
+// Files that somebody else writes.
 pub mod files;
 
-/// From words to one of these.
+// From words to one of these.
 pub mod open;
 
 mod file;

@@ -3,7 +3,7 @@
 //! Promises and where they are kept: nothing but the old or the whole new content stands under a final name
 //! ([`finish`](super::finish)); nothing outside the root is touched (every name is reached through a held
 //! directory that was opened without following links); what [`sync`](Destination::sync) returned for survives a
-//! power cut ([`durable`](super::durable)); after success nothing of ours is left, after failure everything is in
+//! power cut ([`super::durable`]); after success nothing of ours is left, after failure everything is in
 //! the staging directories ([`staging`](super::staging)).
 //!
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
@@ -167,7 +167,7 @@ impl Seen {
 }
 
 impl LocalDestination {
-    /// Opens a destination as rsync reads its path, see [`place`](super::place): for a single source a path that is
+    /// Opens a destination as rsync reads its path, see [`super::place`]: for a single source a path that is
     /// no directory and has no `trailing_slash` is the new name; everything else is a directory and is made with
     /// all that is missing above it. `state` is where the catalogue is kept; without it size and time alone
     /// recognise what is unchanged. Names that `protect` excludes are never deleted.

@@ -178,7 +178,7 @@ impl FrameReader {
         self.bytes_received
     }
 
-    /// As [`FrameWriter::set_timeouts`].
+    /// As [`set_timeouts`](super::FrameWriter::set_timeouts) of the writer.
     ///
     /// # Errors
     /// `InvalidInput` for zero.

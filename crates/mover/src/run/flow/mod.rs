@@ -10,10 +10,8 @@ pub mod receiver;
 
 pub mod local;
 
-/// How late bytes are.
 pub mod lags;
 
-/// When they may go.
 pub mod slot;
 
 pub mod job;

@@ -24,10 +24,8 @@ pub mod consume;
 
 pub mod job;
 
-/// A consumer beside its hub.
 mod within;
 
-/// An item as segments, and back.
 mod segments;
 
 pub use store::{StorePlace, remove_deserted};
