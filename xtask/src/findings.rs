@@ -300,12 +300,27 @@ fn files(results: &Results) -> Option<String> {
     let fit: &Figure = figures.iter().find(|figure| figure.name == "files-fit")?;
     let error = fit.notes.iter().find(|note| note.contains("mean absolute error"))?;
     let Body::Curves(curves) = &fit.body else { return None };
-    let best = curves.limits.first().map_or(String::new(), |limit| format!("; {}", limit.label));
     let all = Chosen::all(results);
-    let rated =
-        all.values("files").into_iter().filter_map(|files| Some((all.at("files", files).rate()?, files)));
-    let (_, measured_best) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(format!("{}{best}, measured best {measured_best}", error.trim_end_matches('.')))
+    let rated: Vec<(f64, f64)> = all
+        .values("files")
+        .into_iter()
+        .filter_map(|files| Some((all.at("files", files).rate()?, files)))
+        .collect();
+    let (rate, files) = *rated.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let found = match curves.limits.first() {
+        None => format!("; measured best {files}"),
+        // Where the curve is flat the best of some numbers of files is chance: what counts is what is lost at N*.
+        Some(limit) => {
+            let away = |files: f64| (files / limit.at).ln().abs();
+            let (there, nearest) = *rated.iter().min_by(|a, b| away(a.1).total_cmp(&away(b.1)))?;
+            let faster = Unit::Share.show(rate / there - 1.0);
+            format!(
+                "; {}, measured best {files}: {faster} faster than {nearest}, the nearest to N*",
+                limit.label
+            )
+        }
+    };
+    Some(format!("{}{found}", error.trim_end_matches('.')))
 }
 
 fn damage(results: &Results) -> Option<String> {
