@@ -375,9 +375,12 @@ impl<P> Incoming<P> {
         Ok(true)
     }
 
-    /// An item that was begun is whole and sound.
+    /// An item that was begun is whole and sound. Another than began last with its number is not waited for: room is kept
+    /// for that one alone.
     pub fn arrived(&mut self, epoch: u16, number: u64, item: Item, payload: P) {
-        if epoch == self.epoch && self.begun.remove(&number).is_some() {
+        let begun = (cost_of(&item), set_of(&item));
+        if epoch == self.epoch && self.begun.get(&number) == Some(&begun) {
+            self.begun.remove(&number);
             self.damaged = 0;
             self.ready.insert(number, (item, payload));
         }
@@ -482,6 +485,8 @@ const UNTOLD_ITEMS_MAX: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::Digest;
+    use thalweg_wire::message::{FrameHead, ProducerId};
 
     fn lane() -> (Outgoing<u32>, Incoming<()>) {
         let window = Window { bytes: 2000, items: 4 };
@@ -570,6 +575,23 @@ mod tests {
             assert!(incoming.begin(1, number, &Item::End).unwrap());
         }
         assert_eq!(incoming.begin(1, 4, &Item::End).unwrap_err().kind, FailureKind::Protocol);
+    }
+
+    #[test]
+    fn an_item_that_begins_again_smaller_takes_and_gives_back_the_room_of_the_smaller_one() {
+        let (_, mut incoming) = lane();
+        let (epoch, _) = incoming.stand();
+        let producer = ProducerId::new("cam").unwrap();
+        let of = |bytes| Item::Frame(Box::new(FrameHead::bare(producer.clone(), 0, bytes, Digest([0; 32]))));
+        let (large, small) = (of(1 << 30), of(3));
+        assert!(incoming.begin(epoch, 0, &large).unwrap());
+        assert!(incoming.begin(epoch, 0, &small).unwrap());
+        incoming.arrived(epoch, 0, large, ());
+        assert_eq!(incoming.pop(), None, "there is no room for that one");
+        incoming.arrived(epoch, 0, small, ());
+        let (number, item, ()) = incoming.pop().unwrap();
+        incoming.take(number, cost_of(&item));
+        assert_eq!((number, item.payload_bytes(), incoming.held_bytes()), (0, 3, 0));
     }
 
     #[test]

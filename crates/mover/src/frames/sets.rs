@@ -3,11 +3,26 @@
 use std::collections::BTreeMap;
 use thalweg_wire::limits;
 
-/// One bit for each frame of a set, up to the highest that came.
+/// One bit for each frame of a set, in runs: a lone frame with a high index takes no more memory than one with a low
+/// one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetBits {
-    words: Vec<u64>,
+    /// Runs of which a frame came, by number.
+    runs: BTreeMap<u32, [u64; RUN_WORDS]>,
     count: u32,
+    /// The index behind the highest that came.
+    end: u32,
+}
+
+/// 8, not 1: a set that came whole takes hardly more than its bits.
+const RUN_WORDS: usize = 8;
+const WORD_FRAMES: u32 = u64::BITS;
+const RUN_FRAMES: u32 = RUN_WORDS as u32 * WORD_FRAMES;
+
+/// Where an index has its bit: number of the run, word in it, and the bit there.
+fn bit_of(index: u32) -> (u32, usize, u64) {
+    let word = (index % RUN_FRAMES / WORD_FRAMES) as usize;
+    (index / RUN_FRAMES, word, 1 << (index % WORD_FRAMES))
 }
 
 /// What of a set did not come.
@@ -28,48 +43,60 @@ impl SetBits {
         if index >= limits::SET_FRAMES_MAX {
             return false;
         }
-        let (word, bit) = (index as usize / 64, 1u64 << (index % 64));
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
-        }
-        let is_new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
+        let (run, word, bit) = bit_of(index);
+        let words = self.runs.entry(run).or_default();
+        let is_new = words[word] & bit == 0;
+        words[word] |= bit;
         self.count += u32::from(is_new);
+        self.end = self.end.max(index + 1);
         is_new
     }
 
     /// Whether it came.
     pub fn contains(&self, index: u32) -> bool {
-        self.words.get(index as usize / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+        let (run, word, bit) = bit_of(index);
+        self.runs.get(&run).is_some_and(|words| words[word] & bit != 0)
     }
 
     /// How many came with an index below `frames`.
     pub fn count_below(&self, frames: u32) -> u32 {
-        if frames as usize >= self.words.len() * 64 {
+        if frames >= self.end {
             return self.count;
         }
-        let whole = frames as usize / 64;
-        let rest = self.words[whole] & ((1u64 << (frames % 64)) - 1);
-        self.words[..whole].iter().map(|word| word.count_ones()).sum::<u32>() + rest.count_ones()
+        let (run, word, bit) = bit_of(frames);
+        let ones = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
+        let before: u32 = self.runs.range(..run).map(|(_, words)| ones(words)).sum();
+        let below = |words: &[u64; RUN_WORDS]| ones(&words[..word]) + (words[word] & (bit - 1)).count_ones();
+        before + self.runs.get(&run).map_or(0, below)
+    }
+
+    /// The first index from `from` on that came, or that did not; `frames` if there is none below that.
+    fn next(&self, from: u32, frames: u32, came: bool) -> u32 {
+        let mut index = from;
+        while index < frames {
+            let (run, word, _) = bit_of(index);
+            let bits = self.runs.get(&run).map_or(0, |words| words[word]);
+            let bits = if came { bits } else { !bits };
+            let wanted = bits >> (index % WORD_FRAMES);
+            if wanted != 0 {
+                return frames.min(index + wanted.trailing_zeros());
+            }
+            index = (index / WORD_FRAMES + 1) * WORD_FRAMES;
+        }
+        frames
     }
 
     /// What did not come of the indexes below `frames`.
     pub fn missing(&self, frames: u32) -> Missing {
         let mut missing = Missing { ranges: Vec::new(), count: frames - self.count_below(frames) };
         let mut left = missing.count;
-        let mut index = 0;
-        while left > 0 && index < frames {
-            if self.contains(index) {
-                index += 1;
-                continue;
-            }
-            let first = index;
-            while index < frames && !self.contains(index) {
-                index += 1;
-            }
-            left -= index - first;
+        let mut end = 0;
+        while left > 0 && end < frames {
+            let first = self.next(end, frames, false);
+            end = self.next(first, frames, true);
+            left -= end - first;
             match missing.ranges.len() < RANGES_MAX {
-                true => missing.ranges.push((first, index)),
+                true => missing.ranges.push((first, end)),
                 false => {
                     if let Some(last) = missing.ranges.last_mut() {
                         last.1 = frames;
@@ -137,7 +164,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_came_and_what_is_missing_are_the_whole(
-            came in proptest::collection::btree_set(0u32..300, 0..300), frames in 1u32..300,
+            // Less than a run, and more.
+            (came, frames) in prop_oneof![Just(300u32), Just(2_000u32)].prop_flat_map(|end| {
+                (proptest::collection::btree_set(0..end, 0..300), 1..end)
+            }),
         ) {
             let mut bits = SetBits::default();
             for &index in &came {
@@ -150,6 +180,7 @@ mod tests {
             prop_assert_eq!(&told, &truth);
             prop_assert_eq!(missing.count as usize, truth.len());
             prop_assert_eq!(bits.count_below(frames) as usize, came.range(..frames).count());
+            prop_assert!((0..frames).all(|index| bits.contains(index) == came.contains(&index)));
         }
     }
 
@@ -168,6 +199,18 @@ mod tests {
         // What belongs to no such set does not hide one of its holes.
         bits.insert(1440);
         assert_eq!(bits.missing(1440), missing);
+    }
+
+    #[test]
+    fn a_lone_frame_with_the_highest_index_takes_no_memory_for_those_before_it() {
+        let mut sets = OpenSets::new(limits::SETS_OPEN_MAX);
+        (0..limits::SETS_OPEN_MAX as u64).for_each(|set| {
+            assert!(sets.open(set).unwrap().bits.insert(limits::SET_FRAMES_MAX - 1));
+        });
+        let runs: usize = sets.iter().map(|(_, open)| open.bits.runs.len()).sum();
+        assert_eq!(runs, limits::SETS_OPEN_MAX);
+        let missing = sets.close(0).unwrap().bits.missing(limits::SET_FRAMES_MAX);
+        assert_eq!(missing.ranges, [(0, limits::SET_FRAMES_MAX - 1)]);
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub struct Heartbeat {
 /// The part of a peer that makes us wait. Claims extend a stall only up to our own patience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitingFor {
-    /// Reading the source, or sending no faster than was asked for.
+    /// Reading the source, or again what the destination has, or sending no faster than was asked for.
     Read,
     /// Writing at the destination.
     Write,

@@ -51,7 +51,8 @@ impl Channel {
 
     /// Where the log says that who asks stands: if it was at the hub that noted it, and not only has its name.
     pub(super) fn stand_of(&self, key: &ConsumerKey, asks: &Consume) -> Option<Places> {
-        let was_there = asks.instance.is_some_and(|instance| instance <= self.serial);
+        // A lane that this hub did not number: an earlier one's, whose clock may have been ahead of ours.
+        let was_there = asks.instance.is_some_and(|lane| lane <= self.serial || lane > self.instances);
         self.stands.get(key).copied().filter(|_| was_there)
     }
 

@@ -232,8 +232,12 @@ impl ConsumeLink {
             None => Ok(false),
         };
         let whole = self.inlets.take(connection, inner, payload, self.accounts(), begin)?;
-        let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
+        let Some(whole) = whole else { return Ok(()) };
         let Some(mut state) = self.run.end.current(self.id) else { return Ok(()) };
+        if !self.inlets.is_current(connection, &whole) {
+            return Ok(());
+        }
+        let Whole { epoch, number, item, payload, is_sound, .. } = whole;
         match is_sound {
             true => state.machine.arrived(epoch, number, item, payload, wall_ns())?,
             false => state.machine.damaged(epoch, number)?,

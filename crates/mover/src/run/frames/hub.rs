@@ -18,7 +18,7 @@ use crate::run::Outbox;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
@@ -30,6 +30,8 @@ use thalweg_wire::message::{
 /// All channels of a process.
 pub struct Hub {
     channels: Mutex<BTreeMap<ChannelKey, Arc<HubChannel>>>,
+    /// One that was being closed is.
+    closed: Condvar,
     /// Bytes that all channels together may hold in memory.
     bytes_max: u64,
     /// As much again for what is under way from producers and to consumers.
@@ -43,6 +45,8 @@ pub type ChannelKey = (String, Vec<u8>);
 
 /// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is gone.
 const ABSENT_PATIENCE: Duration = Duration::from_secs(30);
+/// For so long a client waits for a channel that is being closed: its log is free when all that it was given is synced.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
 /// Channels at once: each has a map or two, and a thread if it spills.
 const CHANNELS_MAX: usize = 256;
 /// A channel without at least so much memory is not worth having.
@@ -54,6 +58,8 @@ pub struct HubChannel {
     place: Option<StorePlace>,
     /// Whether a log of an earlier hub was looked for.
     has_looked: AtomicBool,
+    /// Nobody used it for too long. It stays among the channels until its log is free for the next one of its name.
+    is_closing: AtomicBool,
     memory_bytes_max: u64,
     windows: Arc<Windows>,
     shelf: Shelf,
@@ -116,13 +122,14 @@ impl Hub {
     /// Without channels.
     pub fn new(bytes_max: u64) -> Hub {
         let shelf = Shelf::new(usize::try_from(bytes_max).unwrap_or(usize::MAX));
-        Hub { channels: Mutex::default(), bytes_max, windows: Windows::new(bytes_max), shelf }
+        let (channels, closed) = (Mutex::default(), Condvar::new());
+        Hub { channels, closed, bytes_max, windows: Windows::new(bytes_max), shelf }
     }
 
     /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
     ///
     /// # Errors
-    /// `Busy` without memory for one more; why its log cannot be read.
+    /// `Busy` without memory for one more, or while the one before takes too long to close; why its log cannot be read.
     pub fn channel(
         &self,
         key: &ChannelKey,
@@ -132,7 +139,12 @@ impl Hub {
         let channel = self.known_or_new(key, wishes, place)?;
         // Not under the lock of all channels: a large log, or a disk that stands still, is the matter of this one alone.
         if let Err(failure) = channel.open_found_store(wishes) {
-            self.lock().retain(|_, known| !Arc::ptr_eq(known, &channel));
+            // Others than the map and this one may be about to open its log, or have.
+            self.lock().retain(|_, known| {
+                !Arc::ptr_eq(known, &channel)
+                    || known.has_looked.load(Ordering::Acquire)
+                    || Arc::strong_count(known) > 2
+            });
             return Err(failure);
         }
         Ok(channel)
@@ -146,8 +158,16 @@ impl Hub {
     ) -> Result<Arc<HubChannel>> {
         let busy = |cause: &str| Failure::new(FailureKind::Busy, "open a channel", cause);
         let mut channels = self.lock();
-        if let Some(channel) = channels.get(key) {
-            return Ok(channel.clone());
+        let until = Instant::now() + CLOSING_PATIENCE;
+        while let Some(known) = channels.get(key) {
+            if !known.is_closing.load(Ordering::Acquire) {
+                return Ok(known.clone());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(busy("the one before it is still being closed: its spill log is not synced yet"));
+            }
+            channels = self.closed.wait_timeout(channels, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         if channels.len() >= CHANNELS_MAX {
             return Err(busy("the hub has too many channels"));
@@ -183,7 +203,7 @@ impl Hub {
         channels.iter().for_each(|channel| channel.give_up_absent());
         drop(channels);
         let gone: Vec<Arc<HubChannel>> = {
-            let mut channels = self.lock();
+            let channels = self.lock();
             let is_gone = |channel: &Arc<HubChannel>| {
                 // One that is at work, maybe on a disk that stands still, is not gone.
                 let Ok(mut state) = channel.state.try_lock() else { return false };
@@ -195,11 +215,15 @@ impl Hub {
                 let is_due = idle >= patience || idle >= EMPTY_PATIENCE && !state.machine.has_frames();
                 is_due && Arc::strong_count(channel) == 1
             };
-            let keys: Vec<ChannelKey> =
-                channels.iter().filter(|(_, channel)| is_gone(channel)).map(|(key, _)| key.clone()).collect();
-            keys.iter().filter_map(|key| channels.remove(key)).collect()
+            let gone: Vec<_> = channels.values().filter(|channel| is_gone(channel)).cloned().collect();
+            gone.iter().for_each(|channel| channel.is_closing.store(true, Ordering::Release));
+            gone
         };
-        gone.iter().for_each(|channel| channel.close());
+        for channel in gone {
+            channel.close();
+            self.lock().retain(|_, known| !Arc::ptr_eq(known, &channel));
+            self.closed.notify_all();
+        }
         self.shelf.tidy(Instant::now());
     }
 
@@ -238,6 +262,7 @@ impl HubChannel {
             }),
             place,
             has_looked: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             memory_bytes_max,
             windows,
             shelf,
@@ -608,6 +633,7 @@ mod tests {
     use crate::frames::lane::cost;
     use crate::frames::{FrameFrom, Payload};
     use crate::plan;
+    use std::sync::mpsc;
     use thalweg_sys::Dir;
     use thalweg_wire::Digest;
     use thalweg_wire::message::{Consume, FrameHead, FramesMessage, Item};
@@ -736,6 +762,45 @@ mod tests {
         let again = channel.attach(TransferNumber(3), terms, &made, Box::new(Said::default()));
         assert_eq!(again.err(), Some(why), "nobody begins what cannot go on");
         channel.close();
+    }
+
+    #[test]
+    fn who_opens_a_channel_that_is_being_closed_waits_until_its_log_is_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let hub = Hub::new(64 << 20);
+        let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+        let open = || {
+            let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+            hub.channel(&("data".to_owned(), b"x".to_vec()), &wishes, Some(place))
+        };
+        let channel = open().unwrap();
+        channel.open_store(&wishes).unwrap();
+        // Its last sync takes as long as it may.
+        let (writes, syncs) = channel.lock().writer.take().unwrap();
+        let (jobs, queue) = mpsc::channel();
+        let (tells, closing) = mpsc::channel();
+        let (ends, ended) = mpsc::channel::<()>();
+        let slow = std::thread::spawn(move || {
+            while !matches!(queue.recv(), Ok(Job::Stop) | Err(_)) {}
+            tells.send(()).unwrap();
+            let _ = ended.recv();
+            drop(writes);
+            syncs.join().unwrap();
+        });
+        channel.lock().writer = Some((jobs, slow));
+        drop(channel);
+        std::thread::scope(|scope| {
+            scope.spawn(|| hub.reap(Duration::ZERO));
+            closing.recv().unwrap();
+            let (opens, opened) = mpsc::channel();
+            let open = &open;
+            scope.spawn(move || opens.send(open().map(drop)).unwrap());
+            let early = opened.recv_timeout(Duration::from_millis(100));
+            ends.send(()).unwrap();
+            assert!(early.is_err(), "it does not wait: {early:?}");
+            assert_eq!(opened.recv().unwrap(), Ok(()));
+        });
+        hub.close();
     }
 
     #[test]

@@ -47,13 +47,19 @@ impl Ingest {
             self.end.channel.act(|machine| machine.begin(self.end.link, epoch, number, item))
         };
         let whole = self.inlets.take(connection, inner, payload, self.end.accounts(), begin)?;
-        let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
-        self.end.channel.act(|machine| match is_sound {
-            true => {
-                machine.arrived(self.end.link, epoch, number, item, payload, wall_ns());
-                Ok(())
+        let Some(whole) = whole else { return Ok(()) };
+        self.end.channel.act(|machine| {
+            if !self.inlets.is_current(connection, &whole) {
+                return Ok(());
             }
-            false => machine.damaged(self.end.link, epoch, number),
+            let Whole { epoch, number, item, payload, is_sound, .. } = whole;
+            match is_sound {
+                true => {
+                    machine.arrived(self.end.link, epoch, number, item, payload, wall_ns());
+                    Ok(())
+                }
+                false => machine.damaged(self.end.link, epoch, number),
+            }
         })
     }
 

@@ -164,14 +164,25 @@ impl Outlets {
 
 /// What comes on each connection.
 pub struct Inlets {
-    coming: Mutex<BTreeMap<u64, Coming>>,
+    arrivals: Mutex<Arrivals>,
     /// Where memory for payloads comes from, and goes when the last who holds one is done.
     shelf: Shelf,
+}
+
+/// What comes, and which of it counts: an item that begins again on another connection has the memory of one.
+#[derive(Default)]
+struct Arrivals {
+    coming: BTreeMap<u64, Coming>,
+    /// The item that began last on each connection, with its serial, unless it began again on another since.
+    begun: BTreeMap<u64, (EntryId, u64)>,
+    /// The last serial.
+    serial: u64,
 }
 
 /// An item that is coming.
 struct Coming {
     entry: EntryId,
+    serial: u64,
     /// Bytes of its head.
     head: usize,
     /// Bytes of the record so far.
@@ -188,6 +199,8 @@ pub struct Whole {
     pub epoch: u16,
     /// Its number.
     pub number: u64,
+    /// Which of its beginnings this is.
+    serial: u64,
     /// What it is.
     pub item: Item,
     /// Its payload.
@@ -199,7 +212,7 @@ pub struct Whole {
 impl Inlets {
     /// With nothing yet.
     pub fn new(shelf: Shelf) -> Inlets {
-        Inlets { coming: Mutex::default(), shelf }
+        Inlets { arrivals: Mutex::default(), shelf }
     }
 
     /// Takes a segment. `begin` says whether an item whose head came is wanted. Returns an item that is whole with it.
@@ -219,16 +232,23 @@ impl Inlets {
         }
         let mut watch = Stopwatch::start(accounts);
         let (epoch, number) = numbers_of(inner.entry);
-        let known = self.lock().remove(&connection);
+        let known = self.lock().coming.remove(&connection);
+        // What does not go on is gone before memory is had for another.
+        let known = known.filter(|coming| coming.entry == inner.entry && coming.came == inner.offset);
         let mut coming = match known {
-            Some(coming) if coming.entry == inner.entry && coming.came == inner.offset => coming,
-            _ if inner.offset != 0 => return Err(protocol("a segment that does not follow the one before")),
-            _ => Coming::begin(inner.entry, bytes, &self.shelf, |item| begin(epoch, number, item))?,
+            Some(coming) => coming,
+            None if inner.offset != 0 => {
+                return Err(protocol("a segment that does not follow the one before"));
+            }
+            None => {
+                let serial = self.lock().begin(connection, inner.entry);
+                Coming::begin((inner.entry, serial), bytes, &self.shelf, |item| begin(epoch, number, item))?
+            }
         };
         let payload = if inner.offset == 0 { &bytes[coming.head..] } else { bytes };
         coming.came += bytes.len() as u64;
         if coming.item.is_none() {
-            self.lock().insert(connection, coming);
+            self.lock().keep(connection, coming);
             return Ok(None);
         }
         let expected = coming.item.as_ref().map_or(0, Item::payload_bytes);
@@ -239,7 +259,7 @@ impl Inlets {
         coming.payload.extend(payload);
         watch.lap(Stage::Verify, payload.len() as u64);
         if (coming.payload.len() as u64) < expected {
-            self.lock().insert(connection, coming);
+            self.lock().keep(connection, coming);
             return Ok(None);
         }
         let Some(item) = coming.item else { return Ok(None) };
@@ -247,29 +267,61 @@ impl Inlets {
             Item::Frame(head) => coming.hasher.finalize().as_bytes() == &head.digest.0,
             _ => true,
         };
-        Ok(Some(Whole { epoch, number, item, payload: Payload::new(coming.payload), is_sound }))
+        let (serial, payload) = (coming.serial, Payload::new(coming.payload));
+        Ok(Some(Whole { epoch, number, serial, item, payload, is_sound }))
+    }
+
+    /// Whether an item that came whole on this connection did not begin again on another since. Asked under the lock
+    /// that items begin under: one that begins after the answer finds this one handed over.
+    pub fn is_current(&self, connection: u64, whole: &Whole) -> bool {
+        self.lock().is_current(connection, whole.serial)
     }
 
     /// Nothing more comes on this connection: what of an item came goes.
     pub fn over(&self, connection: u64) {
-        self.lock().remove(&connection);
+        let mut arrivals = self.lock();
+        arrivals.begun.remove(&connection);
+        arrivals.coming.remove(&connection);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Coming>> {
-        self.coming.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Arrivals {
+    /// An item begins on a connection, and what came of it on others counts no more. Returns its serial.
+    fn begin(&mut self, connection: u64, entry: EntryId) -> u64 {
+        self.serial += 1;
+        self.begun.retain(|_, (other, _)| *other != entry);
+        self.coming.values_mut().filter(|other| other.entry == entry).for_each(Coming::give_up);
+        self.begun.insert(connection, (entry, self.serial));
+        self.serial
+    }
+
+    fn is_current(&self, connection: u64, serial: u64) -> bool {
+        self.begun.get(&connection).is_some_and(|(_, last)| *last == serial)
+    }
+
+    /// Until more of it comes. It may have begun again elsewhere while a thread had it in hand.
+    fn keep(&mut self, connection: u64, mut coming: Coming) {
+        if !self.is_current(connection, coming.serial) {
+            coming.give_up();
+        }
+        self.coming.insert(connection, coming);
     }
 }
 
 impl Coming {
     fn begin(
-        entry: EntryId,
+        (entry, serial): (EntryId, u64),
         bytes: &[u8],
         shelf: &Shelf,
         is_wanted: impl FnOnce(&Item) -> Result<bool>,
     ) -> Result<Coming> {
         let (item, head) = Item::decode(bytes).map_err(|error| protocol(&error.to_string()))?;
-        let hasher = blake3::Hasher::new();
-        let mut coming = Coming { entry, head, came: 0, item: None, payload: Bytes::default(), hasher };
+        let (payload, hasher) = (Bytes::default(), blake3::Hasher::new());
+        let mut coming = Coming { entry, serial, head, came: 0, item: None, payload, hasher };
         if is_wanted(&item)? {
             let room = shelf.room(usize::try_from(item.payload_bytes()).unwrap_or(usize::MAX));
             coming.payload =
@@ -277,6 +329,11 @@ impl Coming {
             coming.item = Some(item);
         }
         Ok(coming)
+    }
+
+    /// Nobody waits for it any more: the rest of it is passed over.
+    fn give_up(&mut self) {
+        (self.item, self.payload) = (None, Bytes::default());
     }
 }
 
@@ -341,7 +398,45 @@ mod tests {
         assert_eq!(seen, [(7, true), (8, true)]);
         assert!(take(1, &old[0]).unwrap().is_none());
         inlets.over(1);
-        assert!(inlets.lock().is_empty(), "half of an item takes no memory when nothing follows");
+        assert!(inlets.lock().coming.is_empty(), "half of an item takes no memory when nothing follows");
+    }
+
+    /// A stream that is dead may still be read when what it carried comes on another one.
+    #[test]
+    fn an_item_that_begins_again_on_another_connection_holds_memory_there_only() {
+        let (inlets, accounts) = (Inlets::new(Shelf::new(1 << 20)), Accounts::default());
+        let take = |connection, (inner, bytes): &(Inner, Vec<u8>)| {
+            inlets.take(connection, inner, bytes, &accounts, |_, _, _| Ok(true)).unwrap()
+        };
+        let all = segments(7);
+        all[..2].iter().for_each(|segment| assert!(take(1, segment).is_none()));
+        assert!(take(2, &all[0]).is_none());
+        let held = |connection| inlets.lock().coming.get(&connection).map(|coming| coming.payload.len());
+        assert_eq!(held(1), Some(0), "what came there is had once more");
+        assert!(held(2) > Some(0));
+        // The first one goes on, and brings nothing.
+        all[2..].iter().for_each(|segment| assert!(take(1, segment).is_none()));
+        let came: Vec<Whole> = all[1..].iter().filter_map(|segment| take(2, segment)).collect();
+        assert_eq!(came.iter().map(|whole| (whole.number, whole.is_sound)).collect::<Vec<_>>(), [(7, true)]);
+        assert!(inlets.is_current(2, &came[0]));
+        // One that is whole and not handed over when it begins again.
+        take(3, &all[0]);
+        assert!(!inlets.is_current(2, &came[0]));
+    }
+
+    /// A thread has the first one in hand while the second one begins.
+    #[test]
+    fn an_item_that_begins_again_while_a_segment_of_it_is_taken_holds_memory_once() {
+        let (inlets, accounts) = (Inlets::new(Shelf::new(1 << 20)), Accounts::default());
+        let all = segments(7);
+        let (inner, bytes) = &all[0];
+        let first = inlets.take(1, inner, bytes, &accounts, |_, _, _| {
+            inlets.take(2, inner, bytes, &accounts, |_, _, _| Ok(true)).map(|whole| whole.is_none())
+        });
+        assert!(first.unwrap().is_none());
+        let arrivals = inlets.lock();
+        assert!(arrivals.coming[&1].item.is_none() && arrivals.coming[&1].payload.is_empty());
+        assert!(arrivals.coming[&2].item.is_some());
     }
 
     /// A stream that is lost while a segment waits for its window.

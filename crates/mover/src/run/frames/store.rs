@@ -2,8 +2,8 @@
 //!
 //! 1. One thread appends records, in the order of their places, and starts a new file when one is full.
 //! 2. When nothing waits, or a second after the last time, it syncs; what was written before is durable then.
-//! 3. What cannot be written is tried again until it can, and nothing after it is written meanwhile; a sync that fails is
-//!    final.
+//! 3. What cannot be written is tried again until it can, and nothing after it is written meanwhile; files that nobody
+//!    needs are removed all the same, which may be the room that lacks. A sync that fails is final.
 //!
 //! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is cut
 //! off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only held what
@@ -14,7 +14,7 @@ use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
 use crate::frames::{Payload, READ_SIZE};
 use crate::memory::Shelf;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -218,9 +218,18 @@ impl Store {
         let (jobs, queue) = mpsc::channel();
         let next = self.files().keys().next_back().map_or(0, |last| last + 1);
         let store = self.clone();
-        let work =
-            move || Writer { store, file_bytes, heard, next, now: None, dirty: 0, place: 0 }.run(&queue);
-        let thread = std::thread::Builder::new().name("spill".into()).spawn(work);
+        let writer = Writer {
+            store,
+            file_bytes,
+            heard,
+            next,
+            now: None,
+            dirty: 0,
+            place: 0,
+            waiting: VecDeque::new(),
+            is_over: false,
+        };
+        let thread = std::thread::Builder::new().name("spill".into()).spawn(move || writer.run(&queue));
         Ok((jobs, thread.map_err(|error| failure::of_io("start a thread", &error))?))
     }
 
@@ -261,6 +270,12 @@ impl Store {
     /// Nobody writes any more; a writer that waits for room gives up.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Removes a file.
+    fn forget(&self, number: u64) {
+        self.files().remove(&number);
+        let _ = self.dir.remove_file(&file_name(number));
     }
 
     /// Removes all of it.
@@ -397,22 +412,27 @@ struct Writer {
     dirty: u64,
     /// Everything below this place is written.
     place: u64,
+    /// What was to be appended while something else could not be, in order.
+    waiting: VecDeque<(u64, Record)>,
+    /// Nothing more comes.
+    is_over: bool,
 }
 
 impl Writer {
     fn run(mut self, queue: &Receiver<Job>) {
         let mut synced_at = Instant::now();
         loop {
-            let job = match self.dirty {
-                0 => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                _ => queue.recv_timeout(Duration::ZERO),
+            let job = match self.waiting.pop_front() {
+                Some((place, record)) => Ok(Job::Write(place, record)),
+                None if self.is_over => Ok(Job::Stop),
+                None if self.dirty == 0 => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                None => queue.recv_timeout(Duration::ZERO),
             };
             let is_due = |wants: bool| wants || synced_at.elapsed() >= SYNC_EVERY;
             let done = match job {
-                Ok(Job::Write(place, record)) => self.write(place, &record),
+                Ok(Job::Write(place, record)) => self.write(place, &record, queue),
                 Ok(Job::Forget(number)) => {
-                    self.store.files().remove(&number);
-                    let _ = self.store.dir.remove_file(&file_name(number));
+                    self.store.forget(number);
                     Ok(())
                 }
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => {
@@ -436,7 +456,10 @@ impl Writer {
                 false => Ok(()),
             });
             if let Err(failure) = done {
-                if let Some(heard) = self.heard.upgrade() {
+                if failure.kind == FailureKind::Stopped {
+                    // What was written is as good as ever, and durable when the hub has ended.
+                    let _ = self.sync();
+                } else if let Some(heard) = self.heard.upgrade() {
                     heard.broken(failure);
                 }
                 return;
@@ -445,7 +468,7 @@ impl Writer {
     }
 
     /// Writes a record, as often as it takes.
-    fn write(&mut self, place: u64, record: &Record) -> Result<()> {
+    fn write(&mut self, place: u64, record: &Record, queue: &Receiver<Job>) -> Result<()> {
         loop {
             let error = match self.try_write(place, record) {
                 Ok(Ok(at)) => {
@@ -467,7 +490,27 @@ impl Writer {
             if self.store.is_stopped.load(Ordering::Acquire) {
                 return Err(Failure::new(FailureKind::Stopped, "write the spill log", "the hub ends"));
             }
-            std::thread::sleep(AGAIN);
+            self.wait(queue);
+        }
+    }
+
+    /// Until the next try to write: at once when a file was removed, which may be the room that lacked.
+    fn wait(&mut self, queue: &Receiver<Job>) {
+        let until = Instant::now() + AGAIN;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.is_over {
+                return std::thread::sleep(left);
+            }
+            match queue.recv_timeout(left) {
+                Ok(Job::Write(place, record)) => self.waiting.push_back((place, record)),
+                Ok(Job::Forget(number)) => return self.store.forget(number),
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    self.is_over = true;
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => return,
+            }
         }
     }
 

@@ -201,7 +201,8 @@ impl FrameHead {
             Some(0) => self.payload_bytes == 0,
             Some(elements) => {
                 self.payload_bytes.is_multiple_of(elements)
-                    && element_bytes(&self.dtype).is_none_or(|each| self.payload_bytes == elements * each)
+                    && element_bytes(&self.dtype)
+                        .is_none_or(|each| elements.checked_mul(each) == Some(self.payload_bytes))
             }
         };
         match fits {
@@ -376,6 +377,8 @@ mod tests {
             with(&[3, 4], "<u2", 12),
             with(&[u64::MAX, 2], "", 24),
             with(&[0], "<u2", 2),
+            with(&[1 << 63], "<u2", 0),
+            with(&[1 << 60], "<u16", 0),
             with(&[5], "", 24),
             with(&[1; 33], "<u2", 2),
             with(&[], "u\n2", 2),

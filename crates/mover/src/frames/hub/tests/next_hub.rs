@@ -155,6 +155,24 @@ fn a_group_goes_on_in_the_next_hub_behind_what_it_took() {
     assert_eq!(told, Some(GroupSet { over, delivered: 6, missing: vec![] }));
 }
 
+/// Lanes are numbered by the clock that the hub begins with.
+#[test]
+fn a_group_goes_on_behind_what_it_took_though_the_clock_was_set_back_before_the_next_hub() {
+    let mut asks = asks_of(1);
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    (0..3).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    subscribed(&mut channel, 11, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 11, &asks).0, [0, 1, 2]);
+    (3..5).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let log = written(&mut channel);
+    let serial = 100;
+    let mut channel = next_hub(serial, &log);
+    asks.instance = Some(serial + 1_000_000);
+    subscribed(&mut channel, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 21, &asks).0, [3, 4]);
+}
+
 #[test]
 fn a_group_of_the_name_of_one_that_left_begins_anew_in_the_next_hub_too() {
     let mut asks = asks_of(1);

@@ -2,13 +2,17 @@ use super::*;
 use std::sync::mpsc::Sender;
 
 /// Passes on what it hears of syncs.
-struct Hub(Mutex<Sender<u64>>);
+struct Hub {
+    synced: Mutex<Sender<u64>>,
+    /// Whether a write may fail.
+    may_fail: bool,
+}
 
 impl Heard for Hub {
     fn written(&self, _: u64, _: Location, _: &Record) {}
 
     fn synced(&self, place: u64) {
-        let _ = self.0.lock().unwrap().send(place);
+        let _ = self.synced.lock().unwrap().send(place);
     }
 
     fn wants_sync(&self) -> bool {
@@ -16,7 +20,7 @@ impl Heard for Hub {
     }
 
     fn trouble(&self, why: &Failure) {
-        panic!("{why}");
+        assert!(self.may_fail, "{why}");
     }
 
     fn broken(&self, why: Failure) {
@@ -24,13 +28,23 @@ impl Heard for Hub {
     }
 }
 
-#[test]
-fn what_is_durable_does_not_go_back_where_an_older_record_is_written_later() {
+/// An empty log, `scan.frames` in its directory.
+fn opened() -> (tempfile::TempDir, Arc<Store>) {
     let scratch = tempfile::tempdir().unwrap();
     let place = StorePlace { below: Dir::open(scratch.path()).unwrap(), path: b"scan".to_vec() };
     let store = Arc::new(Store::open(&place).unwrap());
+    (scratch, store)
+}
+
+fn hub(may_fail: bool) -> (Arc<dyn Heard>, Receiver<u64>) {
     let (tells, synced) = mpsc::channel();
-    let hub: Arc<dyn Heard> = Arc::new(Hub(Mutex::new(tells)));
+    (Arc::new(Hub { synced: Mutex::new(tells), may_fail }), synced)
+}
+
+#[test]
+fn what_is_durable_does_not_go_back_where_an_older_record_is_written_later() {
+    let (_scratch, store) = opened();
+    let (hub, synced) = hub(false);
     let (jobs, thread) = store.start(1 << 20, Arc::downgrade(&hub)).unwrap();
     for (place, wanted) in [(5, 6), (2, 6), (6, 7)] {
         jobs.send(Job::Write(place, Record::Note(Item::End))).unwrap();
@@ -38,4 +52,59 @@ fn what_is_durable_does_not_go_back_where_an_older_record_is_written_later() {
     }
     jobs.send(Job::Stop).unwrap();
     thread.join().unwrap();
+}
+
+/// The room that lacks may be that of the file.
+#[test]
+fn a_file_that_nobody_needs_is_removed_while_a_record_cannot_be_written() {
+    let (scratch, store) = opened();
+    let (hub, synced) = hub(true);
+    // Each record has a file of its own.
+    let (jobs, thread) = store.start(1, Arc::downgrade(&hub)).unwrap();
+    let patience = Duration::from_secs(20);
+    jobs.send(Job::Write(0, Record::Note(Item::End))).unwrap();
+    assert_eq!(synced.recv_timeout(patience), Ok(1));
+    let file = |number: u64| scratch.path().join("scan.frames").join(format!("{number:016x}{FILE_SUFFIX}"));
+    // No file has this name as long as a directory has it.
+    std::fs::create_dir(file(1)).unwrap();
+    for place in 1..3 {
+        jobs.send(Job::Write(place, Record::Note(Item::End))).unwrap();
+    }
+    jobs.send(Job::Forget(0)).unwrap();
+    let since = Instant::now();
+    while file(0).exists() {
+        assert!(since.elapsed() < patience, "it stays as long as the record cannot be written");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_dir(file(1)).unwrap();
+    // In their order: of those that waited the first one too.
+    assert_eq!(synced.recv_timeout(patience), Ok(2));
+    assert_eq!(synced.recv_timeout(patience), Ok(3));
+    jobs.send(Job::Stop).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_hub_that_ends_while_nothing_can_be_written_has_synced_what_was_and_its_log_is_not_broken() {
+    let (scratch, store) = opened();
+    let (hub, synced) = hub(true);
+    std::fs::write(scratch.path().join("scan.frames/0000000000000000.spill"), [0; 10]).unwrap();
+    // One record is in it, and nothing can be appended.
+    let file = Arc::new(store.dir.open_read(&file_name(0)).unwrap());
+    let writer = Writer {
+        store: store.clone(),
+        file_bytes: 1 << 20,
+        heard: Arc::downgrade(&hub),
+        next: 1,
+        now: Some((0, file, 10)),
+        dirty: 10,
+        place: 1,
+        waiting: VecDeque::new(),
+        is_over: false,
+    };
+    let (jobs, queue) = mpsc::channel();
+    jobs.send(Job::Write(1, Record::Note(Item::End))).unwrap();
+    store.stop();
+    writer.run(&queue);
+    assert_eq!(synced.try_iter().collect::<Vec<_>>(), [1]);
 }
