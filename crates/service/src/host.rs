@@ -453,7 +453,7 @@ mod tests {
     use thalweg_mover::endpoint::synthetic::NullDestination;
     use thalweg_mover::endpoint::together::Together;
     use thalweg_mover::endpoint::{
-        Conclusion, Decision, Destination, PartialFile, Ready, Small, SourceFile, Staged,
+        Conclusion, Decision, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged,
     };
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::run::session::Transfer;
@@ -469,8 +469,8 @@ mod tests {
     }
 
     impl Destination for Stuck {
-        fn decide(&self, entry: &Entry) -> Decision {
-            self.inner.decide(entry)
+        fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+            self.inner.decide(entry, reading)
         }
 
         fn link(&self, entry: &Entry) -> Outcome {

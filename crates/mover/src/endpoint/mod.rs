@@ -273,14 +273,23 @@ pub enum Ready {
     Partial(Arc<dyn PartialFile>),
 }
 
+/// Hears how many bytes are read again, of how many, from several threads at once. False: nobody waits for it any more.
+pub type Reading<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
+
 /// Where a transfer writes.
 pub trait Destination: Send + Sync {
     /// Looks at what stands at the entry's path and decides. Makes directories, links, FIFOs and devices
-    /// at once (they have no content). Called for parents before children, from one thread at a time.
-    fn decide(&self, entry: &Entry) -> Decision;
+    /// at once (they have no content). Called for parents before children, from one thread at a time. While what an
+    /// earlier attempt left is read again, `reading` hears how far that is; when it says false, nobody waits for the
+    /// decision, which may be anything then, and what was left stays.
+    fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision;
 
     /// Notes a name that the source has and does not send: it is not what the source lacks, so it is not deleted.
     fn skipped(&self, _path: &RelativePath) {}
+
+    /// The next [`decide`](Self::decide) for this path is of an entry that replaces another of this transfer, which
+    /// may have its name by now: the directory may be new and the name is taken all the same.
+    fn offered_before(&self, _path: &RelativePath) {}
 
     /// Links a hard link to its first name, which has its final name by now.
     fn link(&self, entry: &Entry) -> Outcome;
@@ -360,11 +369,22 @@ pub trait Destination: Send + Sync {
     fn close(&self, success: bool);
 }
 
+/// An entry whose outcome is worse than it was told before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revised {
+    /// Where it is.
+    pub path: RelativePath,
+    /// It was told as unchanged; else as done.
+    pub was_unchanged: bool,
+    /// What it is now.
+    pub outcome: Outcome,
+}
+
 /// What happened at the end.
 #[derive(Debug, Default)]
 pub struct Conclusion {
     /// Entries whose outcome is worse than it was told before.
-    pub revised: Vec<(RelativePath, Outcome)>,
+    pub revised: Vec<Revised>,
     /// Entries removed, or that would be in a dry run.
     pub deleted: u64,
     /// The names of the first of them, [`DELETED_TOLD_MAX`](thalweg_wire::limits::DELETED_TOLD_MAX) at most.

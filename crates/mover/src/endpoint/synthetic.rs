@@ -5,7 +5,8 @@
 use crate::endpoint::simulated::SimulatedDisk;
 use crate::endpoint::together::Together;
 use crate::endpoint::{
-    Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Small, Source, SourceFile, Staged,
+    Conclusion, Decision, Destination, PartialFile, Reading, Ready, ScanSink, Small, Source, SourceFile,
+    Staged,
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
@@ -169,7 +170,7 @@ impl SourceFile for Made {
 }
 
 impl Destination for NullDestination {
-    fn decide(&self, entry: &Entry) -> Decision {
+    fn decide(&self, entry: &Entry, _: Reading<'_>) -> Decision {
         match entry.kind {
             Kind::File { .. } => Decision::Fresh,
             _ => Decision::Settled { outcome: done(), made: false },

@@ -1,6 +1,7 @@
 //! The window law: a stream carries no more than its window for each round trip, and systems bound windows.
 
 use super::{Path, show, show_rate};
+use crate::model::window::of_receive_buffer;
 use std::time::Duration;
 use thalweg_wire::hello::System;
 
@@ -80,12 +81,12 @@ fn send_window(system: &System, rtt: Duration) -> Option<Window> {
     (bytes > 0).then_some(Window { bytes, setting, allowed_bytes, side: "sender", rtt })
 }
 
-/// Of a receive buffer the kernel offers half as window (`tcp_adv_win_scale` 1).
+/// What is asked for is doubled by the kernel here too.
 fn receive_window(system: &System, rtt: Duration) -> Option<Window> {
     let (tuned, asked) = (kib(system.tcp_rmem_max_kib), kib(system.rmem_max_kib));
     let (bytes, setting, allowed_bytes) = match tuned >= asked * 2 {
-        true => (tuned / 2, "net.ipv4.tcp_rmem", tuned),
-        false => (asked, "net.core.rmem_max", asked),
+        true => (of_receive_buffer(tuned), "net.ipv4.tcp_rmem", tuned),
+        false => (of_receive_buffer(asked * 2), "net.core.rmem_max", asked),
     };
     (bytes > 0).then_some(Window { bytes, setting, allowed_bytes, side: "receiver", rtt })
 }

@@ -16,11 +16,13 @@ pub(super) fn without_effect(far: Option<&FarMover>, options: &[(&str, bool)]) -
     let unused: Vec<&str> =
         options.iter().filter_map(|(option, is_unused)| is_unused.then_some(*option)).collect();
     let place = match far {
-        None => "within this machine, where nothing is sent",
-        Some(far) if far.is_carried() => "where data ride in ssh",
-        Some(_) => "where the far side dials",
+        None => " within this machine, where nothing is sent",
+        Some(far) if far.is_carried() => " where data ride in ssh",
+        Some(far) if !far.is_dialled() => " where the far side dials",
+        // It is for want of another option, which is named.
+        Some(_) => "",
     };
-    (!unused.is_empty()).then(|| format!("without effect {place}: {}", unused.join(", ")))
+    (!unused.is_empty()).then(|| format!("without effect{place}: {}", unused.join(", ")))
 }
 
 /// See the module.

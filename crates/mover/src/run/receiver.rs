@@ -18,7 +18,7 @@ use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::Copy;
 use crate::transfer::receiver::{Action, Claim, Finished, Limits, Receiver, RoundResult};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -47,6 +47,10 @@ pub struct ReceiveRun {
     /// Entries that are settled and wait to be noted.
     unnoted: AtomicUsize,
     busy: Mutex<Busy>,
+    /// What an earlier attempt left is read again: when that went on last.
+    reading: Mutex<Option<Instant>>,
+    /// It failed or is closed: nobody waits for what is decided.
+    is_given_up: AtomicBool,
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -101,6 +105,8 @@ impl ReceiveRun {
             finishes,
             unnoted: AtomicUsize::new(0),
             busy: Mutex::default(),
+            reading: Mutex::default(),
+            is_given_up: AtomicBool::new(false),
             expected: OnceLock::new(),
             threads: Mutex::default(),
             buffers,
@@ -126,13 +132,16 @@ impl ReceiveRun {
         self.lock().machine.totals()
     }
 
-    /// Content bytes verified and durable so far, and entries settled.
+    /// Content bytes verified and durable so far, entries settled, and what holds it up, for how long: while what an
+    /// earlier attempt left is read again, since that went on last.
     pub fn progress(&self) -> Heartbeat {
         let state = self.lock();
         let (verified_bytes, durable_bytes) = state.machine.verified_and_durable_bytes();
         let totals = state.machine.totals();
         drop(state);
         let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner()).since;
+        let reading = *self.reading.lock().unwrap_or_else(|p| p.into_inner());
+        let busy = reading.map(|went_on| (WaitingFor::Read, went_on)).or(busy);
         Heartbeat {
             arrived_bytes: 0,
             verified_bytes,
@@ -286,6 +295,8 @@ impl ReceiveRun {
                         self.do_soon(Job::Discard(ready));
                     }
                 }
+                // In its place among what is to be decided.
+                Action::OfferedBefore(path) => self.decide_soon(Decide::OfferedBefore(path)),
                 Action::Settled(entry, outcome) => {
                     state.end.settled(&entry, &outcome);
                     settled.push((entry.clone(), outcome.clone()));
@@ -308,12 +319,16 @@ impl ReceiveRun {
                     state.end.skipped(id);
                 }
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
-                Action::Conclude(complete) => self.do_soon(Job::Conclude(complete)),
+                Action::Conclude(complete) => {
+                    self.set_busy(Some(WaitingFor::Write));
+                    self.do_soon(Job::Conclude(complete));
+                }
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
                     self.common.notify();
                 }
                 Action::Failed(failure) => {
+                    self.is_given_up.store(true, Ordering::Release);
                     state.end.come(Ended::Failed(failure));
                     self.common.notify();
                 }
@@ -378,10 +393,11 @@ impl Party for ReceiveRun {
     }
 
     /// Ends its threads and closes the destination: after success nothing hidden stays there, else
-    /// everything stays for the next attempt. Waits for what the disk is doing. The second call does
-    /// nothing.
+    /// everything stays for the next attempt. Waits for what the disk is doing, not for what is to be
+    /// decided. The second call does nothing.
     fn close(&self) {
         let Some(success) = self.common.close() else { return };
+        self.is_given_up.store(true, Ordering::Release);
         self.decide_soon(Decide::Stop);
         self.do_soon(Job::Stop);
         self.finish_soon(Job::Stop);
@@ -663,11 +679,15 @@ impl Receiving for ReceiveRun {
     }
 
     fn concluded(&self, conclusion: Conclusion) {
+        self.set_busy(None);
         let mut state = self.lock();
         let Conclusion { revised, deleted, deleted_names, troubles, failed } = conclusion;
         match failed {
             Some(failure) => state.machine.abort(failure),
-            None => state.machine.concluded(revised, deleted, deleted_names, troubles),
+            None => {
+                let revised = revised.into_iter().map(|it| (it.path, it.was_unchanged, it.outcome)).collect();
+                state.machine.concluded(revised, deleted, deleted_names, troubles);
+            }
         }
         self.pump(&mut state);
     }

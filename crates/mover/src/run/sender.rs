@@ -319,6 +319,8 @@ impl SendRun {
                     state.end.settled(&entry, &outcome);
                     (self.events)(Event::Settled(entry, outcome));
                 }
+                Action::SettledBefore(entry, outcome) => state.end.settled(&entry, &outcome),
+                Action::Gone(id) => state.end.skipped(id),
                 Action::Pieces(entry, pieces) => {
                     state.end.tell([Told::Pieces(entry.path.clone(), pieces)]);
                 }

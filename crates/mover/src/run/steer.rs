@@ -105,7 +105,7 @@ impl Steering {
     ) -> Steering {
         let rate_bytes_per_s = rate.bytes_per_s();
         let concurrency = Some(plan.concurrency.value);
-        let steer = Steer { rate_bytes_per_s, streams: None, concurrency, depth: asked.depth };
+        let steer = Steer { rate_bytes_per_s, streams: None, concurrency, depth: plan.depth.value };
         let mut knobs = Vec::new();
         if asked.streams.is_none() {
             let start = plan.streams.value;
@@ -243,7 +243,7 @@ impl Steering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Asked, Path, plan};
+    use crate::plan::{Asked, Path, Tuned, plan};
     use std::sync::{Arc, Mutex};
 
     fn steered(rtt: Duration, sample: Sample) -> (Option<Steer>, Vec<String>) {
@@ -279,6 +279,20 @@ mod tests {
         assert_eq!((first.bytes_per_s(), whole.bytes_per_s()), (Some(300), Some(300)));
         first.set(None);
         assert_eq!((first.bytes_per_s(), whole.bytes_per_s()), (None, None));
+    }
+
+    #[test]
+    fn the_depth_that_was_tuned_for_a_route_stays_when_another_knob_is_turned() {
+        let (rtt, rate) = (Duration::from_millis(100), Rate::default());
+        let tuned = Tuned { depth: Some(8), ..Tuned::default() };
+        let path = Path { rtt: Some(rtt), tuned: Some(tuned), ..Path::default() };
+        let asked = Asked::default();
+        let plan = plan(&asked, &path);
+        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        assert_eq!(steering.now().depth, Some(8));
+        rate.set(Some(1_000_000));
+        let turned = steering.look(&rate, &Sample::default());
+        assert_eq!(turned.and_then(|steer| steer.depth), Some(8));
     }
 
     #[test]

@@ -141,6 +141,9 @@ pub enum Action {
     Keep(Arc<Entry>, Digest),
     /// Throw away what was written for an entry.
     Discard(EntryId),
+    /// An entry is offered at this path again: what was offered there before may have its name by now, so whoever
+    /// decides must look, new as the directory may be.
+    OfferedBefore(RelativePath),
     /// Digests of the parts of a file that is about to be settled as done; see [`Receiver::keep_pieces`].
     Pieces(Arc<Entry>, Pieces),
     /// An entry came to its end, durable.
@@ -229,12 +232,17 @@ pub struct Receiver {
     replaced: HashMap<RelativePath, EntryId>,
     /// The next offer replaces an entry withdrawn.
     replacement_follows: bool,
+    /// What was withdrawn because its source changed, until what replaces it is offered: what waits for the one will
+    /// wait for the other.
+    withdrawn: BTreeMap<RelativePath, Withdrawn>,
+    /// Of entries under way that replace others the numbers, by the first of those: hard links name that.
+    renumbered: NumberMap<EntryId, EntryId>,
     /// Since a new link stands, until the sender has offered again what it has: what was offered first
     /// meanwhile waits, and nothing is concluded.
     repeating: bool,
     held: Vec<EntryId>,
-    /// Outcomes told that the sender may not have heard.
-    told: BTreeMap<EntryId, Outcome>,
+    /// Outcomes told that the sender may not have heard, and the content bytes that each of them is about.
+    told: BTreeMap<EntryId, (Outcome, u64)>,
     scan: Option<ScanTotals>,
     /// Entries that wait for data or for the sender's word.
     awaiting: BTreeSet<EntryId>,
@@ -277,8 +285,18 @@ enum End {
     Failed,
 }
 
+/// An entry that another will replace.
+#[derive(Clone, Copy)]
+struct Withdrawn {
+    id: EntryId,
+    /// See [`Item::first`].
+    first: EntryId,
+}
+
 struct Item {
     entry: Arc<Entry>,
+    /// The number that was offered first of those that it replaces one after the other; its own if it replaces none.
+    first: EntryId,
     state: State,
     /// Not offered again since the link was lost.
     unconfirmed: bool,
@@ -368,6 +386,8 @@ impl Receiver {
             waiting: NumberMap::default(),
             replaced: HashMap::new(),
             replacement_follows: false,
+            withdrawn: BTreeMap::new(),
+            renumbered: NumberMap::default(),
             repeating: false,
             held: Vec::new(),
             told: BTreeMap::new(),
@@ -501,7 +521,10 @@ impl Receiver {
                 gone.into_iter().for_each(|id| self.hear_withdraw(id, None));
                 self.replacement_follows = false;
                 self.repeating = false;
-                std::mem::take(&mut self.held).into_iter().for_each(|id| self.look_at(id));
+                let held = std::mem::take(&mut self.held);
+                held.iter().for_each(|&id| self.replace_withdrawn(id));
+                self.free_withdrawn();
+                held.into_iter().for_each(|id| self.look_again_at(id));
                 self.proceed(now);
                 Ok(())
             }
@@ -535,10 +558,10 @@ impl Receiver {
         self.repeating = true;
     }
 
-    /// Answer to [`Action::Conclude`].
+    /// Answer to [`Action::Conclude`]. What is revised was told as unchanged, if so, else as done.
     pub fn concluded(
         &mut self,
-        revised: Vec<(RelativePath, Outcome)>,
+        revised: Vec<(RelativePath, bool, Outcome)>,
         deleted: u64,
         deleted_names: Vec<RelativePath>,
         troubles: Vec<Failure>,
@@ -546,11 +569,13 @@ impl Receiver {
         if self.end != End::Concluding {
             return;
         }
+        // Those of an end before this one have been told.
+        self.troubles.clear();
         self.actions.extend(deleted_names.iter().cloned().map(Action::Deleted));
         self.deleted_names = deleted_names;
-        for (path, outcome) in revised {
-            // It was counted as done (or unchanged) before.
-            self.totals.done = self.totals.done.saturating_sub(1);
+        for (path, was_unchanged, outcome) in revised {
+            let counted = if was_unchanged { &mut self.totals.unchanged } else { &mut self.totals.done };
+            *counted = counted.saturating_sub(1);
             self.count(&outcome, 0);
             self.actions.push_back(Action::Aside(None, path.clone(), outcome.clone()));
             self.troubles.push((path, outcome));
@@ -590,29 +615,43 @@ impl Receiver {
     /// The final word on an entry, which is durable if it is good.
     fn tell(&mut self, id: EntryId, outcome: Outcome) {
         let Some(item) = self.remove(id) else { return };
+        let replacement = (item.first != id).then(|| item.entry.clone());
+        let replacement_follows = self.withdrawn.get(&item.entry.path).is_some_and(|old| old.id == id);
         if self.replaced.get(&item.entry.path) == Some(&id) {
             self.replaced.remove(&item.entry.path);
             self.actions.push_back(Action::Gone(id));
         } else {
-            self.count(&outcome, item.entry.content_bytes());
-            self.told.insert(id, outcome.clone());
+            let bytes = item.entry.content_bytes();
+            self.count(&outcome, bytes);
+            self.told.insert(id, (outcome.clone(), bytes));
             self.settled.push((id, outcome.clone()));
             if let (Outcome::Done { .. }, Some(pieces)) = (&outcome, item.pieces) {
                 self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
             }
             self.actions.push_back(Action::Settled(item.entry, outcome));
         }
-        self.free_waiting(id);
+        if !replacement_follows {
+            self.free_waiting(id, replacement.as_deref());
+        }
     }
 
-    fn free_waiting(&mut self, settled: EntryId) {
+    /// What waited for an entry is looked at. `replacement`: that entry, if it replaced another.
+    fn free_waiting(&mut self, settled: EntryId, replacement: Option<&Entry>) {
         let waiting = self.waiting.remove(&settled).unwrap_or_default();
         self.behind -= waiting.len();
-        waiting.into_iter().for_each(|id| self.look_at(id));
+        for id in waiting {
+            match replacement.and_then(|file| self.link_to(file, id)) {
+                Some(link) => self.actions.push_back(Action::Link(Arc::new(link))),
+                None => self.look_at(id),
+            }
+        }
     }
 
     fn remove(&mut self, id: EntryId) -> Option<Item> {
         let item = self.items.remove(&id)?;
+        if self.renumbered.get(&item.first) == Some(&id) {
+            self.renumbered.remove(&item.first);
+        }
         self.item_bytes -= item.entry.heap_bytes();
         self.awaiting.remove(&id);
         if matches!(item.state, State::Deciding) {
@@ -644,9 +683,12 @@ impl Receiver {
         }
     }
 
-    fn uncount(&mut self, outcome: &Outcome) {
+    fn uncount(&mut self, outcome: &Outcome, bytes: u64) {
         let count = match outcome {
-            Outcome::Done { .. } => &mut self.totals.done,
+            Outcome::Done { .. } => {
+                self.totals.bytes_done = self.totals.bytes_done.saturating_sub(bytes);
+                &mut self.totals.done
+            }
             Outcome::Unchanged { .. } => &mut self.totals.unchanged,
             Outcome::Skipped(_) => &mut self.totals.skipped,
             Outcome::Failed(_) => &mut self.totals.failed,

@@ -178,6 +178,11 @@ pub enum Action {
     Pieces(Arc<Entry>, Pieces),
     /// An entry came to its end.
     Settled(Arc<Entry>, Outcome),
+    /// An entry that changed and was offered again had come to its end before the receiver heard that: a line of the
+    /// receipt, and nobody's outcome.
+    SettledBefore(Arc<Entry>, Outcome),
+    /// This number will never settle: its entry changed and was offered again under another.
+    Gone(EntryId),
     /// A name that was never offered (with its number), or one of the receiver's, came to its end.
     Aside(Option<EntryId>, RelativePath, Outcome),
     /// A name at the destination that the source lacks is gone, or would be.
@@ -204,7 +209,10 @@ pub struct Sender {
     items: BTreeMap<EntryId, Item>,
     item_bytes: usize,
     /// Numbered names without content: never offered, or withdrawn for good. Kept until told as settled.
-    asides: BTreeMap<EntryId, (RelativePath, Outcome)>,
+    asides: BTreeMap<EntryId, Aside>,
+    /// Offered again under another number: the receiver may have had all of it before it heard that. Kept until it says
+    /// something of the other.
+    replaced: BTreeMap<EntryId, Item>,
     /// Entries numbered and not yet offered.
     unsaid: Vec<Arc<Entry>>,
     next_id: u64,
@@ -261,9 +269,19 @@ enum End {
     Failed,
 }
 
+/// A numbered name without content.
+struct Aside {
+    path: RelativePath,
+    outcome: Outcome,
+    /// Of an entry that was offered before: it settles by the receiver's answer.
+    item: Option<Item>,
+}
+
 struct Item {
     entry: Arc<Entry>,
     state: State,
+    /// The number under which it was offered before it changed.
+    replaces: Option<EntryId>,
     /// Of a small file: digest of what was read last.
     read: Option<Digest>,
     /// Of a small file: the stream that it went out on last, until it is known to have arrived.
@@ -338,6 +356,7 @@ impl Sender {
             items: BTreeMap::new(),
             item_bytes: 0,
             asides: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             unsaid: Vec::new(),
             next_id: 0,
             scan: None,
@@ -408,7 +427,7 @@ impl Sender {
             self.next_id += 1;
             self.progress.entries_offered += 1;
             self.progress.bytes_offered += entry.content_bytes();
-            offered.push(self.insert(entry, 0));
+            offered.push(self.insert(entry, 0, None));
         }
         self.say_offers(offered);
         first
@@ -421,7 +440,7 @@ impl Sender {
         self.next_id += 1;
         self.progress.entries_offered += 1;
         self.progress.bytes_offered += entry.content_bytes();
-        let entry = self.insert(entry, 0);
+        let entry = self.insert(entry, 0, None);
         let id = entry.id;
         self.unsaid.push(entry);
         if self.unsaid.len() >= limits::OFFER_ENTRIES_MAX / 4 {
@@ -455,7 +474,7 @@ impl Sender {
         self.next_id += 1;
         self.actions.push_back(Action::Aside(Some(id), path.clone(), outcome.clone()));
         self.say(Say::Aside(vec![(id, path.clone(), outcome.clone())]));
-        self.asides.insert(id, (path, outcome));
+        self.asides.insert(id, Aside { path, outcome, item: None });
     }
 
     /// A link stands, with no stream yet: everything that is not settled is offered (again).
@@ -489,6 +508,10 @@ impl Sender {
         self.large.clear();
         self.checks.clear();
         self.streams.clear();
+        // What was said of these is lost with the link, if anything was.
+        for &id in std::mem::take(&mut self.replaced).keys() {
+            self.actions.push_back(Action::Gone(id));
+        }
         // What was to be said to the old link is covered by what is said now.
         self.actions.retain(|action| !matches!(action, Action::Say(_)));
         let heard = self.heard.clone();
@@ -496,7 +519,9 @@ impl Sender {
         self.unreported = RunSet::new();
         // In the order of numbers, as they were offered first.
         let mut entries = entries.into_iter().peekable();
-        for (id, (path, outcome)) in self.asides.clone() {
+        let of_aside = |(&id, aside): (&EntryId, &Aside)| (id, aside.path.clone(), aside.outcome.clone());
+        let asides: Vec<_> = self.asides.iter().map(of_aside).collect();
+        for (id, path, outcome) in asides {
             let before = std::iter::from_fn(|| entries.next_if(|entry| entry.id < id)).collect();
             self.say_offers(before);
             self.say(Say::Aside(vec![(id, path, outcome)]));
@@ -508,32 +533,37 @@ impl Sender {
         }
     }
 
-    /// The source of an entry is not what was offered.
+    /// The source of an entry is not what was offered. No matter once a whole copy of a good moment is at the receiver.
     pub fn changed(&mut self, entry: EntryId) -> Retry {
+        if self.is_copied(entry) {
+            return Retry::No;
+        }
         let Some(item) = self.items.get(&entry) else { return Retry::No };
         if item.retries < self.limits.retries {
             return Retry::LookAgain;
         }
         let tries = item.retries + 1;
         let cause = format!("the source changed while it was read, {tries} times in a row");
-        self.failed(entry, Failure::new(FailureKind::Changed, "read", cause));
+        self.give_up(entry, Failure::new(FailureKind::Changed, "read", cause));
         Retry::No
     }
 
     /// The same path as it is now, after [`Retry::LookAgain`]: withdraws the old entry, offers the new.
     pub fn offer_again(&mut self, old: EntryId, now: Result<Entry>) {
-        let Some(item) = self.items.get(&old) else { return };
-        let retries = item.retries + 1;
+        if self.is_copied(old) {
+            return;
+        }
         match now {
-            Err(failure) => self.failed(old, failure),
+            Err(failure) => self.give_up(old, failure),
             Ok(mut entry) => {
+                let Some(item) = self.remove(old) else { return };
                 self.flush_offers();
-                self.remove(old);
                 entry.id = EntryId(self.next_id);
                 self.next_id += 1;
-                let entry = self.insert(entry, retries);
+                let entry = self.insert(entry, item.retries + 1, Some(old));
+                self.replaced.insert(old, item);
                 self.offered_late = true;
-                // Nothing more will be told of the old number.
+                // After an answer to this nothing more will be told of the old number.
                 self.heard.insert(old.0, old.0 + 1);
                 // In this order, and with nothing between: the receiver counts on it.
                 self.say(Say::Withdraw(vec![(old, None)]));
@@ -542,14 +572,29 @@ impl Sender {
         }
     }
 
-    /// An entry cannot be had.
+    /// An entry cannot be read. No matter once a whole copy of it is at the receiver.
     pub fn failed(&mut self, entry: EntryId, failure: Failure) {
+        if !self.is_copied(entry) {
+            self.give_up(entry, failure);
+        }
+    }
+
+    /// Whether all of it was read at one good moment, and nothing of it is asked for: what is read besides was late.
+    fn is_copied(&self, entry: EntryId) -> bool {
+        match self.items.get(&entry).map(|item| &item.state) {
+            Some(State::Arrived) => true,
+            Some(State::Large(large)) => large.check == Check::Sealed,
+            _ => false,
+        }
+    }
+
+    /// Withdraws an entry for good. The receiver, which may have all of it by now, has the last word.
+    fn give_up(&mut self, entry: EntryId, failure: Failure) {
         let Some(item) = self.remove(entry) else { return };
-        let failure = failure.at(&item.entry.path);
+        let path = item.entry.path.clone();
+        let failure = failure.at(&path);
         self.say(Say::Withdraw(vec![(entry, Some(failure.clone()))]));
-        let outcome = Outcome::Failed(failure);
-        self.asides.insert(entry, (item.entry.path.clone(), outcome.clone()));
-        self.settle_item(item, outcome);
+        self.asides.insert(entry, Aside { path, outcome: Outcome::Failed(failure), item: Some(item) });
     }
 
     /// The receiver's word.
@@ -605,7 +650,7 @@ impl Sender {
         }
     }
 
-    fn insert(&mut self, entry: Entry, retries: u32) -> Arc<Entry> {
+    fn insert(&mut self, entry: Entry, retries: u32, replaces: Option<EntryId>) -> Arc<Entry> {
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
         self.items.insert(
@@ -613,6 +658,7 @@ impl Sender {
             Item {
                 entry: entry.clone(),
                 state: State::Offered,
+                replaces,
                 read: None,
                 sent_on: None,
                 repairs: 0,

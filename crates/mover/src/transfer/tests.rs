@@ -2,12 +2,14 @@
 
 use super::Copy;
 use super::receiver::{self, Action, Decided, Receiver};
-use super::sender::{self, Next, Sender, Work};
+use super::sender::{self, Next, Retry, Sender, Work};
+use crate::failure::{Failure, FailureKind};
 use std::time::Duration;
 use thalweg_wire::message::{
-    AckLevel, Disk, DiskSide, Order, Outcome, Run, ScanTotals, Seal, Steer, Terms, TransferMessage as Say,
-    Want,
+    AckLevel, Disk, DiskSide, Order, Outcome, Run, ScanTotals, Seal, Steer, Terms, Totals,
+    TransferMessage as Say, Want,
 };
+use thalweg_wire::receipt::{self, RootHasher};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, limits};
 
 fn terms() -> Terms {
@@ -406,4 +408,339 @@ fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is
     assert_eq!(work_off(&mut sender), [(0, 1), (0, 3)]);
     sender.hear(Say::Want(vec![(second, compare(2))])).unwrap();
     assert_eq!(work_off(&mut sender), [(1, 0), (1, 1)], "nothing of the first is in flight any more");
+}
+
+/// Two sides and what they write into their receipts; what one says is heard when it is carried.
+struct Pair {
+    sender: Sender,
+    receiver: Receiver,
+    roots: [RootHasher; 2],
+    to_receiver: Vec<Say>,
+    to_sender: Vec<Say>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let limits = sender::Limits::for_segment(terms().segment_bytes);
+        let mut sender = Sender::new(terms(), limits);
+        sender.link_up();
+        assert!(sender.stream_up(0));
+        Pair {
+            sender,
+            receiver: Receiver::new(terms(), receiver::Limits::default()),
+            roots: Default::default(),
+            to_receiver: Vec::new(),
+            to_sender: Vec::new(),
+        }
+    }
+
+    /// Has both do what they want; whatever is to be decided is not there, and all that is to be done goes well.
+    fn act(&mut self) {
+        let now = Duration::ZERO;
+        while let Some(action) = self.sender.take_action() {
+            match action {
+                sender::Action::Say(say) => self.to_receiver.push(say),
+                sender::Action::Settled(entry, outcome) | sender::Action::SettledBefore(entry, outcome) => {
+                    self.roots[0].settled(entry.id, receipt::line(&entry, &outcome));
+                }
+                sender::Action::Gone(id) | sender::Action::Aside(Some(id), ..) => {
+                    self.roots[0].skip(id);
+                }
+                _ => {}
+            }
+        }
+        while let Some(action) = self.receiver.take_action() {
+            match action {
+                Action::Say(say) => self.to_sender.push(say),
+                Action::Decide(entry) => self.receiver.decided(entry.id, Decided::Fresh, now),
+                Action::Round(_) => self.receiver.round_done(receiver::RoundResult::Done, now),
+                Action::Finish { entries, .. } => {
+                    let named = |(id, _)| (id, Ok(receiver::Named::Now(Vec::new())));
+                    self.receiver.finished(entries.into_iter().map(named).collect(), now);
+                }
+                Action::Conclude(_) => self.receiver.concluded(Vec::new(), 0, Vec::new(), Vec::new()),
+                Action::Settled(entry, outcome) => {
+                    self.roots[1].settled(entry.id, receipt::line(&entry, &outcome));
+                }
+                Action::Gone(id) | Action::Aside(Some(id), ..) => {
+                    self.roots[1].skip(id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets the two talk until both are silent.
+    fn carry(&mut self) {
+        self.act();
+        while !self.to_receiver.is_empty() || !self.to_sender.is_empty() {
+            for say in std::mem::take(&mut self.to_receiver) {
+                self.receiver.hear(say, Duration::ZERO).expect("a correct sender");
+            }
+            for say in std::mem::take(&mut self.to_sender) {
+                self.sender.hear(say).expect("a correct receiver");
+            }
+            self.act();
+        }
+    }
+
+    /// The receiver makes durable, and tells, what it has; nothing of that is heard.
+    fn rounds(&mut self) {
+        for second in 1..=4 {
+            self.receiver.tick(Duration::from_secs(second));
+            self.act();
+        }
+    }
+
+    /// A small file goes out and comes well.
+    fn send(&mut self, id: EntryId, digest: Digest) {
+        self.carry();
+        let next = self.sender.next_work(0, Duration::ZERO);
+        assert!(matches!(&next, Next::Work(Work::Pack(entries)) if entries[0].id == id), "{next:?}");
+        self.sender.small_read(std::iter::once((id, digest)));
+        self.sender.pack_sent(0, &[id], &[id]);
+        assert_eq!(self.receiver.files_staged(&[(id, digest)], Duration::ZERO), [true]);
+    }
+
+    /// Everything is heard. Both must have finished, with the same lines: so many.
+    fn end(mut self) -> (u64, Totals) {
+        self.sender.scan_ended(ScanTotals { entries: 1, complete: true, ..ScanTotals::default() });
+        self.carry();
+        assert!(self.sender.is_over() && self.receiver.is_over());
+        let [ours, theirs] = self.roots.map(|root| {
+            let (root, entries, _) = root.finish();
+            (root, entries)
+        });
+        assert_eq!(ours, theirs, "the receipts differ");
+        (ours.1, self.receiver.totals())
+    }
+}
+
+fn gone() -> Failure {
+    Failure::new(FailureKind::NotFound, "read", "gone")
+}
+
+#[test]
+fn a_file_that_goes_away_while_it_is_read_a_second_time_is_the_same_to_both_sides() {
+    let small = |pair: &mut Pair| {
+        let id = pair.sender.offer(vec![file("f", 5)]);
+        pair.send(id, Digest([3; 32]));
+        id
+    };
+    // The sender has heard that it arrived.
+    let mut pair = Pair::new();
+    let id = small(&mut pair);
+    pair.carry();
+    pair.sender.failed(id, gone());
+    assert_eq!(pair.sender.changed(id), Retry::No);
+    let (lines, totals) = pair.end();
+    assert_eq!((lines, totals.done, totals.failed), (1, 1, 0));
+    // It has its name, and the sender has heard nothing.
+    let mut pair = Pair::new();
+    let id = small(&mut pair);
+    pair.rounds();
+    pair.sender.failed(id, gone());
+    let (lines, totals) = pair.end();
+    assert_eq!((lines, totals.done, totals.failed), (1, 1, 0));
+    // It arrived, and is withdrawn before it has a name.
+    let mut pair = Pair::new();
+    let id = small(&mut pair);
+    pair.sender.failed(id, gone());
+    let (lines, totals) = pair.end();
+    assert_eq!((lines, totals.done, totals.failed), (0, 0, 1));
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_a_second_time_is_the_same_to_both_sides() {
+    // Without and with a name when the receiver hears that it is offered again.
+    for (is_told, lines_expected) in [(false, 1), (true, 2)] {
+        let mut pair = Pair::new();
+        let old = pair.sender.offer(vec![file("f", 5)]);
+        pair.send(old, Digest([3; 32]));
+        if is_told {
+            pair.rounds();
+        }
+        assert_eq!(pair.sender.changed(old), Retry::LookAgain);
+        let new = pair.sender.next_id();
+        pair.sender.offer_again(old, Ok(file("f", 6)));
+        pair.send(new, Digest([4; 32]));
+        let (lines, totals) = pair.end();
+        assert_eq!((lines, totals.done, totals.bytes_done), (lines_expected, 1, 6), "told: {is_told}");
+    }
+}
+
+/// Has everything that was offered decided as this, and ends with these directories worse than that.
+fn concluded(outcome: &Outcome, revised: Vec<(RelativePath, bool, Outcome)>) -> (Receiver, Vec<Say>) {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let directory = Entry { kind: Kind::Directory, ..file("d", 0) };
+    receiver.hear(Say::Offer(vec![directory]), now).unwrap();
+    let decided = Decided::Settled { outcome: outcome.clone(), made: false };
+    receiver.decided(EntryId(0), decided, now);
+    receiver.hear(Say::OfferEnd(ScanTotals { complete: true, ..ScanTotals::default() }), now).unwrap();
+    receiver.concluded(revised, 0, Vec::new(), Vec::new());
+    let said = says(&mut receiver);
+    (receiver, said)
+}
+
+fn says(receiver: &mut Receiver) -> Vec<Say> {
+    let actions = std::iter::from_fn(|| receiver.take_action());
+    let say = |action| match action {
+        Action::Say(say) => Some(say),
+        _ => None,
+    };
+    actions.filter_map(say).collect()
+}
+
+#[test]
+fn a_directory_that_turns_out_worse_at_the_end_counts_once_as_whatever_it_was_told_before() {
+    let worse = || (RelativePath::new(b"d".to_vec()).expect("a path"), Outcome::Failed(gone()));
+    for (told, was_unchanged) in [
+        (Outcome::Unchanged { digest: None }, true),
+        (Outcome::Done { digest: None, losses: Vec::new() }, false),
+    ] {
+        let (path, outcome) = worse();
+        let (receiver, _) = concluded(&told, vec![(path, was_unchanged, outcome)]);
+        let totals = receiver.totals();
+        assert_eq!((totals.done, totals.unchanged, totals.failed), (0, 0, 1), "{told:?}");
+    }
+}
+
+#[test]
+fn what_the_end_brought_to_light_is_not_told_again_at_an_end_after_it() {
+    let now = Duration::ZERO;
+    let path = RelativePath::new(b"d".to_vec()).expect("a path");
+    let told = Outcome::Unchanged { digest: None };
+    let (mut receiver, said) = concluded(&told, vec![(path, true, Outcome::Failed(gone()))]);
+    let is_trouble = |say: &Say| matches!(say, Say::Troubles(_));
+    assert!(said.iter().any(is_trouble));
+    // Its source changed after all was settled.
+    receiver.hear(Say::Offer(vec![Entry { id: EntryId(1), ..file("f", 5) }]), now).unwrap();
+    receiver.decided(EntryId(1), Decided::Settled { outcome: told, made: false }, now);
+    receiver.concluded(Vec::new(), 0, Vec::new(), Vec::new());
+    assert!(receiver.is_over());
+    assert!(!says(&mut receiver).iter().any(is_trouble));
+}
+
+/// What a receiver wants done now.
+fn wanted_done(receiver: &mut Receiver) -> Vec<Action> {
+    let actions = std::iter::from_fn(|| receiver.take_action());
+    actions.filter(|action| !matches!(action, Action::Say(_))).collect()
+}
+
+/// The hard links among what is to be done now.
+fn links(receiver: &mut Receiver) -> Vec<Entry> {
+    let link = |action| match action {
+        Action::Link(entry) => Some(Entry::clone(&entry)),
+        _ => None,
+    };
+    wanted_done(receiver).into_iter().filter_map(link).collect()
+}
+
+/// The first name of inode 7, offered as `id` when it had `size` bytes.
+fn first_name(id: u64, size: u64) -> Entry {
+    let evidence = Evidence { size, inode: 7, ..Evidence::default() };
+    Entry { id: EntryId(id), evidence, ..file("a", size) }
+}
+
+/// Another name of it, listed when `a` was number 0.
+fn second_name(id: u64, name: &str) -> Entry {
+    let of = first_name(0, 2 << 20);
+    let kind = Kind::HardLink { first: of.path, of: of.id };
+    Entry { id: EntryId(id), kind, evidence: of.evidence, ..file(name, 0) }
+}
+
+fn unchanged() -> Decided {
+    Decided::Settled { outcome: Outcome::Unchanged { digest: None }, made: false }
+}
+
+/// A receiver that waits for the content of `a`, to which `b` is a hard link.
+fn waiting_with_a_link() -> Receiver {
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let entries = vec![first_name(0, 2 << 20), second_name(1, "b")];
+    receiver.hear(Say::Offer(entries), Duration::ZERO).unwrap();
+    receiver.decided(EntryId(0), Decided::Fresh, Duration::ZERO);
+    assert!(links(&mut receiver).is_empty());
+    receiver
+}
+
+#[test]
+fn a_hard_link_waits_for_what_replaces_its_file_and_is_made_to_that() {
+    let now = Duration::ZERO;
+    let mut receiver = waiting_with_a_link();
+    receiver.hear(Say::Withdraw(vec![(EntryId(0), None)]), now).unwrap();
+    assert!(links(&mut receiver).is_empty(), "its file is to come");
+    let new = first_name(2, 3 << 20);
+    receiver.hear(Say::Offer(vec![new.clone()]), now).unwrap();
+    let wanted = wanted_done(&mut receiver);
+    // Looked at in a new directory too, for the first one may have got its name there.
+    let [Action::OfferedBefore(path), Action::Decide(entry)] = &wanted[..] else { panic!("{wanted:?}") };
+    assert_eq!((path, entry.id), (&new.path, new.id));
+    // One that is listed later names the first number too.
+    receiver.hear(Say::Offer(vec![second_name(3, "c")]), now).unwrap();
+    assert!(links(&mut receiver).is_empty());
+    receiver.decided(new.id, unchanged(), now);
+    let links = links(&mut receiver);
+    assert_eq!(links.iter().map(|link| link.id.0).collect::<Vec<_>>(), [1, 3]);
+    let kind = Kind::HardLink { first: new.path, of: new.id };
+    assert!(links.iter().all(|link| link.evidence == new.evidence && link.kind == kind), "{links:?}");
+}
+
+#[test]
+fn a_hard_link_is_made_to_no_other_file_that_came_under_its_first_name() {
+    let now = Duration::ZERO;
+    let mut receiver = waiting_with_a_link();
+    let other = Evidence { inode: 8, ..first_name(2, 3 << 20).evidence };
+    let other = Entry { evidence: other, ..first_name(2, 3 << 20) };
+    receiver.hear(Say::Withdraw(vec![(EntryId(0), None)]), now).unwrap();
+    receiver.hear(Say::Offer(vec![other]), now).unwrap();
+    receiver.decided(EntryId(2), unchanged(), now);
+    // As it was listed: the destination finds that this is not what stands there.
+    assert_eq!(links(&mut receiver), [second_name(1, "b")]);
+}
+
+#[test]
+fn a_hard_link_is_not_made_to_what_gets_its_name_only_to_be_replaced() {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let entries = vec![first_name(0, 2 << 20), second_name(1, "b")];
+    receiver.hear(Say::Offer(entries), now).unwrap();
+    let outcome = Outcome::Done { digest: None, losses: Vec::new() };
+    receiver.decided(EntryId(0), Decided::Settled { outcome, made: true }, now);
+    receiver.hear(Say::Withdraw(vec![(EntryId(0), None)]), now).unwrap();
+    let later = now + receiver::Limits::default().round_after;
+    receiver.tick(later);
+    receiver.round_done(receiver::RoundResult::Done, later);
+    let wanted = wanted_done(&mut receiver);
+    assert!(wanted.contains(&Action::Gone(EntryId(0))), "{wanted:?}");
+    assert!(!wanted.iter().any(|action| matches!(action, Action::Link(_))), "{wanted:?}");
+    receiver.hear(Say::Offer(vec![first_name(2, 3 << 20)]), later).unwrap();
+    assert!(links(&mut receiver).is_empty());
+    receiver.decided(EntryId(2), unchanged(), later);
+    assert_eq!(links(&mut receiver).len(), 1);
+}
+
+#[test]
+fn a_hard_link_waits_for_what_replaced_its_file_while_the_link_was_down() {
+    let now = Duration::ZERO;
+    let mut receiver = waiting_with_a_link();
+    receiver.link_up();
+    let repeated = vec![second_name(1, "b"), first_name(2, 3 << 20)];
+    receiver.hear(Say::Offer(repeated), now).unwrap();
+    receiver.hear(Say::OffersRepeated, now).unwrap();
+    assert!(links(&mut receiver).is_empty(), "its file is to come");
+    receiver.decided(EntryId(2), unchanged(), now);
+    assert_eq!(links(&mut receiver).len(), 1);
+}
+
+#[test]
+fn what_is_withdrawn_and_never_replaced_keeps_no_hard_link_waiting() {
+    let now = Duration::ZERO;
+    let mut receiver = waiting_with_a_link();
+    receiver.hear(Say::Withdraw(vec![(EntryId(0), None)]), now).unwrap();
+    // That its replacement was offered was not heard, and it is gone by now.
+    receiver.link_up();
+    receiver.hear(Say::Offer(vec![second_name(1, "b")]), now).unwrap();
+    receiver.hear(Say::OffersRepeated, now).unwrap();
+    assert_eq!(links(&mut receiver), [second_name(1, "b")]);
 }

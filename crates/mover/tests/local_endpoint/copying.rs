@@ -268,9 +268,8 @@ fn an_entry_in_our_staging_directory_is_refused() {
     let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
     for bad in [&b".thalweg-staging"[..], b".thalweg-staging/x", b"d/.thalweg-staging/journal"] {
         let entry = Entry { path: path(bad), ..found.entry("f").clone() };
-        let Decision::Settled { outcome: Outcome::Failed(failure), .. } = destination.decide(&entry) else {
-            panic!("taken")
-        };
+        let decided = destination.decide(&entry, &|_, _| true);
+        let Decision::Settled { outcome: Outcome::Failed(failure), .. } = decided else { panic!("taken") };
         assert_eq!(failure.kind, FailureKind::Conflict);
     }
 }
@@ -372,4 +371,29 @@ fn an_export_is_not_left_by_the_destination() {
     assert!(trees.source.join("export/in/new/deeper").is_dir());
     open("alias/two").unwrap().close(true);
     assert!(trees.source.join("export/in/two").is_dir());
+}
+
+#[test]
+fn what_is_offered_again_replaces_what_got_its_name_in_a_new_directory() {
+    let trees = trees();
+    fs::create_dir(trees.source.join("d")).unwrap();
+    fs::write(trees.source.join("d/f"), "old").unwrap();
+    let source = contents(&trees.source);
+    let destination = open(to(&trees.target), &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    let name = |entry: &Entry, content: &[u8]| {
+        let staged = stage(&destination, entry, content).unwrap();
+        destination.sync(&[]).unwrap();
+        destination.finish(entry, Ready::Staged(staged), Digest(*blake3::hash(content).as_bytes()))
+    };
+    found.entries.iter().for_each(|entry| drop(destination.decide(entry, &|_, _| true)));
+    let first = found.entry("d/f");
+    name(first, b"old").unwrap();
+    let mut again = Entry { id: EntryId(99), ..first.clone() };
+    again.evidence.size = 5;
+    destination.offered_before(&again.path);
+    assert!(matches!(destination.decide(&again, &|_, _| true), Decision::Fresh));
+    name(&again, b"newer").unwrap();
+    assert_eq!(fs::read(trees.target.join("d/f")).unwrap(), b"newer");
+    destination.close(true);
 }

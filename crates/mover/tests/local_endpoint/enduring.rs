@@ -126,7 +126,7 @@ fn a_full_file_system_is_a_matter_of_space_and_resumes_when_there_is_room() {
     let destination = open(to(&trees.target), &form).unwrap();
     let (found, _) = scan(&source);
     for entry in &found.entries {
-        destination.decide(entry);
+        destination.decide(entry, &|_, _| true);
     }
     let failure = destination.begin(found.entry("large")).err().unwrap();
     let partials = fs::read_dir(trees.target.join(".thalweg-staging").join("05".repeat(16)))
@@ -212,4 +212,45 @@ fn without_preserving_the_mode_of_what_stands_there_stays() {
     let mode = |name: &str| fs::metadata(trees.target.join(name)).unwrap().mode() & 0o777;
     assert_eq!((mode("old"), mode("old-large")), (0o600, 0o600));
     assert_eq!(mode("new") & 0o700, 0o700);
+}
+
+/// Two names of one file, copied once.
+fn linked() -> Trees {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "old").unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+    copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+    trees
+}
+
+#[test]
+fn a_second_name_is_not_unchanged_while_both_have_what_stood_there_before() {
+    let trees = linked();
+    fs::write(trees.source.join("a"), "newer").unwrap();
+    let source = contents(&trees.source);
+    let destination = open(to(&trees.target), &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0], &|_, _| true);
+    let outcome = destination.link(found.entry("b"));
+    assert!(
+        matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Changed),
+        "{outcome:?}"
+    );
+    destination.close(false);
+    drop(destination);
+    copy(&source, to(&trees.target)).assert_whole();
+    assert_eq!(picture(&trees.target), picture(&trees.source));
+    assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"newer");
+}
+
+#[test]
+fn two_names_of_a_newer_file_are_both_left_alone_when_asked() {
+    let trees = linked();
+    set_mtime(&trees.target.join("a"), 2_000_000_000, 0);
+    let update = Terms { update: true, ..terms() };
+    let copied = copy(&contents(&trees.source), To { terms: update, ..to(&trees.target) });
+    for name in ["a", "b"] {
+        let outcome = &copied.outcomes[name.as_bytes()];
+        assert!(matches!(outcome, Outcome::Skipped(_)), "{name}: {outcome:?}");
+    }
 }

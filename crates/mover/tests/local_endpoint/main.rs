@@ -198,7 +198,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
     for entry in &found.entries {
         let outcome = match &entry.kind {
             Kind::HardLink { .. } => destination.link(entry),
-            _ => match destination.decide(entry) {
+            _ => match destination.decide(entry, &|_, _| true) {
                 Decision::Settled { outcome, made } => {
                     assert!(!(made && dry_run));
                     if made {
@@ -452,10 +452,10 @@ fn what_a_user_may_not_keep_is_a_loss_and_takes_the_set_id_bits_with_it() {
     let source = contents(&trees.source);
     let destination = open(to(&trees.target), &source.form()).unwrap();
     let (found, _) = scan(&source);
-    destination.decide(&found.entries[0]);
+    destination.decide(&found.entries[0], &|_, _| true);
     for name in ["f", "large"] {
         let mut entry = found.entry(name).clone();
-        assert!(matches!(destination.decide(&entry), Decision::Fresh));
+        assert!(matches!(destination.decide(&entry, &|_, _| true), Decision::Fresh));
         let outcome = {
             (entry.uid, entry.gid, entry.mode) = (0, 0, 0o4755);
             try_move_file(&source, &destination, &entry, None, &mut |_| {}).unwrap()

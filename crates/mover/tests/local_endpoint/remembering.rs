@@ -60,9 +60,9 @@ fn candidate(trees: &Trees) -> (LocalDestination, Entry) {
     fs::set_permissions(trees.source.join("f"), fs::Permissions::from_mode(0o640)).unwrap();
     let (found, _) = scan(&contents(&trees.source));
     let destination = open(remembered(trees), &SourceForm::Many).unwrap();
-    destination.decide(&found.entries[0]);
+    destination.decide(&found.entries[0], &|_, _| true);
     let entry = found.entry("f").clone();
-    let decision = destination.decide(&entry);
+    let decision = destination.decide(&entry, &|_, _| true);
     assert!(matches!(decision, Decision::Wanted { left: None, candidate: Some(3) }));
     (destination, entry)
 }

@@ -9,9 +9,9 @@ fn half_way(trees: &Trees, chunks: u64) -> LocalSource {
     let source = contents(&trees.source);
     let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
     let (found, _) = scan(&source);
-    destination.decide(&found.entries[0]);
+    destination.decide(&found.entries[0], &|_, _| true);
     let entry = found.entry("large");
-    assert!(matches!(destination.decide(entry), Decision::Fresh));
+    assert!(matches!(destination.decide(entry, &|_, _| true), Decision::Fresh));
     write_chunks(&source, &destination, entry, None, chunks).unwrap();
     destination.close(false);
     source
@@ -48,6 +48,21 @@ fn recorded_chunks_are_not_sent_again() {
     assert_eq!(copied.assert_whole().resumed_chunks, 5);
     assert!(same(&trees));
     assert!(!trees.target.join(".thalweg-staging").exists());
+}
+
+#[test]
+fn a_partial_that_nobody_waits_for_any_more_stays_for_the_next_attempt() {
+    let trees = large();
+    let source = half_way(&trees, 5);
+    let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0], &|_, _| true);
+    let decided = destination.decide(found.entry("large"), &|done, _| done < CHUNK);
+    let Decision::Settled { outcome: Outcome::Failed(failure), .. } = decided else { panic!("it read on") };
+    assert_eq!(failure.kind, FailureKind::Stopped);
+    destination.close(false);
+    assert_eq!(copy(&source, to(&trees.target)).assert_whole().resumed_chunks, 5);
+    assert!(same(&trees));
 }
 
 /// 004 section II-A: chunks are written in any order, and the file system knows from the beginning where all of them go.
@@ -205,4 +220,25 @@ fn what_no_record_names_is_removed_at_the_next_start() {
     let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
     assert!(!staged.join("partial-77").exists());
     destination.close(true);
+}
+
+#[test]
+fn a_partial_that_cannot_get_its_name_does_not_stay() {
+    let trees = large();
+    let source = contents(&trees.source);
+    let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
+    let (found, _) = scan(&source);
+    found.entries.iter().for_each(|entry| drop(destination.decide(entry, &|_, _| true)));
+    let entry = found.entry("large");
+    let (file, digest) = write_chunks(&source, &destination, entry, None, u64::MAX).unwrap();
+    assert!(partial(&trees).exists());
+    fs::write(trees.target.join("large"), "somebody else's").unwrap();
+    let failure = destination.finish(entry, Ready::Partial(file), digest.unwrap()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Conflict);
+    let partials = fs::read_dir(staged(&trees)).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.as_bytes().starts_with(b"partial-")
+    });
+    assert_eq!(partials.count(), 0);
+    destination.close(false);
 }

@@ -4,6 +4,7 @@ use super::*;
 use std::process::Command;
 use thalweg_mover::endpoint::local::DIRECT_BYTES;
 use thalweg_mover::endpoint::together::TOGETHER_MAX;
+use thalweg_wire::message::VerifyLevel;
 
 /// Around blocks, around what goes past the page cache by itself, and around what goes into flight.
 const SIZES: [usize; TOGETHER_MAX] = [
@@ -23,7 +24,8 @@ fn stage_all(source: &LocalSource, target: &Path, disk: Disk) {
         found.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).collect();
     assert_eq!(files.len(), SIZES.len());
     for entry in &found.entries {
-        assert!(matches!(destination.decide(entry), Decision::Fresh | Decision::Settled { .. }));
+        let decided = destination.decide(entry, &|_, _| true);
+        assert!(matches!(decided, Decision::Fresh | Decision::Settled { .. }));
     }
     let contents: Vec<Vec<u8>> = files
         .iter()
@@ -117,6 +119,10 @@ struct Offered {
 
 impl Offered {
     fn new(directories: &[(&str, usize)]) -> Offered {
+        Offered::with(terms(), directories)
+    }
+
+    fn with(terms: Terms, directories: &[(&str, usize)]) -> Offered {
         let trees = trees();
         for (directory, files) in directories {
             fs::create_dir(trees.source.join(directory)).unwrap();
@@ -127,10 +133,11 @@ impl Offered {
             fs::set_permissions(trees.source.join(directory), fs::Permissions::from_mode(0o751)).unwrap();
         }
         let source = contents(&trees.source);
-        let destination = open(to(&trees.target), &source.form()).unwrap();
+        let destination = open(To { terms, ..to(&trees.target) }, &source.form()).unwrap();
         let (found, _) = scan(&source);
         for entry in &found.entries {
-            assert!(matches!(destination.decide(entry), Decision::Fresh | Decision::Settled { .. }));
+            let decided = destination.decide(entry, &|_, _| true);
+            assert!(matches!(decided, Decision::Fresh | Decision::Settled { .. }));
         }
         let files =
             found.entries.into_iter().filter(|entry| matches!(entry.kind, Kind::File { .. })).collect();
@@ -272,5 +279,23 @@ fn a_directory_that_is_never_left_is_not_waited_for_for_ever() {
     }
     assert_eq!(rounds, 1, "then it takes its place, and what comes goes by lanes");
     d.iter().zip(&staged).for_each(|(entry, staged)| offered.finish(entry, staged));
+    offered.end();
+}
+
+#[test]
+fn what_was_read_back_damaged_gets_no_name_with_the_others() {
+    let terms = Terms { verify: VerifyLevel::Readback, ..terms() };
+    let mut offered = Offered::with(terms, &[("d", 24)]);
+    let d = offered.of("d");
+    let staged = offered.stage(&d);
+    offered.destination.sync(&[]).unwrap();
+    // The first did not read back well, say, and is not thrown away yet.
+    d.iter().zip(&staged).skip(1).for_each(|(entry, staged)| offered.finish(entry, staged));
+    assert_eq!(offered.names("d"), 23);
+    assert!(!offered.trees.target.join("d/f000").exists());
+    offered.destination.discard(Ready::Staged(staged[0].clone()));
+    let again = offered.stage(&d[..1]);
+    offered.destination.sync(&[]).unwrap();
+    offered.finish(&d[0], &again[0]);
     offered.end();
 }

@@ -1,9 +1,10 @@
 //! Files that somebody else writes: one, or all in a directory and below it.
 //!
-//! 1. Look at the directory, open what is new. 2. Hand on what each file has that was not read. 3. Wait: for events of the
-//! file system, and [`LOOK_AGAIN`] without any, because events are lost on network file systems, and what a name leads to
-//! is seen by looking only; [`POLL`] where it is known that not all events are to be had. 4. From the beginning, until all is
-//! complete.
+//! 1. Look at the directory, open what is new.
+//! 2. Hand on what each file has that was not read.
+//! 3. Wait: for events of the file system, and [`LOOK_AGAIN`] without any, because events are lost on network file systems,
+//!    and what a name leads to is seen by looking only; [`POLL`] where it is known that not all events are to be had.
+//! 4. From the beginning, until all is complete.
 //!
 //! A flow is a file, not a name. What is moved away or removed is read to its end; what takes its name is another flow. A
 //! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is

@@ -4,7 +4,7 @@ use super::destination::LocalDestination;
 use super::metadata::{Has, apply, differs, look_what_stayed};
 use super::spool::Spooled;
 use super::{failed, lock, sys_time};
-use crate::endpoint::Conclusion;
+use crate::endpoint::{Conclusion, Revised};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,8 @@ impl LocalDestination {
                 Ok(Some(item)) => match self.conclude_directory(&item) {
                     None => {}
                     Some(outcome) if conclusion.revised.len() < told_max => {
-                        conclusion.revised.push((item.path, outcome));
+                        let Spooled { path, was_unchanged, .. } = item;
+                        conclusion.revised.push(Revised { path, was_unchanged, outcome });
                     }
                     Some(_) => untold += 1,
                 },
@@ -127,7 +128,7 @@ mod tests {
         let to =
             LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap();
         for number in 0..5 {
-            to.decide(&Entry {
+            let entry = Entry {
                 id: EntryId(number),
                 path: RelativePath::new(format!("d{number}").into_bytes()).unwrap(),
                 kind: Kind::Directory,
@@ -137,7 +138,8 @@ mod tests {
                 evidence: Evidence::default(),
                 // No system has such attributes.
                 xattrs: vec![Xattr { name: b"nowhere.x".to_vec(), value: b"1".to_vec() }],
-            });
+            };
+            to.decide(&entry, &|_, _| true);
         }
         let conclusion = to.conclude_telling(true, 2);
         assert_eq!(conclusion.revised.len(), 2);

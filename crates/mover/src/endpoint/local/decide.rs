@@ -7,17 +7,19 @@ use super::partial::Caching;
 use super::spool::Spooled;
 use super::staging::{Abilities, Grain, Staging};
 use super::{conflict, evidence_of, failed, lock, wire_time};
-use crate::endpoint::Decision;
+use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::catalogue::{Remembered, bind};
 use std::io;
+use std::sync::RwLockReadGuard;
 use std::sync::atomic::Ordering;
 use thalweg_sys::{Advice, Dir, File, Links, Stat};
 use thalweg_wire::message::{Check, Loss, Outcome, VerifyLevel};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 impl LocalDestination {
-    pub(super) fn decide_entry(&self, entry: &Entry) -> Decision {
+    pub(super) fn decide_entry(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+        let names = self.while_names_stay();
         self.note_offered(entry);
         // A sender that knows the terms does not offer these; another one does not get its way.
         let preserve = &self.terms.preserve;
@@ -32,7 +34,7 @@ impl LocalDestination {
         let decided = match &entry.kind {
             Kind::Directory if entry.path.is_root() => self.root_directory(entry),
             Kind::Directory => self.directory(entry),
-            Kind::File { .. } => self.file(entry),
+            Kind::File { .. } => self.file(entry, names, reading),
             Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. } => self.special(entry),
             Kind::HardLink { .. } => {
                 let outcome = self.link_entry(entry);
@@ -92,10 +94,10 @@ impl LocalDestination {
             true => root.dir.as_file().and_then(|dir| dir.xattrs()).ok(),
             false => None,
         };
-        self.spool(entry)?;
         let wanted = Wanted::of(entry);
         let is_same = !self.root_is_new
             && !differs(&stat, xattrs.as_deref(), &wanted, &self.terms.preserve, self.grain(root));
+        self.spool(entry, entry.mode, is_same)?;
         Ok(if is_same { unchanged(None, false) } else { done(self.root_is_new) })
     }
 
@@ -116,7 +118,7 @@ impl LocalDestination {
                     made.and_then(|dir| self.hold(&bytes, dir, true))
                         .map_err(|error| failed("open", path, &error))?;
                     self.changed_parent(path, &place);
-                    self.spool(entry)?;
+                    self.spool(entry, entry.mode, false)?;
                     return Ok(done(true));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -153,30 +155,34 @@ impl LocalDestination {
                 mode = stat.mode | RESTORE;
             }
         }
-        self.spool_with(entry, mode)?;
+        self.spool(entry, mode, is_same)?;
         Ok(if is_same { unchanged(None, made) } else { done(made) })
     }
 
-    /// Keeps a directory's metadata for the end.
-    fn spool(&self, entry: &Entry) -> Result<(), Failure> {
-        self.spool_with(entry, entry.mode)
-    }
-
-    fn spool_with(&self, entry: &Entry, mode: u32) -> Result<(), Failure> {
+    /// Keeps a directory's metadata for the end, and whether it is told as unchanged until then.
+    fn spool(&self, entry: &Entry, mode: u32, was_unchanged: bool) -> Result<(), Failure> {
         if self.terms.dry_run {
             return Ok(());
         }
         let wanted = Wanted { mode, ..Wanted::of(entry) };
-        let item = Spooled { id: entry.id, path: self.final_path(&entry.path).into_owned(), wanted };
+        let path = self.final_path(&entry.path).into_owned();
+        let item = Spooled { id: entry.id, path, was_unchanged, wanted };
         let pushed = lock(&self.spool).push(&item, || self.nameless_file());
         pushed.map_err(|error| failed("keep the metadata of", &entry.path, &error))
     }
 
-    fn file(&self, entry: &Entry) -> Result<Decision, Failure> {
+    /// Lets go of `names` before what an earlier attempt left is read: other files get their names meanwhile.
+    fn file(
+        &self,
+        entry: &Entry,
+        names: RwLockReadGuard<'_, ()>,
+        reading: Reading<'_>,
+    ) -> Result<Decision, Failure> {
         let path = &entry.path;
         let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(Decision::Fresh) };
         let Some(stat) = self.look(&place, &name, entry, false)? else {
-            return self.resume(entry, &place, None);
+            drop(names);
+            return self.resume(entry, &place, None, reading);
         };
         let mut candidate = None;
         if let Some(skipped) = self.left_alone(entry, &stat) {
@@ -214,21 +220,27 @@ impl LocalDestination {
             _ => {}
         }
         self.with_flight(entry.id, |flight| flight.seen = Some(Seen::of(&stat)));
-        self.resume(entry, &place, candidate)
+        drop(names);
+        self.resume(entry, &place, candidate, reading)
     }
 
     fn left_alone(&self, entry: &Entry, stat: &Stat) -> Option<Decision> {
-        let reason = if self.terms.ignore_existing {
-            "it exists at the destination"
+        let reason = self.reason_to_leave(entry, stat)?;
+        Some(settled(Outcome::Skipped(reason.to_owned()), false))
+    }
+
+    /// Why what stands there is left alone, whatever it is.
+    pub(super) fn reason_to_leave(&self, entry: &Entry, stat: &Stat) -> Option<&'static str> {
+        if self.terms.ignore_existing {
+            Some("it exists at the destination")
         } else if self.terms.update
             && stat.kind == thalweg_sys::Kind::File
             && wire_time(stat.mtime) > entry.evidence.mtime
         {
-            "the destination's is newer"
+            Some("the destination's is newer")
         } else {
-            return None;
-        };
-        Some(settled(Outcome::Skipped(reason.to_owned()), false))
+            None
+        }
     }
 
     /// Whether size, time and what the catalogue remembers say that it is the same content. `Some(None)` without
@@ -469,7 +481,7 @@ impl LocalDestination {
     ) -> Result<Option<Stat>, Failure> {
         let was_finished =
             || lock(&self.flights).get(&entry.id).is_some_and(|flight| flight.finished.is_some());
-        if place.is_new && !surely && !was_finished() {
+        if place.is_new() && !surely && !was_finished() {
             return Ok(None);
         }
         match place.dir.stat(name) {

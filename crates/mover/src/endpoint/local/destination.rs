@@ -22,7 +22,9 @@ use super::staging::{Staging, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
 use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::together::Together;
-use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Small, SourceFile, Staged};
+use crate::endpoint::{
+    Conclusion, Decision, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged,
+};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
@@ -95,8 +97,9 @@ pub(super) type Offered = OnDiskSet<Box<dyn FnMut() -> io::Result<std::fs::File>
 pub(super) struct Place {
     pub(super) dir: Arc<Dir>,
     pub(super) territory: Arc<Territory>,
-    /// Made by this run: nothing is in it that this run did not make.
-    pub(super) is_new: bool,
+    /// Made by this run, which does not look before it gives a name there: it gives each once. False again when one is
+    /// to be given twice.
+    is_new: AtomicBool,
     /// Entries made in it get this group.
     pub(super) gid: Option<u32>,
     /// A nursery was made that is to take its place, once.
@@ -104,15 +107,20 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether nothing stands under a name there that this run has not given yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new.load(Ordering::Acquire)
+    }
+
     /// Whether a nursery may take its place. Says so once.
     pub(super) fn may_be_moved_to(&self) -> bool {
-        self.is_new && self.gid.is_none() && !self.had_nursery.swap(true, Ordering::Relaxed)
+        self.is_new() && self.gid.is_none() && !self.had_nursery.swap(true, Ordering::Relaxed)
     }
 
     /// The same place, of which this is the directory now.
     pub(super) fn moved(&self, dir: Arc<Dir>) -> Place {
-        let territory = self.territory.clone();
-        Place { dir, territory, is_new: self.is_new, gid: self.gid, had_nursery: AtomicBool::new(true) }
+        let (territory, is_new) = (self.territory.clone(), AtomicBool::new(self.is_new()));
+        Place { dir, territory, is_new, gid: self.gid, had_nursery: AtomicBool::new(true) }
     }
 }
 
@@ -310,6 +318,10 @@ impl LocalDestination {
                 self.changed_dir(above, &parent.dir, &parent.territory);
             }
             self.changed_dir(path, &place.dir, &place.territory);
+            // Of one that is not held any more nobody knows whether names are given twice in it.
+            if self.held.get(path).is_none_or(|held| !held.is_new()) {
+                place.is_new.store(false, Ordering::Release);
+            }
             self.held.put(path, place);
         };
         staging.nurseries.decide(&staging.dir, number, into, moved)
@@ -396,7 +408,7 @@ impl LocalDestination {
         let stat = dir.stat_self()?;
         let dir = Arc::new(dir);
         let territory = self.territory(path, &dir, &stat)?;
-        let gid = inherited_gid(&stat);
+        let (gid, is_new) = (inherited_gid(&stat), AtomicBool::new(is_new));
         let place = Arc::new(Place { dir, territory, is_new, gid, had_nursery: AtomicBool::new(false) });
         self.held.put(path, place.clone());
         Ok(place)
@@ -471,13 +483,22 @@ impl Destination for LocalDestination {
         Some(self.root.as_ref()?.dir.stat_self().ok()?.device)
     }
 
-    fn decide(&self, entry: &Entry) -> Decision {
-        let _names = self.while_names_stay();
-        self.decide_entry(entry)
+    fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+        self.decide_entry(entry, reading)
     }
 
     fn skipped(&self, path: &RelativePath) {
         self.note_name(path, false);
+    }
+
+    fn offered_before(&self, path: &RelativePath) {
+        // What takes its place meanwhile would be as new as it was.
+        let _names = self.while_names_stay();
+        let path = self.final_path(path);
+        // One that is not held any more is opened again as one that is not new.
+        if let Some(place) = self.held.get(split(path.as_bytes()).0) {
+            place.is_new.store(false, Ordering::Release);
+        }
     }
 
     fn link(&self, entry: &Entry) -> Outcome {
@@ -588,7 +609,8 @@ fn open_root(dir: &Arc<Dir>, rights: &Rights, dry_run: bool) -> io::Result<Arc<P
         *lock(&territory.mode_before) = Some(stat.mode);
     }
     let (dir, gid) = (dir.clone(), inherited_gid(&stat));
-    Ok(Arc::new(Place { dir, territory, is_new: false, gid, had_nursery: AtomicBool::new(false) }))
+    let (is_new, had_nursery) = (AtomicBool::new(false), AtomicBool::new(false));
+    Ok(Arc::new(Place { dir, territory, is_new, gid, had_nursery }))
 }
 
 fn inherited_gid(stat: &Stat) -> Option<u32> {
@@ -648,4 +670,46 @@ fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
         }
     }
     Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_be_given_while_what_an_earlier_attempt_left_is_read_again() {
+        const CHUNK: u64 = 4 << 20;
+        let scratch = tempfile::tempdir().unwrap();
+        let open = || {
+            let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+            let terms = Terms::of(CHUNK, 1 << 20);
+            LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
+        };
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"large".to_vec()).unwrap(),
+            kind: thalweg_wire::Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: thalweg_sys::usage::effective_uid(),
+            gid: thalweg_sys::usage::effective_gid(),
+            evidence: Evidence { size: 2 * CHUNK, ..Evidence::default() },
+            xattrs: Vec::new(),
+        };
+        let first = open();
+        assert!(matches!(first.decide(&entry, &|_, _| true), Decision::Fresh));
+        let partial = first.begin(&entry).unwrap();
+        partial.write_at(b"some of it", 0).unwrap();
+        first.sync(std::slice::from_ref(&partial)).unwrap();
+        first.record(&[(partial.number(), vec![(0, Digest::default())])]).unwrap();
+        drop(partial);
+        first.close(false);
+        drop(first);
+        let (second, told) = (open(), Mutex::new(Vec::new()));
+        second.decide(&entry, &|_, _| {
+            lock(&told).push(second.names.try_write().is_ok());
+            true
+        });
+        let told = lock(&told);
+        assert!(!told.is_empty() && told.iter().all(|is_free| *is_free), "{told:?}");
+    }
 }

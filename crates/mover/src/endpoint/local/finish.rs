@@ -106,6 +106,22 @@ impl LocalDestination {
     }
 
     pub(super) fn finish_entry(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+        let partial = match &ready {
+            Ready::Partial(partial) => Some(partial.clone()),
+            Ready::Staged(_) => None,
+        };
+        let finished = self.give_name(entry, ready, digest);
+        if let (Err(failure), Some(partial)) = (&finished, partial) {
+            // What fails the whole transfer leaves it for the next attempt; otherwise nobody has it any more.
+            let is_of_all = matches!(failure.kind, FailureKind::Space | FailureKind::Io);
+            if !is_of_all && self.check_sound().is_ok() {
+                self.discard_ready(Ready::Partial(partial));
+            }
+        }
+        finished
+    }
+
+    fn give_name(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
         self.check_sound()?;
         let path = &entry.path;
         let nursery = self.nursery_of(path, &ready)?;
@@ -337,13 +353,26 @@ impl LocalDestination {
         let first_place = self.parent_of(first);
         let first_stat = first_place.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
         let there = self.look(&place, &name, entry, true)?;
-        if let (Some(first), Some(there)) = (&first_stat, &there)
-            && first.is_same_entry(there)
-        {
+        let is_as_offered = first_place.as_ref().is_ok_and(|(first_place, _)| {
+            first_stat.as_ref().is_some_and(|first| {
+                first.size == entry.evidence.size
+                    && (!self.terms.preserve.times
+                        || self.grain(first_place).is_same(entry.evidence.mtime, first.mtime))
+            })
+        });
+        let is_linked = match (&first_stat, &there) {
+            (Some(first), Some(there)) => first.is_same_entry(there),
+            _ => false,
+        };
+        // Under both names may be what stood there before.
+        if is_linked && is_as_offered {
             return Ok(Outcome::Unchanged { digest: None });
         }
-        if there.is_some() && self.terms.ignore_existing {
-            return Ok(Outcome::Skipped("it exists at the destination".to_owned()));
+        if let Some(there) = &there
+            && (is_linked || self.terms.ignore_existing)
+            && let Some(reason) = self.reason_to_leave(entry, there)
+        {
+            return Ok(Outcome::Skipped(reason.to_owned()));
         }
         if there.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
             self.check_way(&place, &name, path)?;
@@ -356,11 +385,6 @@ impl LocalDestination {
             let cause = format!("its first name `{first}` is not there");
             return Err(Failure::new(FailureKind::NotFound, "link", cause).at(path));
         }
-        let is_as_offered = first_stat.is_some_and(|first| {
-            first.size == entry.evidence.size
-                && (!self.terms.preserve.times
-                    || self.grain(&first_place).is_same(entry.evidence.mtime, first.mtime))
-        });
         if !is_as_offered {
             let cause = format!("its first name `{first}` is not what the source has under it");
             return Err(Failure::new(FailureKind::Changed, "link", cause).at(path));

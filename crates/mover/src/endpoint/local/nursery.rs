@@ -16,7 +16,8 @@
 //! the step, in the directory that counts (the caller holds [`LocalDestination::names`](super::destination::LocalDestination)).
 //!
 //! Not guaranteed: that who holds the empty directory open sees what comes. Not done: directories that inherit (default ACLs,
-//! set-group-id), those with other entries, and the top one.
+//! set-group-id), those with other entries, and the top one; files that are read back, of which some may turn out damaged
+//! after the sync.
 
 use super::destination::Place;
 use super::lock;

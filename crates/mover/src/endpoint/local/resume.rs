@@ -6,8 +6,8 @@ use super::lock;
 use super::partial::LocalPartial;
 use super::sound::{Chunks, sound_chunks};
 use super::staging::partial_name;
-use crate::endpoint::{Decision, Left, PartialFile};
-use crate::failure::Failure;
+use crate::endpoint::{Decision, Left, PartialFile, Reading};
+use crate::failure::{Failure, FailureKind};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::File;
@@ -22,6 +22,7 @@ impl LocalDestination {
         entry: &Entry,
         place: &Place,
         candidate: Option<u64>,
+        reading: Reading<'_>,
     ) -> Result<Decision, Failure> {
         let without_partial = || match candidate {
             Some(_) => Decision::Wanted { left: None, candidate },
@@ -38,9 +39,14 @@ impl LocalDestination {
             self.drop_partial(number, place);
         }
         let Some(number) = found else { return Ok(without_partial()) };
-        match self.resumed(number, entry, place) {
+        match self.resumed(number, entry, place, reading) {
             Ok(Some(left)) => return Ok(Decision::Wanted { left: Some(left), candidate }),
             Ok(None) => {}
+            // It stays as it is, for the next attempt.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                let cause = "nobody waits for it any more";
+                return Err(Failure::new(FailureKind::Stopped, "read what is there", cause).at(&entry.path));
+            }
             // It got its name, and that was not recorded any more.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -62,7 +68,13 @@ impl LocalDestination {
     }
 
     /// `None` if nothing of it is of use.
-    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Left>> {
+    fn resumed(
+        &self,
+        number: u64,
+        entry: &Entry,
+        place: &Place,
+        reading: Reading<'_>,
+    ) -> io::Result<Option<Left>> {
         let of_journal = |failure: Failure| io::Error::other(failure.cause);
         let (recorded, chunks) = match &*lock(&self.journal) {
             Some(journal) => {
@@ -99,7 +111,7 @@ impl LocalDestination {
             segment_bytes: u64::from(self.terms.segment_bytes),
             marked,
         };
-        let present = sound_chunks(&partial.file, &rule, chunks, recorded)?;
+        let present = sound_chunks(&partial.file, &rule, chunks, recorded, reading)?;
         if present.is_empty() {
             return Ok(None);
         }

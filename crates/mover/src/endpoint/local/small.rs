@@ -16,6 +16,7 @@ use std::io;
 use std::sync::Arc;
 use thalweg_sys::{Dir, DirectAlignment, File};
 use thalweg_wire::Entry;
+use thalweg_wire::message::VerifyLevel;
 
 /// A file in its lane that nothing was written to.
 struct Created {
@@ -89,7 +90,11 @@ impl LocalDestination {
         let (first, mode) = self.mode_at_first(entry, &staging);
         let path = self.final_path(&entry.path);
         let above = path.split().map_or(&[][..], |(above, _)| above);
-        if let Some((lane, dir)) = staging.nurseries.next(&staging.dir, stream, (&place, above), handful) {
+        // Of those that take their place as a whole none may turn out damaged after the sync.
+        let may_be_nursed = self.terms.verify < VerifyLevel::Readback;
+        if may_be_nursed
+            && let Some((lane, dir)) = staging.nurseries.next(&staging.dir, stream, (&place, above), handful)
+        {
             // Another version of it may be there: then this one goes the usual way.
             if let Ok(file) = dir.create_new(&name, first) {
                 let (name, file) = (Some(name.into()), Arc::new(file));

@@ -3,6 +3,7 @@
 //! An attempt may go by chunks of another size than the one before. Digests are nodes of one tree, so what was recorded in
 //! smaller chunks is joined; what was recorded in larger ones is told apart while it is read, for it is read anyhow.
 
+use crate::endpoint::Reading;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,12 +27,16 @@ pub(super) struct Chunks {
 }
 
 /// The chunks of this attempt's size whose bytes on the medium all have the digests that were recorded, in order. Nothing
-/// where holes are marked in segments that do not fit the chunks.
+/// where holes are marked in segments that do not fit the chunks. Tells `reading` how far it is.
+///
+/// # Errors
+/// `Interrupted` as soon as `reading` says that nobody waits for it any more.
 pub(super) fn sound_chunks(
     file: &File,
     rule: &Rule,
     chunks: Chunks,
     recorded: BTreeMap<u64, Digest>,
+    reading: Reading<'_>,
 ) -> io::Result<Vec<(u64, Digest)>> {
     let smaller = chunks.recorded_in.min(chunks.now);
     let rule = match rule.marked {
@@ -42,6 +47,12 @@ pub(super) fn sound_chunks(
     };
     let count = digest::chunk_count(rule.file_bytes, chunks.recorded_in);
     let recorded: Vec<_> = recorded.into_iter().filter(|(chunk, _)| *chunk < count).collect();
+    let bytes = (recorded.len() as u64).saturating_mul(chunks.recorded_in).min(rule.file_bytes);
+    let done = AtomicU64::new(0);
+    let goes_on = |more: u64| reading(done.fetch_add(more, Ordering::Relaxed) + more, bytes);
+    if !goes_on(0) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
     // What is on the medium counts. A partial is ours alone: before, and behind the reading, its pages are nobody else's.
     let _ = file.advise(Advice::DontNeed, 0, 0);
     let next = AtomicU64::new(0);
@@ -49,7 +60,7 @@ pub(super) fn sound_chunks(
         let mut sound = Vec::new();
         let mut buffer = vec![0; READ_BYTES.max(rule.segment_bytes as usize)];
         while let Some((chunk, digest)) = recorded.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let pieces = pieces_of(file, &rule, chunks.recorded_in, *chunk, &mut buffer)?;
+            let pieces = pieces_of(file, &rule, chunks.recorded_in, *chunk, &mut buffer, &goes_on)?;
             let _ = file.advise(Advice::DontNeed, chunk * chunks.recorded_in, chunks.recorded_in);
             let Some(pieces) = pieces else { continue };
             if joined(&pieces, &rule, chunks.recorded_in, *chunk) == *digest {
@@ -58,7 +69,6 @@ pub(super) fn sound_chunks(
         }
         Ok(sound)
     };
-    let bytes = (recorded.len() as u64).saturating_mul(chunks.recorded_in);
     let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
     let mut sound = std::thread::scope(|scope| {
         // Without them it only takes longer.
@@ -83,6 +93,7 @@ fn pieces_of(
     chunk_bytes: u64,
     chunk: u64,
     buffer: &mut [u8],
+    goes_on: &dyn Fn(u64) -> bool,
 ) -> io::Result<Option<Vec<Digest>>> {
     let start = chunk * chunk_bytes;
     let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
@@ -101,6 +112,10 @@ fn pieces_of(
         let Some(digest) = digest else { return Ok(None) };
         digests.push(digest);
         at += wanted;
+        // By the piece: a large chunk on a slow disk takes longer than a disk is taken to hang.
+        if !goes_on(wanted) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
     }
     Ok(Some(digests))
 }
@@ -146,6 +161,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+    use std::sync::Mutex;
     use thalweg_sys::Dir;
 
     const UNIT: u64 = 64 << 10;
@@ -218,7 +234,7 @@ mod tests {
                     .all(|old| !bad.contains(&old))
             };
             let expected: Vec<_> = truth.into_iter().filter(|(chunk, _)| is_good(*chunk)).collect();
-            let found = sound_chunks(&file_of(&on_disk), &rule, chunks, recorded).unwrap();
+            let found = sound_chunks(&file_of(&on_disk), &rule, chunks, recorded, &|_, _| true).unwrap();
             prop_assert_eq!(found, expected);
         }
     }
@@ -242,7 +258,7 @@ mod tests {
         let chunks = Chunks { recorded_in: 1 << 20, now: 1 << 20 };
         let mut recorded = digests(&content, &rule, chunks.recorded_in);
         recorded.retain(|chunk, _| *chunk < 5);
-        let found = sound_chunks(&file, &rule, chunks, recorded.clone()).unwrap();
+        let found = sound_chunks(&file, &rule, chunks, recorded.clone(), &|_, _| true).unwrap();
         assert_eq!(found, recorded.into_iter().collect::<Vec<_>>());
         assert_eq!(file.cached_bytes(0, BYTES).unwrap(), 0);
     }
@@ -253,6 +269,29 @@ mod tests {
         let recorded = BTreeMap::from([(0, Digest::default())]);
         let chunks = Chunks { recorded_in: UNIT, now: 2 * UNIT };
         let file = file_of(&vec![0; 4 * UNIT as usize]);
-        assert_eq!(sound_chunks(&file, &rule, chunks, recorded).unwrap(), []);
+        assert_eq!(sound_chunks(&file, &rule, chunks, recorded, &|_, _| true).unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_read_again_is_told_by_the_piece_and_nothing_more_is_read_when_nobody_waits_for_it() {
+        let content = vec![7; 8 * UNIT as usize];
+        let (rule, chunks) = (
+            Rule { file_bytes: 8 * UNIT, segment_bytes: UNIT, marked: false },
+            Chunks { recorded_in: 4 * UNIT, now: 4 * UNIT },
+        );
+        let (file, recorded) = (file_of(&content), digests(&content, &rule, chunks.recorded_in));
+        let told = Mutex::new(Vec::new());
+        let read_until = |end: u64| {
+            let reading = |done: u64, of: u64| {
+                told.lock().unwrap().push((done, of));
+                done < end
+            };
+            sound_chunks(&file, &rule, chunks, recorded.clone(), &reading)
+        };
+        assert_eq!(read_until(u64::MAX).unwrap().len(), 2);
+        let pieces: Vec<_> = (0..=8).map(|piece| (piece * UNIT, 8 * UNIT)).collect();
+        assert_eq!(std::mem::take(&mut *told.lock().unwrap()), pieces);
+        assert_eq!(read_until(3 * UNIT).unwrap_err().kind(), io::ErrorKind::Interrupted);
+        assert_eq!(told.lock().unwrap().len(), 4, "in the middle of a chunk");
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Spool {
 pub(super) struct Spooled {
     pub(super) id: EntryId,
     pub(super) path: RelativePath,
+    /// It was told as unchanged; else as done.
+    pub(super) was_unchanged: bool,
     pub(super) wanted: Wanted,
 }
 
@@ -91,6 +93,7 @@ impl Spool {
 fn encode(item: &Spooled, out: &mut Vec<u8>) {
     let Wanted { mode, uid, gid, mtime, xattrs } = &item.wanted;
     out.extend_from_slice(&item.id.0.to_le_bytes());
+    out.push(item.was_unchanged.into());
     for word in [mode, uid, gid, &mtime.nanos] {
         out.extend_from_slice(&word.to_le_bytes());
     }
@@ -109,6 +112,7 @@ fn encode(item: &Spooled, out: &mut Vec<u8>) {
 fn decode(bytes: &[u8]) -> Option<Spooled> {
     let mut rest = bytes;
     let id = u64::from_le_bytes(take(&mut rest)?);
+    let [was_unchanged] = take(&mut rest)?;
     let [mode, uid, gid, nanos] = {
         let mut word = || Some(u32::from_le_bytes(take(&mut rest)?));
         [word()?, word()?, word()?, word()?]
@@ -120,7 +124,7 @@ fn decode(bytes: &[u8]) -> Option<Spooled> {
         xattrs.push(Xattr { name: take_bytes(&mut rest)?, value: take_bytes(&mut rest)? });
     }
     let wanted = Wanted { mode, uid, gid, mtime: Time { seconds, nanos }, xattrs };
-    Some(Spooled { id: EntryId(id), path, wanted })
+    Some(Spooled { id: EntryId(id), path, was_unchanged: was_unchanged != 0, wanted })
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -145,6 +149,7 @@ mod tests {
         let item = |number: u64| Spooled {
             id: EntryId(number),
             path: RelativePath::new(format!("dir/{number}").into_bytes()).unwrap(),
+            was_unchanged: number.is_multiple_of(3),
             wanted: Wanted {
                 mode: number as u32,
                 uid: 1,

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
-use thalweg_wire::message::WaitingFor;
+use thalweg_wire::message::{Heartbeat, WaitingFor};
 
 /// First and longest pause between two tries to reach a peer.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -281,21 +281,26 @@ fn is_reading(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| matches!(transfer, Transfer::Send(run) if run.is_reading()))
 }
 
+/// Whether a receiver reads again what is there before it is gone on with: that takes its time, as long as it goes on.
+fn reads_again(receiver: &Heartbeat) -> bool {
+    let stood_for = Duration::from_millis(receiver.waiting_ms.into());
+    receiver.waiting_for == Some(WaitingFor::Read) && stood_for < READ_STALL
+}
+
 fn awaits_peer(session: &Session) -> bool {
     let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
     session.transfers().iter().any(|transfer| match transfer {
         // The rate that was asked for is ours; a peer that is silent is another matter.
-        Transfer::Send(run) => run.awaits_peer() && (is_silent || !run.is_paced()),
-        Transfer::Receive(run) => run.awaits_peer(),
+        Transfer::Send(run) => {
+            let is_excused = run.is_paced() || reads_again(&session.peer_heartbeat());
+            run.awaits_peer() && (is_silent || !is_excused)
+        }
+        // While we read, what the peer may send is bounded, and it waits for us.
+        Transfer::Receive(run) => run.awaits_peer() && (is_silent || !reads_again(&run.progress())),
         // A program may take its time, and so may who makes what it gets.
         Transfer::SendFlows(run) => {
             let heartbeat = session.peer_heartbeat();
-            // What is there is read again before it is gone on with: that takes as long as it takes, as long as it goes on.
-            let is_excused = match heartbeat.waiting_for {
-                Some(WaitingFor::Consumer) => true,
-                Some(WaitingFor::Read) => Duration::from_millis(heartbeat.waiting_ms.into()) < READ_STALL,
-                _ => false,
-            };
+            let is_excused = heartbeat.waiting_for == Some(WaitingFor::Consumer) || reads_again(&heartbeat);
             run.awaits_peer() && !is_excused
         }
         Transfer::ReceiveFlows(run) => run.awaits_peer(),
@@ -310,6 +315,15 @@ fn awaits_peer(session: &Session) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_reads_again_what_is_there_is_borne_as_long_as_that_goes_on() {
+        let says = |waiting_for, waiting_ms| Heartbeat { waiting_for, waiting_ms, ..Heartbeat::default() };
+        assert!(reads_again(&says(Some(WaitingFor::Read), 9_999)));
+        assert!(!reads_again(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
+        assert!(!reads_again(&says(Some(WaitingFor::Sync), 0)));
+        assert!(!reads_again(&Heartbeat::default()));
+    }
 
     #[test]
     fn a_dial_that_hangs_keeps_no_other() {

@@ -3,13 +3,15 @@
 use super::{From, Job, To};
 use crate::event::Event;
 use crate::failure::{self, Failure, FailureKind};
+use crate::link::ktls::{KernelTls, TlsForm};
 use crate::plan::{self, Asked, Path, Plan, Tuned};
-use crate::run::client::Client;
+use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{FarMover, without_effect};
 use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
 
 impl Job<'_> {
@@ -79,6 +81,16 @@ impl Job<'_> {
         let has_sockets = far.is_some_and(|far| !far.is_carried());
         let is_dialled = far.is_some_and(FarMover::is_dialled);
         let is_marked = wishes.link.dscp.is_some() && !wishes.yields;
+        // What is as it would be anyway was not asked for, or does not matter.
+        let is_ciphered = wishes.link.cipher != LinkSettings::default().cipher;
+        let is_tls = wishes.link.cipher == Cipher::Tls;
+        let (ktls, tls_records) = match is_tls {
+            true => ("--ktls", "--tls-records"),
+            false => ("--ktls (without --cipher tls)", "--tls-records (without --cipher tls)"),
+        };
+        let has_kernel = wishes.link.tls_form.kernel == KernelTls::On;
+        let has_records = wishes.link.tls_form.records_max != TlsForm::default().records_max;
+        let goes_as_tls = is_tls && far.is_some();
         let options = [
             ("--compress", wishes.compress && far.is_none()),
             ("--class scavenger (but for nice and I/O priority)", wishes.yields && !has_sockets),
@@ -86,6 +98,9 @@ impl Job<'_> {
             ("--window", wishes.asked.window_bytes.is_some() && !has_sockets),
             ("--cca", wishes.link.congestion.is_some() && !has_sockets),
             ("--via, --bind", wishes.is_spread && !is_dialled),
+            ("--cipher", is_ciphered && far.is_none()),
+            (ktls, has_kernel && !goes_as_tls),
+            (tls_records, has_records && !goes_as_tls),
         ];
         if let Some(text) = without_effect(far, &options)
             && !self.unused_told.swap(true, Ordering::Relaxed)

@@ -6,10 +6,11 @@ use crate::stage::round::Held;
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Candidate, Decided};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use thalweg_wire::message::Outcome;
-use thalweg_wire::{Digest, Entry, EntryId};
+use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
 
 /// Entries that are decided before the machine is told of them: a message of wants for each batch. And no longer than
 /// [`DECIDED_AFTER`], for a destination that takes its time.
@@ -20,11 +21,13 @@ const DECIDED_AFTER: Duration = Duration::from_millis(2);
 enum Verdict {
     Decided(EntryId, Decided),
     Kept(EntryId, Option<(Outcome, bool)>),
+    Nothing,
 }
 
 /// Work for it.
 pub(super) enum Decide {
     Look(Arc<Entry>),
+    OfferedBefore(RelativePath),
     Link(Arc<Entry>),
     Keep(Arc<Entry>, Digest),
     Stop,
@@ -45,7 +48,10 @@ impl ReceiveRun {
                 if self.may_take_long(&work) {
                     self.tell_verdicts(&mut verdicts);
                 }
-                let Some(verdict) = self.verdict(work) else {
+                // What nobody waits for is not looked at, and what was cut short is no verdict.
+                let is_over = || self.is_given_up.load(Ordering::Acquire);
+                let verdict = if is_over() { None } else { self.verdict(work).filter(|_| !is_over()) };
+                let Some(verdict) = verdict else {
                     self.tell_verdicts(&mut verdicts);
                     return;
                 };
@@ -64,7 +70,7 @@ impl ReceiveRun {
         match work {
             Decide::Look(entry) => entry.content_bytes() > u64::from(self.common.terms.segment_bytes),
             Decide::Keep(..) => true,
-            Decide::Link(_) | Decide::Stop => false,
+            Decide::OfferedBefore(_) | Decide::Link(_) | Decide::Stop => false,
         }
     }
 
@@ -78,6 +84,7 @@ impl ReceiveRun {
             match verdict {
                 Verdict::Decided(id, decided) => state.machine.decided(id, decided, now),
                 Verdict::Kept(id, kept) => state.machine.kept(id, kept, now),
+                Verdict::Nothing => {}
             }
         }
         self.pump(&mut state);
@@ -87,6 +94,10 @@ impl ReceiveRun {
     fn verdict(&self, work: Decide) -> Option<Verdict> {
         let (entry, decision) = match work {
             Decide::Stop => return None,
+            Decide::OfferedBefore(path) => {
+                self.destination.offered_before(&path);
+                return Some(Verdict::Nothing);
+            }
             Decide::Look(entry) => {
                 let decision = self.look(&entry);
                 (entry, decision)
@@ -122,8 +133,15 @@ impl ReceiveRun {
         Some(Verdict::Decided(entry.id, decided))
     }
 
+    /// What an earlier attempt left of an entry is read: the peer knows that it goes on. False if nobody waits for it.
+    fn reads_on(&self, id: EntryId) -> bool {
+        *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+        !self.is_given_up.load(Ordering::Acquire) && self.lock().machine.is_deciding(id)
+    }
+
     fn look(&self, entry: &Arc<Entry>) -> Decision {
-        let mut decision = self.destination.decide(entry);
+        let mut decision = self.destination.decide(entry, &|_, _| self.reads_on(entry.id));
+        *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = None;
         // A dry run ends here: nothing is asked for, so nothing can be written.
         // But content may be compared.
         let is_candidate = |decision: &Decision| match decision {
@@ -149,14 +167,17 @@ impl ReceiveRun {
 mod tests {
     use super::*;
     use crate::endpoint::synthetic::NullDestination;
+    use crate::endpoint::together::Together;
+    use crate::endpoint::{Conclusion, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged};
+    use crate::failure::{Failure, FailureKind, Result};
     use crate::run::Outbox;
     use crate::run::party::Party;
     use crate::stage::receiving::Receiving;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
-    use std::sync::atomic::Ordering;
-    use thalweg_wire::message::{Terms, TransferMessage, TransferNumber, Want};
-    use thalweg_wire::{Evidence, Kind, RelativePath};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use thalweg_wire::message::{Loss, ScanTotals, Terms, TransferMessage, TransferNumber, WaitingFor, Want};
+    use thalweg_wire::{Evidence, Kind};
 
     /// Counts what is wanted, and the messages that say so.
     #[derive(Clone, Default)]
@@ -175,15 +196,100 @@ mod tests {
     }
 
     fn run(heard: &Heard) -> Arc<ReceiveRun> {
+        run_to(Arc::new(NullDestination::default()), heard)
+    }
+
+    fn run_to(destination: Arc<dyn Destination>, heard: &Heard) -> Arc<ReceiveRun> {
         ReceiveRun::start(
             TransferNumber(0),
-            Arc::new(NullDestination::default()),
+            destination,
             Terms::of(4 << 20, 1 << 20),
             Limits::default(),
             Box::new(heard.clone()),
             crate::event::nobody(),
         )
         .unwrap()
+    }
+
+    /// Has more to read of each entry than anybody will wait for, and no end before the test says so.
+    #[derive(Default)]
+    struct Endless {
+        inner: NullDestination,
+        decided: AtomicUsize,
+        concludes: AtomicBool,
+    }
+
+    impl Destination for Endless {
+        fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+            self.decided.fetch_add(1, Ordering::AcqRel);
+            while reading(1, 1 << 50) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.inner.decide(entry, reading)
+        }
+
+        fn link(&self, entry: &Entry) -> Outcome {
+            self.inner.link(entry)
+        }
+
+        fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+            self.inner.begin(entry)
+        }
+
+        fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            self.inner.existing(entry)
+        }
+
+        fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
+            self.inner.keep(entry, digest)
+        }
+
+        fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
+            self.inner.stage(lane, files, together)
+        }
+
+        fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
+            self.inner.sync(partials)
+        }
+
+        fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
+            self.inner.read_staged_back(staged, bytes)
+        }
+
+        fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
+            self.inner.record(chunks)
+        }
+
+        fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+            self.inner.finish(entry, ready, digest)
+        }
+
+        fn discard(&self, ready: Ready) {
+            self.inner.discard(ready);
+        }
+
+        fn settled(&self, entry: &Entry, outcome: &Outcome) {
+            self.inner.settled(entry, outcome);
+        }
+
+        fn conclude(&self, complete: bool) -> Conclusion {
+            while !self.concludes.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.inner.conclude(complete)
+        }
+
+        fn close(&self, success: bool) {
+            self.inner.close(success);
+        }
+    }
+
+    fn wait_until_it_waits_for(run: &ReceiveRun, what: Option<WaitingFor>) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while run.progress().waiting_for != what {
+            assert!(Instant::now() < until, "{:?}, not {what:?}", run.progress().waiting_for);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn entry(number: u64) -> Entry {
@@ -236,6 +342,40 @@ mod tests {
         let (messages, wanted) = *heard.0.lock().unwrap();
         assert_eq!(wanted, ENTRIES as usize);
         assert!(messages <= ENTRIES as usize / 4, "{messages} messages");
+        run.close();
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_not_decided() {
+        let endless = Arc::new(Endless::default());
+        let run = run_to(endless.clone(), &Heard::default());
+        run.hear(TransferMessage::Offer((0..1000).map(entry).collect())).unwrap();
+        wait_until_it_waits_for(&run, Some(WaitingFor::Read));
+        run.close();
+        assert_eq!(endless.decided.load(Ordering::Acquire), 1, "the rest of the queue is not looked at");
+    }
+
+    #[test]
+    fn who_waits_for_a_partial_to_be_read_again_hears_that_it_is() {
+        let run = run_to(Arc::new(Endless::default()), &Heard::default());
+        run.hear(TransferMessage::Offer(vec![entry(0)])).unwrap();
+        wait_until_it_waits_for(&run, Some(WaitingFor::Read));
+        // What is withdrawn is not read any more.
+        let gone = Failure::new(FailureKind::NotFound, "read", "gone");
+        run.hear(TransferMessage::Withdraw(vec![(EntryId(0), Some(gone))])).unwrap();
+        wait_until_it_waits_for(&run, None);
+        run.close();
+    }
+
+    #[test]
+    fn who_waits_for_the_end_hears_that_it_is_worked_at() {
+        let endless = Arc::new(Endless::default());
+        let run = run_to(endless.clone(), &Heard::default());
+        let totals = ScanTotals { complete: true, ..ScanTotals::default() };
+        run.hear(TransferMessage::OfferEnd(totals)).unwrap();
+        wait_until_it_waits_for(&run, Some(WaitingFor::Write));
+        endless.concludes.store(true, Ordering::Release);
+        wait_until_it_waits_for(&run, None);
         run.close();
     }
 }

@@ -320,8 +320,6 @@ impl SendRun {
         let now = self.source.look_again(entry);
         let mut state = self.lock();
         state.machine.offer_again(entry.id, now);
-        // The old number will never settle, unless it was given up.
-        state.end.skipped(entry.id);
         self.pump(&mut state);
     }
 }

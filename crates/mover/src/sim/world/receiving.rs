@@ -55,7 +55,9 @@ impl World {
                     self.check_outcome(&entry, &outcome, false);
                 }
                 receiver::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
-                receiver::Action::Aside(..) | receiver::Action::Deleted(_) => {}
+                receiver::Action::Aside(..)
+                | receiver::Action::Deleted(_)
+                | receiver::Action::OfferedBefore(_) => {}
                 receiver::Action::Gone(id) => {
                     if let Some(partial) = receiver.partials.remove(&id) {
                         receiver.destination.settled(&mut self.disk, partial);

@@ -282,6 +282,8 @@ impl World {
                     self.check_outcome(&entry, &outcome, true);
                     self.settle(&entry.path, outcome);
                 }
+                // Of one that was offered again, and is settled under its other number.
+                sender::Action::SettledBefore(..) | sender::Action::Gone(_) => {}
                 sender::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
                 sender::Action::Aside(_, path, outcome) => self.settle(&path, outcome),
                 sender::Action::Deleted(_) => {}

@@ -1,7 +1,7 @@
 //! What the sender says of an entry before its content: offered, left aside, withdrawn, said twice.
 
 use super::compare::Comparison;
-use super::{Action, Decided, End, Item, Large, Receiver, State, neighbours, protocol};
+use super::{Action, Decided, End, Item, Large, Receiver, State, Withdrawn, neighbours, protocol};
 use crate::failure::{Failure, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,11 @@ impl Receiver {
         self.proceed(now);
     }
 
+    /// Whether an answer to [`Action::Decide`] is still waited for.
+    pub fn is_deciding(&self, id: EntryId) -> bool {
+        self.items.get(&id).is_some_and(|item| matches!(item.state, State::Deciding))
+    }
+
     pub(super) fn hear_offer(&mut self, entry: Entry) -> Result<()> {
         let id = entry.id;
         let replaces = std::mem::take(&mut self.replacement_follows);
@@ -92,10 +97,21 @@ impl Receiver {
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
         self.deciding += 1;
-        let item =
-            Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0, asked: 0, pieces: None };
+        let item = Item {
+            entry,
+            first: id,
+            state: State::Deciding,
+            unconfirmed: false,
+            damaged: 0,
+            asked: 0,
+            pieces: None,
+        };
         self.items.insert(id, item);
-        if self.repeating && !replaces {
+        if replaces {
+            self.replace_withdrawn(id);
+            self.free_withdrawn();
+            self.look_again_at(id);
+        } else if self.repeating {
             self.held.push(id);
         } else {
             self.look_at(id);
@@ -103,12 +119,70 @@ impl Receiver {
         Ok(())
     }
 
+    /// What waits for the entry that was withdrawn at this path waits for this one.
+    pub(super) fn replace_withdrawn(&mut self, id: EntryId) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let Some(old) = self.withdrawn.remove(&item.entry.path) else { return };
+        item.first = old.first;
+        self.renumbered.insert(old.first, id);
+        self.wait_for_instead(old.id, id);
+    }
+
+    /// Nothing replaces what is withdrawn still: nothing waits for it.
+    pub(super) fn free_withdrawn(&mut self) {
+        for old in std::mem::take(&mut self.withdrawn).into_values() {
+            // What is on its way to its name frees them when it is settled.
+            if !self.items.contains_key(&old.id) {
+                self.free_waiting(old.id, None);
+            }
+        }
+    }
+
+    /// Another entry will replace this one.
+    fn expect_replacement(&mut self, path: RelativePath, mut old: Withdrawn) {
+        // One that was offered while the link was down may be replaced before it was looked at.
+        if let Some(before) = self.withdrawn.remove(&path).filter(|before| before.id != old.id) {
+            old.first = before.first;
+            self.wait_for_instead(before.id, old.id);
+        }
+        // A sender that never offers it is not remembered for ever.
+        if self.withdrawn.len() >= self.limits.entries {
+            self.free_withdrawn();
+        }
+        self.withdrawn.insert(path, old);
+    }
+
+    fn wait_for_instead(&mut self, old: EntryId, new: EntryId) {
+        if let Some(waiting) = self.waiting.remove(&old) {
+            self.waiting.entry(new).or_default().extend(waiting);
+        }
+    }
+
+    /// A hard link as it is now that its file changed and was offered again. `None` if it is no link to that file, or
+    /// not to the same one: an editor may have put another under the first name.
+    pub(super) fn link_to(&self, file: &Entry, link: EntryId) -> Option<Entry> {
+        let link = &self.items.get(&link)?.entry;
+        let Kind::HardLink { first, .. } = &link.kind else { return None };
+        let inode = |entry: &Entry| (entry.evidence.device, entry.evidence.inode);
+        let is_of_it = *first == file.path && inode(link) == inode(file);
+        let kind = Kind::HardLink { first: first.clone(), of: file.id };
+        is_of_it.then(|| Entry { kind, evidence: file.evidence, ..Entry::clone(link) })
+    }
+
+    /// Has an entry looked at whose path may have a name of this transfer already.
+    pub(super) fn look_again_at(&mut self, id: EntryId) {
+        if let Some(item) = self.items.get(&id) {
+            self.actions.push_back(Action::OfferedBefore(item.entry.path.clone()));
+        }
+        self.look_at(id);
+    }
+
     /// Has an entry decided, or puts it behind what must be settled before.
     pub(super) fn look_at(&mut self, id: EntryId) {
         let Some(item) = self.items.get(&id) else { return };
         let entry = item.entry.clone();
         let before = match entry.kind {
-            Kind::HardLink { of, .. } => Some(of),
+            Kind::HardLink { of, .. } => Some(self.renumbered.get(&of).copied().unwrap_or(of)),
             _ => self.replaced.get(&entry.path).copied(),
         };
         match before {
@@ -122,7 +196,7 @@ impl Receiver {
     }
 
     pub(super) fn hear_aside(&mut self, id: EntryId, path: RelativePath, outcome: Outcome) -> Result<()> {
-        if let Some(told) = self.told.get(&id) {
+        if let Some((told, _)) = self.told.get(&id) {
             self.settled.push((id, told.clone()));
             return Ok(());
         }
@@ -136,7 +210,7 @@ impl Receiver {
         self.check_unheard()?;
         self.next_id = self.next_id.max(EntryId(id.0.saturating_add(1)));
         self.count(&outcome, 0);
-        self.told.insert(id, outcome.clone());
+        self.told.insert(id, (outcome.clone(), 0));
         self.settled.push((id, outcome.clone()));
         self.actions.push_back(Action::Aside(Some(id), path, outcome));
         Ok(())
@@ -152,7 +226,7 @@ impl Receiver {
 
     pub(super) fn repeat(&mut self, entry: &Entry) -> Result<()> {
         let id = entry.id;
-        if let Some(outcome) = self.told.get(&id) {
+        if let Some((outcome, _)) = self.told.get(&id) {
             self.settled.push((id, outcome.clone()));
             return Ok(());
         }
@@ -206,18 +280,22 @@ impl Receiver {
     pub(super) fn hear_withdraw(&mut self, id: EntryId, failure: Option<Failure>) {
         self.replacement_follows |= failure.is_none();
         let Some(item) = self.items.get(&id) else {
-            // It was told as done, and is offered again under another number: it must not count twice.
+            // It was told, and is offered again under another number: it must not count twice. What was said before the
+            // sender withdrew it stands in the receipt, at both ends: so this is said before anything of the other.
             if failure.is_none()
-                && let Some(outcome) = self.told.remove(&id)
+                && let Some((outcome, bytes)) = self.told.remove(&id)
             {
-                self.uncount(&outcome);
+                self.uncount(&outcome, bytes);
+                self.say(Say::Settled(vec![(id, outcome)]));
             }
             return;
         };
+        let (path, old) = (item.entry.path.clone(), Withdrawn { id, first: item.first });
         if !item.state.awaits_data() {
             // It is complete and gets its name. Whatever replaces it comes after that.
             if failure.is_none() {
-                self.replaced.insert(item.entry.path.clone(), id);
+                self.replaced.insert(path.clone(), id);
+                self.expect_replacement(path, old);
             }
             return;
         }
@@ -228,7 +306,7 @@ impl Receiver {
             None => {
                 self.remove(id);
                 self.actions.push_back(Action::Gone(id));
-                self.free_waiting(id);
+                self.expect_replacement(path, old);
             }
         }
     }

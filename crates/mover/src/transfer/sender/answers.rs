@@ -1,6 +1,6 @@
 //! What the receiver says: what it wants, what arrived, what is damaged or differs, what is settled.
 
-use super::{Action, Check, Item, Large, Sender, State, protocol};
+use super::{Action, Aside, Check, Item, Large, Sender, State, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
 use thalweg_wire::digest::{self, PIECES_MAX, Tree};
@@ -172,7 +172,7 @@ impl Sender {
                 run.first * chunk_bytes,
                 ((run.first + run.count) * chunk_bytes).min(item.entry.evidence.size),
             );
-            self.failed(id, failure);
+            self.give_up(id, failure);
             return Ok(());
         }
         let is_small_file = matches!(item.entry.kind, Kind::File { sparse: false, .. })
@@ -233,8 +233,19 @@ impl Sender {
     }
 
     pub(super) fn hear_settled(&mut self, id: EntryId, outcome: Outcome) {
-        self.asides.remove(&id);
-        if let Some(item) = self.remove(id) {
+        if let Some(Aside { outcome: failed, item: Some(item), .. }) = self.asides.remove(&id) {
+            let outcome = match outcome {
+                Outcome::Failed(_) => failed,
+                outcome => self.checked_outcome(&item, outcome),
+            };
+            self.settle_item(item, outcome);
+        } else if let Some(item) = self.replaced.remove(&id) {
+            if let Some(older) = item.replaces {
+                self.gone(older);
+            }
+            let outcome = self.checked_outcome(&item, outcome);
+            self.actions.push_back(Action::SettledBefore(item.entry, outcome));
+        } else if let Some(item) = self.remove(id) {
             let outcome = self.checked_outcome(&item, outcome);
             self.settle_item(item, outcome);
         }
@@ -280,7 +291,21 @@ impl Sender {
         Outcome::Failed(Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path))
     }
 
-    pub(super) fn settle_item(&mut self, item: Item, outcome: Outcome) {
+    /// The receiver speaks of what was offered instead: of this number it had nothing to say.
+    fn gone(&mut self, id: EntryId) {
+        let mut next = Some(id);
+        while let Some(id) = next
+            && let Some(item) = self.replaced.remove(&id)
+        {
+            self.actions.push_back(Action::Gone(id));
+            next = item.replaces;
+        }
+    }
+
+    fn settle_item(&mut self, item: Item, outcome: Outcome) {
+        if let Some(old) = item.replaces {
+            self.gone(old);
+        }
         let bytes = item.entry.content_bytes();
         self.progress.entries_settled += 1;
         self.progress.bytes_settled += bytes;
@@ -302,6 +327,9 @@ impl Sender {
     fn known(&mut self, id: EntryId) -> Result<Option<&mut Item>> {
         if id.0 >= self.next_id {
             return Err(protocol("an entry that was never offered"));
+        }
+        if let Some(old) = self.items.get_mut(&id).and_then(|item| item.replaces.take()) {
+            self.gone(old);
         }
         Ok(self.items.get_mut(&id))
     }

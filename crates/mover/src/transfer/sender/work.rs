@@ -182,8 +182,12 @@ impl Sender {
     /// Answer to [`Work::Check`]: what the source shows after the last read.
     pub fn checked(&mut self, stream: u16, entry: EntryId, evidence: Evidence) -> Retry {
         if self.items.get(&entry).is_some_and(|item| item.entry.evidence != evidence) {
+            let retry = self.changed(entry);
+            if retry == Retry::No {
+                self.forget(stream, &Task::Check(entry));
+            }
             // The stream keeps the task until it offers again: if it is lost before, another checks.
-            return self.changed(entry);
+            return retry;
         }
         self.forget(stream, &Task::Check(entry));
         let Some(item) = self.items.get_mut(&entry) else { return Retry::No };
