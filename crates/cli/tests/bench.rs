@@ -506,6 +506,29 @@ fn an_import_replaces_what_it_reads_by_no_name() {
     }
 }
 
+/// A result of our own may have the name that the imported one gets where none was named.
+#[test]
+fn an_import_replaces_nothing_that_was_not_named() {
+    let scratch = Scratch::new();
+    let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/iperf3.json");
+    let (source, own) = (scratch.path("far.json"), scratch.path("far.jsonl"));
+    std::fs::copy(real, &source).unwrap();
+    std::fs::write(&own, "what took an hour to measure").unwrap();
+    let import = |more: &[&str]| {
+        let words = ["bench", "import", source.to_str().unwrap()];
+        thalweg(&scratch, &[&words[..], more].concat())
+    };
+    let refused = import(&[]);
+    assert_eq!(refused.status.code(), Some(1), "{}", says(&refused));
+    assert!(says(&refused).contains("name the result with --out"), "{}", says(&refused));
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), "what took an hour to measure");
+    // What is named is replaced, and what is not there is made.
+    let named = import(&["--out", own.to_str().unwrap()]);
+    assert!(named.status.success(), "{}", says(&named));
+    std::fs::remove_file(&own).unwrap();
+    assert!(import(&[]).status.success() && own.exists());
+}
+
 #[test]
 fn a_data_set_is_checked_by_its_seed_wherever_it_was_copied_to() {
     let scratch = Scratch::new();

@@ -429,6 +429,34 @@ fn down_leaves_nothing_and_ends_what_runs_inside() {
     assert!(stdout.contains("1 program in it was ended") && stdout.contains("1 received"), "{stdout}");
 }
 
+/// One that does not end when asked to, and then starts again what was ended.
+#[test]
+fn down_also_ends_what_is_started_while_it_ends_others() {
+    let Some(testbed) = Testbed::up_bare("started again", &[]) else { return };
+    let inside = testbed.scratch.path("inside");
+    let script = format!("trap : TERM; : > {}; while :; do sleep 600; done", inside.display());
+    let mut command = testbed.command("run", &["left", "sh", "-c", &script]);
+    // What is left of it in the case of a failure keeps no pipe open.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let supervisor = command.spawn().expect("start");
+    eventually("it runs", || inside.exists());
+    let space_of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let space = space_of(&supervisor.id().to_string()).expect("its network namespace");
+    let pids_inside = || -> Vec<String> {
+        let all = std::fs::read_dir("/proc").expect("processes").flatten();
+        let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|pid| space_of(pid).as_ref() == Some(&space)).collect()
+    };
+    eventually("it runs a program", || pids_inside().len() == 2);
+    let down = testbed.do_it("down", &[]);
+    let left = pids_inside();
+    for pid in &left {
+        let _ = kill(Pid::from_raw(pid.parse().expect("a number")), Signal::SIGKILL);
+    }
+    finish(supervisor);
+    assert!(left.is_empty() && down.status.success(), "{left:?} {down:?}");
+}
+
 /// A socket's path has at most 107 bytes.
 #[test]
 fn a_testbed_stands_in_a_directory_of_any_length_and_can_be_removed_from_within() {

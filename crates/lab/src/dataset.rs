@@ -114,6 +114,7 @@ fn by_all_cores<T: Send>(
 mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
+    use thalweg_mover::endpoint::content::Content;
 
     fn spec() -> DatasetSpec {
         DatasetSpec {

@@ -123,6 +123,11 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
         let cause = "the result would replace what is imported: name another --out";
         return Err(Failure::new(FailureKind::Usage, "import results", cause));
     }
+    // It may be what was measured here, over the same path.
+    if args.out.is_none() && out_file.symlink_metadata().is_ok() {
+        let cause = format!("{} is there already: name the result with --out", out_file.display());
+        return Err(Failure::new(FailureKind::Usage, "import results", cause));
+    }
     let results = write(&results, &out_file)?;
     show(&results, Some(&out_file), args.json)
 }

@@ -1,7 +1,7 @@
 //! `thalweg testbed`.
 
 use crate::exit::Exit;
-use crate::{json, out, units};
+use crate::{json, out, show, units};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
@@ -205,14 +205,27 @@ fn down(args: &DownArgs) -> Result<Exit> {
         true => registry.list()?.into_iter().map(|found| found.name).collect(),
         false => vec![args.which.name.clone()],
     };
-    for name in names {
-        let Some(removed) = registry.down(&name)? else {
-            out::line(&format!("there is no testbed `{name}`"))?;
-            continue;
-        };
-        out::line(&format!("testbed `{name}` {}", removed_words(removed)))?;
-    }
+    remove_each(&names, |name| registry.down(name))?;
     Ok(Exit::Done)
+}
+
+/// One that cannot be removed does not keep the others: the first is the answer, further ones are told.
+fn remove_each(names: &[String], mut remove: impl FnMut(&str) -> Result<Option<Removed>>) -> Result<()> {
+    let mut first = None;
+    for name in names {
+        match remove(name) {
+            Ok(Some(removed)) => out::line(&format!("testbed `{name}` {}", removed_words(removed)))?,
+            Ok(None) => out::line(&format!("there is no testbed `{name}`"))?,
+            Err(mut failure) => {
+                failure.cause = format!("testbed `{name}`: {}", failure.cause);
+                match &first {
+                    None => first = Some(failure),
+                    Some(_) => show::failure(&failure),
+                }
+            }
+        }
+    }
+    first.map_or(Ok(()), Err)
 }
 
 fn removed_words(removed: Removed) -> String {
@@ -400,6 +413,23 @@ mod tests {
         let mut paths = paths.clone();
         apply(&typed.path, false, &mut paths);
         paths
+    }
+
+    #[test]
+    fn one_that_cannot_be_removed_does_not_keep_the_others() {
+        let names = ["a", "b", "c", "d"].map(str::to_owned);
+        let mut asked = Vec::new();
+        let failure = remove_each(&names, |name| {
+            asked.push(name.to_owned());
+            match name {
+                "a" => Ok(Some(Removed::default())),
+                "d" => Ok(None),
+                _ => Err(Failure::new(FailureKind::Busy, "end the testbed's programs", "1 still there")),
+            }
+        });
+        let failure = failure.expect_err("two are still there");
+        assert_eq!(failure.cause, "testbed `b`: 1 still there");
+        assert_eq!(asked, names);
     }
 
     #[test]

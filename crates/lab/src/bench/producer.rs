@@ -53,6 +53,17 @@ impl Producer {
         lock(&self.pipe).take();
     }
 
+    /// Ends it. Who writes to it has the pipe until then, and is told that nobody reads any more.
+    pub fn give_up(&self) {
+        let mut child = lock(&self.child);
+        // The number of one that was waited for may be another's.
+        if matches!(child.try_wait(), Ok(None)) {
+            end(&mut child);
+        }
+        drop(child);
+        self.close();
+    }
+
     /// Whether it was refused what it asked for.
     pub fn is_refused(&self) -> bool {
         let ended = lock(&self.child).try_wait().ok().flatten();
@@ -109,7 +120,30 @@ impl Told {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        self.close();
-        end(&mut lock(&self.child));
+        self.give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn giving_up_waits_for_no_write_that_nobody_reads() {
+        let mut command = Command::new("sleep");
+        command.arg("600").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let producer = Producer::start(command.spawn().unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| producer.write(&vec![0; 1 << 20]));
+            let until = Instant::now() + Duration::from_secs(60);
+            // More than a pipe holds: who has it keeps it.
+            while producer.pipe.try_lock().is_ok() {
+                assert!(Instant::now() < until, "nobody writes");
+                std::thread::sleep(POLL);
+            }
+            producer.give_up();
+            assert_eq!(writing.join().unwrap().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        });
     }
 }

@@ -3,9 +3,11 @@
 
 use super::network::{Host, Testbed};
 use super::stopped;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Result, of_io};
 use thalweg_sys::namespace::NetworkNamespace;
@@ -21,7 +23,7 @@ const BLOCK_BYTES: usize = 128 << 10;
 
 /// Clients in one host that send to a server in another.
 pub struct Clients {
-    /// When each begins.
+    /// When each begins, the earlier ones first.
     pub starts: Vec<Duration>,
     /// What each sends.
     pub bytes: u64,
@@ -41,18 +43,9 @@ impl Clients {
         listener.set_nonblocking(true).map_err(failed)?;
         let target = SocketAddrV4::new(of(&testbed.right), listener.local_addr().map_err(failed)?.port());
         let is_over = AtomicBool::new(false);
-        let begun = Instant::now();
         let times = std::thread::scope(|scope| {
-            let serving = scope.spawn(|| serve(&listener, &is_over));
-            let clients: Vec<_> = self
-                .starts
-                .iter()
-                .map(|start| {
-                    let here = &here;
-                    scope.spawn(move || self.one(here, target, begun + *start, stop))
-                })
-                .collect();
-            let times: io::Result<Vec<f64>> = clients.into_iter().map(|client| join(client.join())).collect();
+            let serving = thread(scope, || serve(&listener, &is_over))?;
+            let times = each_when_due(&self.starts, stop, |at| self.one(&here, target, at));
             is_over.store(true, Ordering::Relaxed);
             let served = join(serving.join());
             times.and_then(|times| served.map(|()| times))
@@ -63,31 +56,66 @@ impl Clients {
         }
     }
 
-    fn one(
-        &self,
-        here: &NetworkNamespace,
-        target: SocketAddrV4,
-        at: Instant,
-        stop: &AtomicBool,
-    ) -> io::Result<f64> {
-        while Instant::now() < at {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(0.0);
-            }
-            std::thread::sleep((at - Instant::now()).min(POLL));
-        }
+    fn one(&self, here: &NetworkNamespace, target: SocketAddrV4, at: Instant) -> io::Result<f64> {
         let share = self.bytes / u64::from(self.streams);
         std::thread::scope(|scope| {
-            let streams: Vec<_> = (0..self.streams)
+            let streams = (0..self.streams)
                 .map(|stream| {
                     let rest = if stream == 0 { self.bytes % u64::from(self.streams) } else { 0 };
-                    scope.spawn(move || send(here, target, share + rest))
+                    thread(scope, move || send(here, target, share + rest))
                 })
-                .collect();
+                .collect::<io::Result<Vec<_>>>()?;
             streams.into_iter().try_for_each(|stream| join(stream.join()))
         })?;
         Ok(at.elapsed().as_secs_f64())
     }
+}
+
+/// Does the work at each of these times from now on, in a thread of its own: what each gave, in order. None of them is there
+/// before it is due, nor after it has ended: there may be thousands. Of those that were not due when it was to stop, nothing.
+fn each_when_due(
+    starts: &[Duration],
+    stop: &AtomicBool,
+    work: impl Fn(Instant) -> io::Result<f64> + Sync,
+) -> io::Result<Vec<f64>> {
+    let (begun, work) = (Instant::now(), &work);
+    std::thread::scope(|scope| {
+        let mut running: VecDeque<ScopedJoinHandle<'_, io::Result<f64>>> = VecDeque::new();
+        let mut done = Vec::with_capacity(starts.len());
+        for at in starts.iter().map(|start| begun + *start) {
+            if !is_reached(at, stop) {
+                break;
+            }
+            while running.front().is_some_and(ScopedJoinHandle::is_finished) {
+                done.extend(running.pop_front().map(|ended| join(ended.join())).transpose()?);
+            }
+            running.push_back(thread(scope, move || work(at))?);
+        }
+        for last in running {
+            done.push(join(last.join())?);
+        }
+        Ok(done)
+    })
+}
+
+/// Whether it is that time; not where it is to stop before.
+fn is_reached(at: Instant, stop: &AtomicBool) -> bool {
+    while !stop.load(Ordering::Relaxed) {
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(POLL));
+    }
+    false
+}
+
+/// Where there are no more threads to be had, that is an error and no panic.
+fn thread<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    std::thread::Builder::new().spawn_scoped(scope, work)
 }
 
 fn of(host: &Host) -> Ipv4Addr {
@@ -118,7 +146,7 @@ fn serve(listener: &TcpListener, is_over: &AtomicBool) -> io::Result<()> {
         let mut streams = Vec::new();
         while !is_over.load(Ordering::Relaxed) {
             match listener.accept() {
-                Ok((stream, _)) => streams.push(scope.spawn(move || take(stream))),
+                Ok((stream, _)) => streams.push(thread(scope, move || take(stream))?),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::sleep(Duration::from_micros(500));
                 }
@@ -140,4 +168,29 @@ fn take(mut stream: TcpStream) -> io::Result<()> {
 fn set_patience(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn each_begins_when_it_is_due_and_who_is_not_due_before_the_stop_does_not() {
+        let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let hour = Duration::from_secs(3600);
+        let starts = [Duration::ZERO, Duration::ZERO, Duration::from_millis(30), hour];
+        let first = Instant::now();
+        let found = each_when_due(&starts, &stop, |at| {
+            assert!(Instant::now() >= at);
+            if begun.fetch_add(1, Ordering::Relaxed) == 2 {
+                stop.store(true, Ordering::Relaxed);
+            }
+            Ok((at - first).as_secs_f64())
+        });
+        let found = found.unwrap();
+        assert!(found.len() == 3 && found[0] == found[1] && found[2] > found[1] + 0.029, "{found:?}");
+        let failed = each_when_due(&starts[..1], &AtomicBool::new(false), |_| Err(io::Error::other("no")));
+        assert_eq!(failed.unwrap_err().to_string(), "no");
+    }
 }

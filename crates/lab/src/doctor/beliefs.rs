@@ -8,7 +8,7 @@ use super::wanted::{LOSS_TYPICAL, RTTS_MS};
 use super::{congestion, cpu, network};
 use std::time::Duration;
 use thalweg_mover::model::bit_error::bit_error_rate;
-use thalweg_mover::model::window;
+use thalweg_mover::model::window::{self, Buffer};
 
 /// Bytes of a frame for which 000 section III-B.1 turns loss into an error rate.
 const FRAME_BYTES: f64 = 1500.0;
@@ -41,10 +41,18 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
             .and_then(|word| word.parse().ok())
             .ok_or_else(|| format!("{key} is `{value}`"))
     };
-    let buffer = match (largest("net.ipv4.tcp_rmem"), largest("net.ipv4.tcp_wmem")) {
-        (Ok(receive), Ok(send)) => receive.min(send),
+    let (receive, send) = match (largest("net.ipv4.tcp_rmem"), largest("net.ipv4.tcp_wmem")) {
+        (Ok(receive), Ok(send)) => (receive, send),
         (Err(why), _) | (_, Err(why)) => return (Holds::Unknown, why),
     };
+    let (window_bytes, binding) = window::of_buffers(receive, send);
+    let buffer = match binding {
+        Buffer::Receive => {
+            format!("a receive buffer (net.ipv4.tcp_rmem) of up to {} MiB, half of it window", receive >> 20)
+        }
+        Buffer::Send => format!("a send buffer (net.ipv4.tcp_wmem) of up to {} MiB", send >> 20),
+    };
+    let window_bytes = window_bytes as f64;
     let measured = match &probes.way {
         Some(Ok(way)) if !way.rtt.is_zero() => Some(way),
         _ => None,
@@ -54,8 +62,6 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
         None => RTTS_MS.iter().map(|&ms| Duration::from_millis(ms)).collect(),
     };
     let line = network::line_rate_bits_per_s(roots);
-    // Half of the receive buffer is window (tcp(7), `tcp_adv_win_scale` 1).
-    let window_bytes = buffer as f64 / 2.0;
     let streams_for =
         |rtt_s: f64| line.and_then(|line| window::streams_needed(line as f64, rtt_s, window_bytes).ok());
     let each: Vec<String> = rtts
@@ -81,11 +87,8 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
         Some(way) => format!("round trip time measured to {}", way.to),
         None => "computed for the round trip times of 000 Table IV; --to HOST:PORT measures one".into(),
     };
-    let answer = format!(
-        "no: windows are. With buffers up to {} MiB a stream carries {}; {origin}. {advice}",
-        buffer >> 20,
-        each.join(", ")
-    );
+    let answer =
+        format!("no: windows are. With {buffer} a stream carries {}; {origin}. {advice}", each.join(", "));
     (Holds::No, answer)
 }
 

@@ -35,6 +35,9 @@ pub const PROFILE: &str = "thalweg-dtn";
 
 const RECORD: &str = "doctor.json";
 
+/// Why something was not done.
+const LEFT_TO_THEM: &str = "somebody changed it since, so it is left as it is";
+
 /// Something that was changed, or would have been.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Done {
@@ -82,15 +85,18 @@ struct Record {
 }
 
 /// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there. Nothing to
-/// change is an empty answer.
+/// change is an empty answer. What somebody else changed since an earlier time is left and told.
 ///
 /// # Errors
 /// If nothing could be begun, or not be recorded; what fails otherwise is told with each change.
 pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let mut record = load(state)?.unwrap_or_default();
-    let wanted: Vec<(&Sysctl, String)> =
-        SYSCTLS.iter().filter_map(|sysctl| Some((sysctl, wanted_value(roots, report, sysctl)?))).collect();
+    let (theirs, wanted): (Vec<_>, Vec<_>) = SYSCTLS
+        .iter()
+        .filter_map(|sysctl| Some((sysctl, wanted_value(roots, report, sysctl)?)))
+        .partition(|(sysctl, _)| is_left_to_them(roots, &record, sysctl.key));
+    let is_for_settings = !wanted.is_empty() || !theirs.is_empty();
     let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
     let is_wanted = |device: &String| is_to_change(report, Subject::Network, &rings_name(device));
     // Rings of an earlier time stay in the profile, as settings do.
@@ -103,7 +109,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
         .collect();
     let is_for_profile = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME)
         || rings.iter().any(|(device, _)| is_wanted(device));
-    if wanted.is_empty() && !is_for_profile {
+    if !is_for_settings && !is_for_profile {
         return Ok(Vec::new());
     }
     if record.changes.is_empty() {
@@ -118,7 +124,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
         keep_allowed(&mut record, roots)?;
     }
     // Without a new setting the file has nothing new to say.
-    let files = if wanted.is_empty() { vec![&profile] } else { vec![&sysctl_file, &profile] };
+    let files = if is_for_settings { vec![&sysctl_file, &profile] } else { vec![&profile] };
     for path in &files {
         for directory in missing_above(path) {
             let is_known =
@@ -141,7 +147,8 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     if is_new_default {
         done.extend(allowed_since(roots, &record));
     }
-    let settings = settings_of_files(roots, &record, &mut done);
+    let theirs: Vec<&str> = theirs.iter().map(|(sysctl, _)| sysctl.key).collect();
+    let settings = settings_of_files(roots, &record, &theirs, &mut done);
     let mut texts = Vec::new();
     for path in files {
         let is_profile = path == &profile;
@@ -299,13 +306,15 @@ fn is_theirs(roots: &Roots, change: &Change) -> bool {
         .is_ok_and(|now| !change.is_as_before(now.as_deref()) && !change.is_ours(now.as_deref()))
 }
 
+/// Whether it is a setting of an earlier time that somebody else changed since.
+fn is_left_to_them(roots: &Roots, record: &Record, key: &str) -> bool {
+    let is_it = |change: &&Change| change.is_setting() && change.name() == key;
+    record.changes.iter().find(is_it).is_some_and(|change| is_theirs(roots, change))
+}
+
 fn left_to_them(change: &Change) -> Done {
     let before = change.before().map_or("not there".into(), |bytes| format!("`{}`", shown(bytes)));
-    Done {
-        what: change.name(),
-        now: format!("was {before} before"),
-        trouble: Some("somebody changed it since, so it is left as it is".into()),
-    }
+    Done { what: change.name(), now: format!("was {before} before"), trouble: Some(LEFT_TO_THEM.into()) }
 }
 
 fn put_back(roots: &Roots, change: &Change) -> std::result::Result<Option<Done>, Done> {
@@ -422,8 +431,14 @@ fn allowed_since(roots: &Roots, record: &Record) -> Option<Done> {
 }
 
 /// What the files are to set: what this time and earlier ones have set and the kernel took. Where somebody else changed it
-/// since, that is told, and the files keep what was put there. Who may choose what is in no file: it follows.
-fn settings_of_files(roots: &Roots, record: &Record, done: &mut Vec<Done>) -> Vec<(String, String)> {
+/// since, that is told, and the files keep what was put there; of `theirs`, which were to be changed once more, as something
+/// that was not done. Who may choose what is in no file: it follows.
+fn settings_of_files(
+    roots: &Roots,
+    record: &Record,
+    theirs: &[&str],
+    done: &mut Vec<Done>,
+) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for change in record.changes.iter().filter(|change| change.is_setting() && !change.is_allowed()) {
         let key = change.name();
@@ -434,8 +449,12 @@ fn settings_of_files(roots: &Roots, record: &Record, done: &mut Vec<Done>) -> Ve
         }
         let Some(ours) = change.ours.last().map(|ours| shown(ours)) else { continue };
         if !change.is_ours(Some(now.as_bytes())) {
-            let now = format!("= {now}: left, as somebody changed it since; {ours} from the next start on");
-            done.push(Done { what: key.clone(), now, trouble: None });
+            let then = format!("{ours} from the next start on");
+            let (now, trouble) = match theirs.contains(&key.as_str()) {
+                true => (format!("= {now}; {then}"), Some(LEFT_TO_THEM.into())),
+                false => (format!("= {now}: left, as somebody changed it since; {then}"), None),
+            };
+            done.push(Done { what: key.clone(), now, trouble });
         }
         settings.push((key, ours));
     }

@@ -26,6 +26,16 @@ const DISK_REQUEST_BYTES: usize = 1 << 20;
 /// Bytes that a disk is measured with, at most.
 const DISK_BYTES_MAX: u64 = 256 << 20;
 
+/// Of the free room at most this part: whoever else writes there meanwhile finds some.
+const ROOM_PART: u64 = 4;
+
+/// With fewer bytes a disk says nothing of its rate.
+const DISK_BYTES_MIN: u64 = 8 << 20;
+
+/// Where writes end in the page cache, they are synced each so many bytes: else all of them are in it within the time, and
+/// the one sync behind takes as long as it takes.
+const SYNC_BYTES: u64 = 8 << 20;
+
 /// Bytes of a small read and of a small write that is synced.
 const SMALL_BYTES: usize = 4096;
 
@@ -166,9 +176,22 @@ fn core_rate() -> Tried<f64> {
     Ok(done as f64 / began.elapsed().as_secs_f64())
 }
 
+/// What a file system with so many bytes free is measured with: whole requests. Nothing where that is too little.
+fn measured_bytes(free: u64) -> Option<u64> {
+    let request = DISK_REQUEST_BYTES as u64;
+    let bytes = (free / ROOM_PART).min(DISK_BYTES_MAX) / request * request;
+    (bytes >= DISK_BYTES_MIN).then_some(bytes)
+}
+
 /// In a file that has no name any more before its first byte.
 fn disk(path: &Path) -> io::Result<DiskSpeed> {
     const NAME: &[u8] = b".thalweg-doctor";
+    let room = rustix::fs::statvfs(path)?;
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    let bytes_max = measured_bytes(free).ok_or_else(|| {
+        let why = format!("too little room to measure: {} MiB are free", free >> 20);
+        io::Error::new(io::ErrorKind::StorageFull, why)
+    })?;
     let directory = Dir::open(path)?;
     let _ = directory.remove_file(NAME);
     let file = Arc::new(directory.create_new(NAME, 0o600)?);
@@ -178,14 +201,17 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
 
     let mut offset = 0u64;
     let began = Instant::now();
-    while offset < DISK_BYTES_MAX && began.elapsed() < DISK_TIME {
+    while offset < bytes_max && began.elapsed() < DISK_TIME {
         file.write_all_at(&buffer, offset)?;
         offset += buffer.len() as u64;
+        if !is_direct && offset.is_multiple_of(SYNC_BYTES) {
+            file.sync_data()?;
+        }
     }
     file.sync_data()?;
     let write_one_bytes_per_s = offset as f64 / began.elapsed().as_secs_f64();
     let written = offset;
-    let write_bytes_per_s = rate_in_flight(&file, Operation::Write, written)?;
+    let write_bytes_per_s = rate_in_flight(&file, Operation::Write, written, is_direct)?;
 
     let sync_latency = median(|_| {
         file.write_all_at(&buffer[..SMALL_BYTES], 0)?;
@@ -200,7 +226,7 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
             sync_latency,
         });
     }
-    let read_bytes_per_s = Some(rate_in_flight(&file, Operation::Read, written)?);
+    let read_bytes_per_s = Some(rate_in_flight(&file, Operation::Read, written, is_direct)?);
     // A machine that stood still for that second has written nothing.
     let blocks = (written / SMALL_BYTES as u64).max(1);
     // A step that has no factor with a power of two visits blocks far from each other, none twice.
@@ -221,12 +247,15 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
 }
 
 /// Of the first `bytes` of a file that has as many, with [`IN_FLIGHT`] requests in flight; what was written is synced.
-fn rate_in_flight(file: &Arc<File>, operation: Operation, bytes: u64) -> io::Result<f64> {
+fn rate_in_flight(file: &Arc<File>, operation: Operation, bytes: u64, is_direct: bool) -> io::Result<f64> {
     let mut queue =
         Queue::new(Engine::IoUring, IN_FLIGHT).or_else(|_| Queue::new(Engine::Threads, IN_FLIGHT))?;
     let mut idle = (0..IN_FLIGHT).map(|_| filled().map(Memory::Own)).collect::<io::Result<Vec<Memory>>>()?;
     let (began, mut offset) = (Instant::now(), 0u64);
     while offset < bytes && began.elapsed() < DISK_TIME {
+        if operation == Operation::Write && !is_direct && offset > 0 && offset.is_multiple_of(SYNC_BYTES) {
+            file.sync_data()?;
+        }
         let memory = match idle.pop() {
             Some(memory) => memory,
             None => take_back(&mut queue)?,
@@ -286,4 +315,19 @@ fn way(to: &str) -> io::Result<Way> {
         mtu_bytes = socket::path_mtu(&stream)?;
     }
     Ok(Way { to: to.to_owned(), rtt, mtu_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_measured_with_a_quarter_of_its_room_or_not_at_all() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(measured_bytes(u64::MAX), Some(DISK_BYTES_MAX));
+        assert_eq!(measured_bytes(300 * MIB), Some(75 * MIB));
+        assert_eq!(measured_bytes(35 * MIB - 1), Some(8 * MIB), "whole requests");
+        assert_eq!(measured_bytes(32 * MIB - 1), None);
+        assert_eq!(measured_bytes(0), None);
+    }
 }

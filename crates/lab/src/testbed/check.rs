@@ -32,6 +32,9 @@ const COUNTED_PACKETS_PER_S: f64 = 10_000.0;
 /// The counting takes no longer.
 const COUNTING_TIME: Duration = Duration::from_secs(4);
 
+/// A packet is late for sure where so many follow it before it comes: threads that send and read wait for each other.
+const LATE_BY_PACKETS: f64 = 3.0;
+
 /// Packets of which rare losses are counted, and how many a second. Of a loss of 1e-5 four are hit in each direction.
 const RARE_PACKETS: f64 = 400_000.0;
 const RARE_PACKETS_PER_S: f64 = 20_000.0;
@@ -151,7 +154,8 @@ pub fn measure(registry: &Registry, name: &str) -> Result<Accuracy> {
 fn parts_of(paths: &Paths) -> [Part; 4] {
     let is_rare = |path: &Path| {
         let is_few = |share: f64| share > 0.0 && is_too_few(COUNTED_PACKETS as u64, share);
-        [path.loss, path.reorder, path.duplicate].into_iter().any(is_few)
+        let late = if is_passed(path, packets_per_s(path, &RARE)) { path.reorder } else { 0.0 };
+        [path.loss, late, path.duplicate].into_iter().any(is_few)
     };
     let packets = match is_rare(&paths.forward) || is_rare(&paths.back) {
         true => Part::RarePackets,
@@ -186,9 +190,11 @@ pub fn measure_parts(registry: &Registry, name: &str, parts: &[Part]) -> Result<
         [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
     {
         for load in [COUNTED, RARE].iter().filter(|load| parts.contains(&load.part)) {
-            let counted = count(from, to, path, rtt, load)?.lines(direction, path);
-            not_measured.extend(counted.iter().filter_map(Line::too_few));
-            lines.extend(counted);
+            let counted = count(from, to, path, rtt, load)?;
+            let of_packets = counted.lines(direction, path);
+            not_measured.extend(of_packets.iter().filter_map(Line::too_few));
+            not_measured.extend(counted.not_passed(direction, path));
+            lines.extend(of_packets);
         }
         match path.rate_bits_per_s.filter(|_| parts.contains(&Part::Rate)) {
             Some(_) if path.loss > 0.0 => not_measured.push(format!(
@@ -424,18 +430,34 @@ const RARE: Load = Load {
 #[derive(Debug, Default)]
 struct Counted {
     sent: u64,
+    per_s: f64,
     lost: u64,
     passed_by_later: u64,
     twice: u64,
+}
+
+/// How many small packets are sent in a second: half of the line at most, so that its queue drops none.
+fn packets_per_s(path: &Path, load: &Load) -> f64 {
+    let bits = (SMALL_PACKET_BYTES + u64::from(path.framing_bytes)) as f64 * 8.0;
+    path.rate_bits_per_s.map_or(f64::MAX, |rate| rate as f64 / bits / 2.0).min(load.per_s)
+}
+
+/// Whether each late one of so many packets a second is passed for sure: at least [`LATE_BY_PACKETS`] follow before it comes.
+fn is_passed(path: &Path, per_s: f64) -> bool {
+    path.late_by_ns as f64 / 1e9 * per_s >= LATE_BY_PACKETS
+}
+
+/// After the last packet, for all to come, late ones too.
+fn rest(path: &Path, rtt: Duration) -> Duration {
+    let late_by = if path.reorder > 0.0 { Duration::from_nanos(path.late_by_ns) } else { Duration::ZERO };
+    rtt + late_by + PATIENCE
 }
 
 fn count(from: &End, to: &End, path: &Path, rtt: Duration, load: &Load) -> Result<Counted> {
     let failed = |error: io::Error| of_io("count lost packets", &error);
     let (sends, receives) = (from.udp()?, to.udp()?);
     let target = to.at(port(&receives)?);
-    // Half of the line at most, so that its queue drops none.
-    let bits = (SMALL_PACKET_BYTES + u64::from(path.framing_bytes)) as f64 * 8.0;
-    let per_s = path.rate_bits_per_s.map_or(f64::MAX, |rate| rate as f64 / bits / 2.0).min(load.per_s);
+    let per_s = packets_per_s(path, load);
     let sent = (per_s * load.time.as_secs_f64()).min(load.packets) as u64;
     let mut times = vec![0u8; sent as usize];
     let (mut highest, mut passed_by_later) = (0, 0);
@@ -463,13 +485,13 @@ fn count(from: &End, to: &End, path: &Path, rtt: Duration, load: &Load) -> Resul
                 bytes[..8].copy_from_slice(&number.to_be_bytes());
                 sends.send_to(&bytes, target).map_err(failed)?;
             }
-            std::thread::sleep(rtt + PATIENCE);
+            std::thread::sleep(rest(path, rtt));
             Ok(())
         },
     )?;
     let lost = times.iter().filter(|times| **times == 0).count() as u64;
     let twice = times.iter().filter(|times| **times > 1).count() as u64;
-    Ok(Counted { sent, lost, passed_by_later, twice })
+    Ok(Counted { sent, per_s, lost, passed_by_later, twice })
 }
 
 impl Counted {
@@ -487,10 +509,24 @@ impl Counted {
         if path.duplicate > 0.0 {
             lines.push(line(TWICE, path.duplicate * (1.0 - path.loss), self.twice));
         }
-        if path.reorder > 0.0 {
+        if path.reorder > 0.0 && is_passed(path, self.per_s) {
             lines.push(line(LATE, path.reorder * (1.0 - path.loss), self.passed_by_later));
         }
         lines
+    }
+
+    /// That late packets may come before the next one, in words; nothing where that is not so.
+    fn not_passed(&self, direction: &str, path: &Path) -> Option<String> {
+        let is_so = path.reorder > 0.0 && !is_passed(path, self.per_s);
+        is_so.then(|| {
+            format!(
+                "{direction}: {LATE}: packets are late by {:?}, and the next one leaves {:.3} ms later; \
+                 `set --late-by {}ms` first",
+                Duration::from_nanos(path.late_by_ns),
+                1e3 / self.per_s,
+                (LATE_BY_PACKETS * 1e3 / self.per_s).ceil()
+            )
+        })
     }
 }
 
@@ -669,6 +705,33 @@ mod tests {
         );
         assert!(said(1e-4, RARE_PACKETS as u64).is_empty(), "40, give or take 26");
         assert!(said(0.0, RARE_PACKETS as u64).is_empty(), "none are asked for");
+    }
+
+    #[test]
+    fn packets_that_no_later_one_passes_for_sure_are_said_not_to_be_counted() {
+        // A line of 1 Mbit/s has one each 1.57 ms, half as many as it carries.
+        let slow = Path { rate_bits_per_s: Some(1_000_000), reorder: 0.01, ..Path::default() };
+        let per_s = packets_per_s(&slow, &COUNTED);
+        assert!((1e3 / per_s - 1.568).abs() < 1e-9, "{per_s}");
+        let counted = Counted { sent: 2550, per_s, ..Counted::default() };
+        let is_counted =
+            |path: &Path| counted.lines("forward", path).iter().any(|line| line.what.ends_with(LATE));
+        let told = counted.not_passed("forward", &slow).unwrap();
+        assert!(!is_counted(&slow) && told.ends_with("`set --late-by 5ms` first"), "{told}");
+        let later = Path { late_by_ns: 5_000_000, ..slow.clone() };
+        assert!(is_counted(&later) && counted.not_passed("forward", &later).is_none());
+        // More packets are no help there, and are where they are close enough.
+        let parts = |path: Path| parts_of(&Paths { forward: path, back: Path::default() });
+        assert!(parts(Path { reorder: 1e-4, ..slow }).contains(&Part::Packets));
+        assert!(parts(Path { reorder: 1e-4, ..Path::default() }).contains(&Part::RarePackets));
+    }
+
+    #[test]
+    fn late_packets_are_waited_for() {
+        let path = Path { reorder: 0.01, late_by_ns: 2_000_000_000, ..Path::default() };
+        let rtt = Duration::from_millis(10);
+        assert_eq!(rest(&path, rtt), rtt + PATIENCE + Duration::from_secs(2));
+        assert_eq!(rest(&Path { reorder: 0.0, ..path }, rtt), rtt + PATIENCE);
     }
 
     #[test]

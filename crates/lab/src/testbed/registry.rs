@@ -36,6 +36,9 @@ const LOCK_WAIT: Duration = Duration::from_secs(90);
 /// How long a program, or the testbed itself, may take to end when asked to; then it is killed.
 const END_WAIT: Duration = Duration::from_secs(2);
 
+/// How often programs may start others while they are ended.
+const ROUNDS_MAX: usize = 20;
+
 /// How long a running testbed may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
@@ -334,14 +337,14 @@ impl Registry {
     fn clear(&self, found: &Found) -> Result<Removed> {
         let mut removed = Removed { was_dead: !found.is_running(), programs: 0 };
         if let Some(record) = &found.record {
-            let inside = programs_inside(record);
-            removed.programs = inside.len();
-            end_all(inside)?;
+            removed.programs = end_programs(record)?;
             if record.is_running()
                 && let Some(process) = open_process(record.pid)
             {
-                end_all(vec![process])?;
+                end_all(vec![process], &[Signal::TERM, Signal::KILL])?;
             }
+            // Who came into a host until then; now nobody comes any more.
+            removed.programs += end_programs(record)?;
         }
         let directory = self.directory(&found.name);
         fs::remove_dir_all(&directory).map_err(|error| of_io("remove the testbed's directory", &error))?;
@@ -489,9 +492,26 @@ fn open_process(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
 
-/// Asks processes to end, then ends them.
-fn end_all(mut processes: Vec<OwnedFd>) -> Result<()> {
-    for signal in [Signal::TERM, Signal::KILL] {
+/// Ends the processes in the hosts of a testbed, and those that they start meanwhile; how many. Only the first are asked to
+/// end: one that was asked and starts others goes on doing so.
+fn end_programs(record: &Record) -> Result<usize> {
+    let mut ended = 0;
+    for round in 0..ROUNDS_MAX {
+        let inside = programs_inside(record);
+        if inside.is_empty() {
+            return Ok(ended);
+        }
+        ended += inside.len();
+        let signals: &[Signal] = if round == 0 { &[Signal::TERM, Signal::KILL] } else { &[Signal::KILL] };
+        end_all(inside, signals)?;
+    }
+    let cause = format!("programs in it have started others {ROUNDS_MAX} times while they were ended");
+    Err(Failure::new(FailureKind::Busy, "end the testbed's programs", cause))
+}
+
+/// Sends processes one signal after another until they have ended.
+fn end_all(mut processes: Vec<OwnedFd>, signals: &[Signal]) -> Result<()> {
+    for &signal in signals {
         for process in &processes {
             // One that has ended meanwhile is what was wanted.
             let _ = pidfd_send_signal(process, signal);

@@ -94,20 +94,19 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 /// The largest of a kernel setting of three numbers.
-fn largest(setting: &str) -> Option<f64> {
+fn largest(setting: &str) -> Option<u64> {
     setting.split_whitespace().last()?.parse().ok()
 }
 
-/// What one stream carries by the window law; the line, where the window is wider. Of the receiver's buffer half is window
-/// (ip-sysctl, `tcp_adv_win_scale` 1: the rest is for what the kernel keeps beside the bytes), of the sender's all.
+/// What one stream carries by the window law; the line, where the window is wider.
 fn law(buffers: &Buffers, path: &PathWish) -> Result<f64> {
     let of = |key: &str| {
         let found =
             buffers.sysctls.iter().find(|(name, _)| *name == key).and_then(|(_, value)| largest(value));
         found.ok_or_else(|| Failure::new(FailureKind::Internal, "find a buffer", format!("{key} is not set")))
     };
-    let window = (of("net.ipv4.tcp_rmem")? / 2.0).min(of("net.ipv4.tcp_wmem")?);
-    let carried = window::rate_bits_per_s(window, path.rtt.as_secs_f64());
+    let (window_bytes, _) = window::of_buffers(of("net.ipv4.tcp_rmem")?, of("net.ipv4.tcp_wmem")?);
+    let carried = window::rate_bits_per_s(window_bytes as f64, path.rtt.as_secs_f64());
     let carried =
         carried.map_err(|error| Failure::new(FailureKind::Usage, "ask the window law", error.to_string()))?;
     Ok(carried.min(path.payload_bits_per_s()))

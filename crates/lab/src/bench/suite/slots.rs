@@ -234,9 +234,14 @@ fn watch(
                 arrived: Vec::new(),
             })
             .collect();
+        // Writers are waited for below, and would go on.
+        let give_up = || producers.iter().for_each(|(_, producer)| producer.give_up());
         loop {
             for row in &mut rows {
-                row.look(burst_bytes).map_err(|error| of_io("look at what arrived", &error))?;
+                row.look(burst_bytes).map_err(|error| {
+                    give_up();
+                    of_io("look at what arrived", &error)
+                })?;
             }
             let waits = |row: &Running, producer: &Producer| {
                 (row.arrived.len() as u64) < bursts && !producer.is_refused()
@@ -245,11 +250,11 @@ fn watch(
                 break;
             }
             if stop.load(Ordering::Relaxed) {
-                producers.iter().for_each(|(_, producer)| producer.close());
+                give_up();
                 return Err(stopped());
             }
             if Instant::now() > until {
-                producers.iter().for_each(|(_, producer)| producer.close());
+                give_up();
                 let cause = format!("not all bursts arrived within {} s", REST.as_secs());
                 return Err(Failure::new(FailureKind::Internal, "measure", cause));
             }

@@ -91,8 +91,9 @@ fn what_was_lost_cannot_be_seen_in_few_segments_and_then_no_congestion_control_i
 fn the_six_beliefs_are_answered_by_what_was_measured() {
     let report = dtn().report(&dtn_probes(), &["/data"]);
     assert_eq!(report.beliefs.len(), 6);
-    // 4 MiB of buffer, half of it window, each 74 ms.
-    assert_answered(&report, 1, Holds::No, "0.23 Gbit/s at 74.000 ms (442 streams");
+    // Half of the receiver's 6 MiB, less than the sender's 4 MiB, each 74 ms.
+    assert_answered(&report, 1, Holds::No, "0.34 Gbit/s at 74.000 ms (295 streams");
+    assert_answered(&report, 1, Holds::No, "a receive buffer (net.ipv4.tcp_rmem) of up to 6 MiB");
     assert_answered(&report, 2, Holds::No, "220 of 22000000 segments (1.0e-5)");
     assert_answered(&report, 2, Holds::No, "counts the loopback and bare acknowledgements as well");
     assert_eq!(belief(&report, 3).0, Holds::No);

@@ -76,6 +76,40 @@ fn what_somebody_changed_between_two_applies_is_left_and_told() {
     assert_eq!(tree.files(), before);
 }
 
+/// What they set is less than wanted, or another value: it is not changed once more, which `undo` could not take back.
+#[test]
+fn what_somebody_set_below_what_is_wanted_between_two_applies_is_left_and_told() {
+    let tree = dtn();
+    tree.put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+    let probes = Probes::default();
+    let change = || apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
+    change();
+    // Once with nothing else to change, once with something.
+    let cases = [
+        ("net.core.rmem_max", "16777216", "212992", "1"),
+        ("net.ipv4.tcp_wmem", "4096 65536 16777216", "4096 16384 4194304", "0"),
+    ];
+    for (key, theirs, _, probing) in cases {
+        let ours = tree.roots().sysctl_value(key).expect("a setting");
+        fs::write(tree.roots().sysctl(key), theirs).expect("write");
+        tree.put("proc/sys/net/ipv4/tcp_mtu_probing", probing);
+        let done = change();
+        let told = value(&done, key);
+        let why = told.trouble.as_deref().unwrap_or_default();
+        assert!(why.contains("somebody changed it since"), "{told:?}");
+        assert_eq!(tree.roots().sysctl_value(key).as_deref(), Ok(theirs));
+        assert_eq!(tree.roots().sysctl_value("net.ipv4.tcp_mtu_probing").as_deref(), Ok("1"));
+        let text = fs::read_to_string(tree.0.path().join("etc/sysctl.d/90-thalweg.conf")).expect("the file");
+        assert!(told.now.contains(&ours) && text.contains(&format!("{key} = {ours}\n")), "{told:?} {text}");
+    }
+    let done = undo(&tree.roots(), &tree.state()).expect("undo");
+    for (key, theirs, before, _) in cases {
+        let told = value(&done, key);
+        assert!(told.trouble.is_some() && told.now.contains(before), "{told:?}");
+        assert_eq!(tree.roots().sysctl_value(key).as_deref(), Ok(theirs));
+    }
+}
+
 #[test]
 fn a_file_that_somebody_edited_between_two_applies_is_left_and_told() {
     let tree = dtn();
