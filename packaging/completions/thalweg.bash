@@ -3092,7 +3092,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__pull)
-            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3178,10 +3178,6 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --state)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3194,7 +3190,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
-            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3265,10 +3261,6 @@ _thalweg() {
                     return 0
                     ;;
                 --patience)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

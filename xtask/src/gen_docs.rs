@@ -248,7 +248,9 @@ Layers, each over the one before:
 4. the command line
 
 `--config FILE` (or `THALWEG_CONFIG`) goes in the place of the first two. A key at the top of a file is an option of every \
-command that has it; in a table with a command's name it is that command's only, and goes over the top. A value is a text \
+command that has it; in a table with a command's name it is that command's only, and goes over the top. `[frames]` is of \
+all its commands. What only has the name of such an option stands on the command line: `--listen`, `--memory` and \
+`--window` of `frames`, `--cca` of `advise`, `--chunk` and `--window` of `model`. A value is a text \
 or a number as on the command line, `true` or `false` for a flag, and a list of texts where an option may be given several \
 times (in the environment it has one value there). A flag that a file sets is taken back by its variable: \
 `THALWEG_COMPRESS=no`. What is not known, or has a bad value, is an error with file and line.
@@ -292,8 +294,8 @@ written `./@...`. Secrets stand in ticket files only, never in a configuration, 
 fn configuration(command: &Command) -> String {
     let mut page = format!("{MADE}# Configuration\n\n{CONFIGURATION}");
     for option in config::OPTIONS {
-        let has = |sub: &&Command| sub.get_arguments().any(|argument| argument.get_long() == Some(option));
-        let commands: Vec<&str> = visible(command).filter(has).map(Command::get_name).collect();
+        let takes = |sub: &&Command| config::takes(sub, option);
+        let commands: Vec<&str> = visible(command).filter(takes).map(Command::get_name).collect();
         let _ = writeln!(page, "| `{option}` | `{}` | {} |", config::variable(option), commands.join(", "));
     }
     page

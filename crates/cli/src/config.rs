@@ -5,9 +5,10 @@
 //! 2. The environment goes over files: `THALWEG_` and the option's name, `-` as `_`.
 //! 3. The command line goes over both.
 //!
-//! A key at the top is an option of every command that has it; in a table with a command's name it is that command's
-//! only, and goes over the top. `[place.NAME]` gives a place a name. What is not known, or has a bad value, is an error
-//! with file and line. No secret stands in a file or in the environment: tickets are named by their files.
+//! A key at the top is an option of every command that has it, or has a command with it; in a table with a command's
+//! name it is that command's only, and goes over the top. `[place.NAME]` gives a place a name. What is not known, or
+//! has a bad value, is an error with file and line. No secret stands in a file or in the environment: tickets are named
+//! by their files.
 
 use crate::args::{Args, headings};
 use crate::place::{Configured, Places};
@@ -72,6 +73,36 @@ pub const OPTIONS: [&str; 45] = [
     "window",
 ];
 
+/// Options that have only the name of one of these, by the command that has them, or has commands that do: what they
+/// say is of one command line.
+const NAMESAKES: [(&str, &[&str]); 3] = [
+    // Of a hub, not of this process; and of frames, which has other bounds.
+    ("frames", &["listen", "memory", "window"]),
+    // One of the laws that are known, where a kernel has more.
+    ("advise", &["cca"]),
+    // Numbers of a law.
+    ("model", &["chunk", "window"]),
+];
+
+/// Whether an option of a command (one at the top), or of the commands that it has, may stand in a file or in the
+/// environment.
+fn may_stand(command: &str, option: &str) -> bool {
+    let is_namesake = NAMESAKES.iter().any(|(name, options)| *name == command && options.contains(&option));
+    OPTIONS.contains(&option) && !is_namesake
+}
+
+/// Whether a command (one at the top) takes this option from files and from the environment, for itself or for the
+/// commands that it has.
+pub fn takes(command: &Command, option: &str) -> bool {
+    may_stand(command.get_name(), option) && !options_named(command, option).is_empty()
+}
+
+/// The options of this name that a command has, and the commands that it has.
+fn options_named<'a>(command: &'a Command, option: &str) -> Vec<&'a Arg> {
+    let own = command.get_arguments().filter(|argument| argument.get_long() == Some(option));
+    own.chain(command.get_subcommands().flat_map(|sub| options_named(sub, option))).collect()
+}
+
 /// The variable of an option.
 pub fn variable(option: &str) -> String {
     format!("THALWEG_{}", option.to_ascii_uppercase().replace('-', "_"))
@@ -89,14 +120,18 @@ pub fn help() -> String {
 
 /// The command line, with the environment, without files.
 pub fn command() -> Command {
-    map_options(headings::arranged(Args::command()), &|argument| {
-        let Some(option) = argument.get_long().filter(|long| OPTIONS.contains(long)) else { return argument };
-        let variable = variable(option);
-        let argument = argument.env(variable).hide_env_values(true);
-        match argument.get_action() {
-            ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
-            _ => argument,
-        }
+    headings::arranged(Args::command()).mut_subcommands(|sub| {
+        let name = sub.get_name().to_owned();
+        map_options(sub, &|argument| {
+            let option = argument.get_long().filter(|long| may_stand(&name, long));
+            let Some(option) = option else { return argument };
+            let variable = variable(option);
+            let argument = argument.env(variable).hide_env_values(true);
+            match argument.get_action() {
+                ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
+                _ => argument,
+            }
+        })
     })
 }
 
@@ -143,7 +178,7 @@ fn usual_files() -> Vec<PathBuf> {
     std::iter::once(PathBuf::from("/etc/thalweg/config.toml")).chain(own).collect()
 }
 
-/// Changes the options of all commands.
+/// Changes the options of a command, and of the commands that it has.
 fn map_options(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
     command.mut_args(change).mut_subcommands(|sub| map_options(sub, change))
 }
@@ -192,7 +227,7 @@ impl File<'_> {
         Ok(command)
     }
 
-    /// Makes `value` the default of an option of one command, if it has that option.
+    /// Makes `value` the default of an option of one command and of the commands that it has, if any has that option.
     fn set(
         &self,
         command: Command,
@@ -201,14 +236,18 @@ impl File<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(Command, bool)> {
         let option = key.get_ref().as_ref();
-        let found = command.find_subcommand(name).and_then(|sub| {
-            sub.get_arguments().find(|argument| argument.get_long() == Some(option)).cloned()
-        });
-        let Some(argument) = found.filter(|_| OPTIONS.contains(&option)) else { return Ok((command, false)) };
-        let values = self.values(&argument, value)?;
-        let id = argument.get_id().as_str().to_owned();
+        let found = command.find_subcommand(name).filter(|sub| takes(sub, option));
+        let Some(found) = found else { return Ok((command, false)) };
+        let mut values = Vec::new();
+        for argument in options_named(found, option) {
+            // The same words, if they are right for each.
+            values = self.values(argument, value)?;
+        }
         let changed = command.mut_subcommand(name, |sub| {
-            sub.mut_arg(id, |argument| argument.required(false).default_values(values))
+            map_options(sub, &|argument| match argument.get_long() == Some(option) {
+                true => argument.required(false).default_values(values.clone()),
+                false => argument,
+            })
         });
         Ok((changed, true))
     }
@@ -308,12 +347,13 @@ impl File<'_> {
         /// Commands that are named as those that have an option.
         const NAMED_MAX: usize = 3;
         let name: &str = key.get_ref().as_ref();
-        let has = |sub: &&Command| {
-            sub.get_arguments().any(|argument| argument.get_long() == Some(name) && !argument.is_hide_set())
-        };
+        let has = |sub: &&Command| options_named(sub, name).iter().any(|argument| !argument.is_hide_set());
         let owners: Vec<String> =
             command.get_subcommands().filter(has).map(|sub| format!("`{}`", sub.get_name())).collect();
         let why = match (owners.len(), table) {
+            (1.., Some(table)) if OPTIONS.contains(&name) && owners.contains(&format!("`{table}`")) => {
+                format!("`{name}` of `{table}` may only be given on the command line")
+            }
             (1.., Some(table)) if OPTIONS.contains(&name) => format!("`{name}` is no option of `{table}`"),
             (0, _) => {
                 let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set());
@@ -371,9 +411,11 @@ fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::frames::FramesCommand;
     use crate::place::Named;
     use clap::FromArgMatches;
     use std::ffi::OsStr;
+    use std::time::Duration;
 
     fn apply(text: &str) -> Result<(Command, Places)> {
         let mut places = Places::default();
@@ -453,6 +495,50 @@ mod tests {
         }
     }
 
+    /// File and environment mean the same to `frames`, whose options are those of its commands.
+    #[test]
+    fn options_reach_the_commands_of_a_command_and_leave_namesakes_alone() {
+        let text = "ticket = \"/t\"\npatience = \"7s\"\nmemory = \"1GiB\"\nwindow = \"512MiB\"\n\
+                    listen = \"[::]:1\"\n[frames]\nstreams = 3\n";
+        let frames = |words: &[&str]| {
+            let (command, _) = apply(text).unwrap();
+            let matches = command.try_get_matches_from([&["thalweg", "frames"], words].concat()).unwrap();
+            match Args::from_arg_matches(&matches).unwrap().command {
+                crate::args::Command::Frames(frames) => frames,
+                other => panic!("{other:?}"),
+            }
+        };
+        match frames(&["status", "tw://h/data/x"]) {
+            FramesCommand::Status(args) => assert_eq!(args.ticket, Some("/t".into())),
+            other => panic!("{other:?}"),
+        }
+        match frames(&["pull", "tw://h/data/x", "dir"]) {
+            FramesCommand::Pull(args) => {
+                assert_eq!((args.link.patience, args.link.streams), (Duration::from_secs(7), Some(3)));
+                assert_eq!((args.link.window, args.link.memory, args.listen), (64 << 20, None, None));
+            }
+            other => panic!("{other:?}"),
+        }
+        let all = command();
+        let has_variable = |name: &str, option: &str| {
+            let found = options_named(all.find_subcommand(name).unwrap(), option);
+            assert!(!found.is_empty(), "{name} --{option}");
+            found.iter().any(|argument| argument.get_env().is_some())
+        };
+        assert!(has_variable("frames", "ticket") && has_variable("serve", "listen"));
+        for (name, options) in NAMESAKES {
+            for option in options {
+                assert!(!has_variable(name, option), "{name} --{option}");
+            }
+        }
+    }
+
+    /// `advise` knows the laws of three, and is no reason to refuse what copies take.
+    #[test]
+    fn a_congestion_control_of_no_law_may_stand_at_the_top() {
+        assert_eq!(copy("cca = \"htcp\"\n", &[]).congestion.cca.as_deref(), Some("htcp"));
+    }
+
     #[test]
     fn what_is_wrong_is_told_with_file_and_line() {
         for (text, line, why) in [
@@ -468,6 +554,7 @@ mod tests {
                 "`delete` is an option of `sync`, but may only be given on the command line",
             ),
             ("json = true", 1, "`json` is an option of several commands, but may only"),
+            ("[frames]\nwindow = \"1MiB\"", 2, "`window` of `frames` may only be given on the command line"),
             ("[nothing]\nx = 1", 1, "`nothing` is not known here"),
             ("[srve]\nmemory = \"1GiB\"", 1, "`srve` is not known here: did you mean `serve`?"),
             ("a = ", 1, ""),
@@ -488,7 +575,8 @@ mod tests {
     #[test]
     fn places_have_names_and_tickets_beside_the_file() {
         let text = "[place.site]\nurl = \"tw://h:9/data/base/\"\nticket = \"site.ticket\"\n\
-                    [place.host]\nurl = \"tw://h\"\n[place.home]\nurl = \"me@h:\"\n";
+                    [place.host]\nurl = \"tw://h\"\n[place.home]\nurl = \"me@h:\"\n\
+                    [place.url]\nurl = \"ssh://me@h:22\"\n[place.root]\nurl = \"ssh://me@h/\"\n";
         let (_, places) = apply(text).unwrap();
         let named = |text: &str| Named::parse(OsStr::new(text), &places);
         let daemon = |address: &str, path: &[u8], ticket: Option<&str>| Named::Daemon {
@@ -505,6 +593,12 @@ mod tests {
         let home = |path: &[u8]| Named::Ssh { host: "me@h".into(), port: None, path: path.to_vec() };
         assert_eq!(named("@home/x").unwrap(), home(b"x"));
         assert_eq!(named("@home").unwrap(), home(b"."));
+        // A URL without a path is the home too, and what is below it is not below the root.
+        let there = |text: &str| thalweg_client::far_movers::place_there(&named(text).unwrap());
+        for (one, other) in [("@url", "@home"), ("@url/x", "@home/x"), ("@url/x/y/", "@home/x/y/")] {
+            assert_eq!(there(one), there(other), "{one}");
+        }
+        assert_eq!(named("@root/x").unwrap(), home(b"/x"));
         assert!(named("@nowhere/x").is_err() && named("@").is_err());
         assert_eq!(named("./@site").unwrap(), Named::Local("./@site".into()));
     }

@@ -93,6 +93,9 @@ impl Teller {
         lock(&self.progress).take();
         match self.report.as_ref().map(ReportFile::finish) {
             Some(Err(failure)) => {
+                if self.json {
+                    json::tell(&json::error(&failure, None));
+                }
                 self.line(&format!("error: {failure}"));
                 Exit::of_entries(std::iter::once(failure.kind))
             }
@@ -199,9 +202,18 @@ impl Listener {
         }
     }
 
-    /// The last words, and the exit code. `is_kept`: the destination is one.
-    pub fn finish(&self, args: &CopyArgs, report: &Report, is_kept: bool) -> Exit {
-        let exit = Exit::of_entries(lock(&self.failed).iter().copied());
+    /// Writes the prediction into the report file, which is complete after [`Teller::stop`].
+    pub fn write_prediction(&self, report: &Report) {
+        if let (Some(file), Some(compared)) = (&self.teller.report, &report.compared) {
+            file.line(&numbered(json::compared(compared), self.number, self.teller.copies));
+        }
+    }
+
+    /// The last words, and the exit code, which is at least what [`Teller::stop`] said (`reported`). `is_kept`: the
+    /// destination is one.
+    pub fn finish(&self, args: &CopyArgs, report: &Report, is_kept: bool, reported: Exit) -> Exit {
+        let of_entries = Exit::of_entries(lock(&self.failed).iter().copied());
+        let exit = of_entries.worst(reported);
         let untold = self.losses.load(Ordering::Relaxed).saturating_sub(LOSSES_SHOWN);
         if untold > 0 && !self.teller.quiet && self.teller.verbose == 0 {
             self.line(&format!(
@@ -210,9 +222,6 @@ impl Listener {
             ));
         }
         let compared = &report.compared;
-        if let (Some(file), Some(compared)) = (&self.teller.report, compared) {
-            file.line(&numbered(json::compared(compared), self.number, self.teller.copies));
-        }
         if self.teller.verbose > 0 && !self.teller.json {
             compared.iter().flat_map(comparison::details).for_each(|line| self.line(&line));
         }
@@ -226,7 +235,7 @@ impl Listener {
             let line = last_line(report, args.verify, is_kept, is_verbose);
             self.say(&format!("{line}{}", told.unwrap_or_default()));
         }
-        if exit == Exit::Space
+        if of_entries == Exit::Space
             && let Some(hint) = hint::of(&Failure::new(FailureKind::Space, "write", ""))
         {
             self.line(&format!("hint: {hint}"));

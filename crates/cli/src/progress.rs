@@ -1,17 +1,19 @@
-//! Progress on a terminal, silence in a pipe.
+//! Progress on a terminal, silence in a pipe; who asks for it there too gets lines.
 
-use crate::units;
+use crate::{show, units};
 use indicatif::{
     HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_mover::run::copy::Meter;
 
-/// Draws a bar for each meter until it is dropped.
+/// Time between two lines where nothing can be drawn: a log of a day has some thousands.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Draws a bar for each meter until it is dropped, or writes lines where nothing can be drawn.
 pub struct Progress {
     bars: MultiProgress,
     done: Arc<AtomicBool>,
@@ -19,14 +21,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts if stderr is a terminal (or `always`).
+    /// Starts if stderr is a terminal that can be drawn on (or `always`).
     pub fn start(meters: &[Arc<Meter>], always: bool, never: bool) -> Option<Progress> {
-        let is_terminal =
-            std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
-        if never || !(always || is_terminal) {
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        // No terminal, or one of which `TERM` does not say what it can do.
+        let is_hidden = bars.is_hidden();
+        if never || (is_hidden && !always) {
             return None;
         }
-        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         let drawn: Vec<(ProgressBar, Arc<Meter>)> = (1..)
             .zip(meters)
             .map(|(number, meter)| {
@@ -43,9 +45,21 @@ impl Progress {
         let done = Arc::new(AtomicBool::new(false));
         let thread_done = done.clone();
         let thread = std::thread::spawn(move || {
+            let mut next = Instant::now() + LINE_EVERY;
             while !thread_done.load(Ordering::Acquire) {
                 drawn.iter().for_each(|(bar, meter)| draw(bar, meter));
+                if is_hidden && Instant::now() >= next {
+                    next = Instant::now() + LINE_EVERY;
+                    drawn.iter().for_each(|(bar, _)| show::line(&as_line(bar)));
+                }
                 std::thread::sleep(Duration::from_millis(200));
+            }
+            if is_hidden {
+                // How far it came, also where it was over before the first line.
+                drawn.iter().for_each(|(bar, meter)| {
+                    draw(bar, meter);
+                    show::line(&as_line(bar));
+                });
             }
             drawn.iter().for_each(|(bar, _)| bar.finish_and_clear());
         });
@@ -54,6 +68,10 @@ impl Progress {
 
     /// Prints a line above the bars.
     pub fn line(&self, text: &str) {
+        // Bars that are not drawn print nothing above them either.
+        if self.bars.is_hidden() {
+            return show::line(text);
+        }
         // A terminal that is gone is no reason to stop copying.
         let _ = self.bars.println(text);
     }
@@ -85,6 +103,13 @@ fn draw(bar: &ProgressBar, meter: &Meter) {
     bar.set_length(found);
     bar.set_position(meter.bytes_verified.load(Ordering::Relaxed).min(found));
     bar.set_message(format!("{settled}/{entries}{more} entries"));
+}
+
+/// What the bar would show.
+fn as_line(bar: &ProgressBar) -> String {
+    let (bytes, found) = (units::size(bar.position()), units::size(bar.length().unwrap_or_default()));
+    let rate = units::bit_rate(bar.per_sec() * 8.0);
+    format!("{}{}, {bytes} of {found}, {rate}", bar.prefix(), bar.message())
 }
 
 impl Drop for Progress {

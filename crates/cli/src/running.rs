@@ -1,5 +1,5 @@
-//! Copies, streams and watches of this user that run now, and how to speak to them: a socket each, `running/PID` in the
-//! state directory.
+//! Copies, streams and watches of this user that run now, and how to speak to them: a socket each, `running/MACHINE-PID` in
+//! the state directory, which machines may share: of those of another one nothing is known here.
 //!
 //! A request and its answer are one line of JSON. Only the same user is heard, and root. What a copy that was killed
 //! left behind refuses connections, and is removed by whoever finds it.
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::steer::Rate;
+use thalweg_service::published;
 
 /// Longest line.
 const LINE_BYTES_MAX: u64 = 4096;
@@ -35,7 +36,7 @@ impl Running {
         let of_io = |error: io::Error| failure::of_io("listen for `thalweg limit`", &error);
         let directory = directory(state);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(of_io)?;
-        let name = std::process::id().to_string();
+        let name = name_of(std::process::id());
         let path = directory.join(&name);
         // Left by a process that was killed and had our number.
         let _ = std::fs::remove_file(&path);
@@ -67,7 +68,7 @@ impl Drop for Running {
     }
 }
 
-/// Process numbers of the copies that run.
+/// Process numbers of the copies that run on this machine.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -78,7 +79,7 @@ pub fn all(state: &Path) -> Result<Vec<u32>> {
         Err(error) => return Err(failure::of_io("look for copies", &error)),
     };
     let mut all: Vec<u32> =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        entries.flatten().filter_map(|entry| pid_of(entry.file_name().to_str()?)).collect();
     all.sort_unstable();
     Ok(all)
 }
@@ -88,9 +89,14 @@ pub fn all(state: &Path) -> Result<Vec<u32>> {
 /// # Errors
 /// What it answered, or why it did not.
 pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
-    let of_io = |error: io::Error| failure::of_io("ask the copy", &error);
+    let failed =
+        |kind: FailureKind, why: &str| Failure::new(kind, "ask the copy", format!("process {pid}: {why}"));
+    let of_io = |error: io::Error| {
+        let failure = failure::of_io("ask the copy", &error);
+        failed(failure.kind, &failure.cause)
+    };
     let Ok(directory) = File::open(directory(state)) else { return Ok(None) };
-    let name = pid.to_string();
+    let name = name_of(pid);
     let mut stream = match UnixStream::connect(short(&directory, &name)) {
         Ok(stream) => stream,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -108,12 +114,15 @@ pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
         Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
             return Ok(None);
         }
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            return Err(failed(FailureKind::Busy, "it does not answer"));
+        }
         Err(error) => return Err(of_io(error)),
     };
-    let answer: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(FailureKind::Protocol, "ask the copy", error))?;
+    let answer: Value =
+        serde_json::from_str(&text).map_err(|error| failed(FailureKind::Protocol, &error.to_string()))?;
     match answer["error"].as_str() {
-        Some(why) => Err(Failure::new(FailureKind::Unsupported, "ask the copy", why)),
+        Some(why) => Err(failed(FailureKind::Unsupported, why)),
         None => Ok(Some(answer)),
     }
 }
@@ -148,6 +157,16 @@ fn line(stream: &UnixStream) -> io::Result<String> {
     Ok(text)
 }
 
+fn name_of(pid: u32) -> String {
+    format!("{}-{pid}", published::machine())
+}
+
+/// `None` for the name of another machine's copy, or of an earlier version's.
+fn pid_of(name: &str) -> Option<u32> {
+    let (machine, pid) = name.split_once('-')?;
+    if machine == published::machine() { pid.parse().ok() } else { None }
+}
+
 fn directory(state: &Path) -> PathBuf {
     state.join("running")
 }
@@ -179,11 +198,19 @@ mod tests {
         drop(running);
         assert_eq!(ask(&deep, pid, &json!({})).unwrap(), None);
         // What a killed one left.
-        drop(UnixListener::bind(short(&File::open(directory(&deep)).unwrap(), "77")).unwrap());
+        let bind = |name: &str| {
+            let directory = File::open(directory(&deep)).unwrap();
+            UnixListener::bind(short(&directory, name)).unwrap()
+        };
+        drop(bind(&name_of(77)));
         assert_eq!((all(&deep).unwrap(), ask(&deep, 77, &json!({})).unwrap()), (vec![77], None));
         assert_eq!(all(&deep).unwrap(), [] as [u32; 0]);
+        // One of another machine refuses here while it runs there.
+        drop(bind("elsewhere-77"));
+        assert_eq!((all(&deep).unwrap(), ask(&deep, 77, &json!({})).unwrap()), (vec![], None));
+        assert!(directory(&deep).join("elsewhere-77").exists());
         // It listens no more before it took who had come: their connections are reset.
-        let listener = UnixListener::bind(short(&File::open(directory(&deep)).unwrap(), "78")).unwrap();
+        let listener = bind(&name_of(78));
         let dying = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(200));
             drop(listener);

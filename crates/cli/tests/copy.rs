@@ -341,6 +341,21 @@ fn the_last_event_is_the_end() {
     assert!(out.lines().last().is_some_and(|line| line.contains("\"event\":\"finished\"")), "{out}");
 }
 
+/// No bar is drawn in a pipe: who asks for progress gets it in lines, and misses nothing else for it.
+#[test]
+fn progress_into_a_pipe_comes_in_lines_and_hides_no_error() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"x").unwrap();
+    // A directory that is not empty stands where the file should go.
+    std::fs::create_dir_all(scratch.path("to/file/full")).unwrap();
+    let out = scratch.run(["cp".into(), "-P".into(), scratch.path("from/"), scratch.path("to")]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    assert!(told.contains("error: "), "{told}");
+    assert!(told.lines().any(|line| line.contains(" entries, ") && line.contains(" of 1 B, ")), "{told}");
+}
+
 #[test]
 fn a_small_file_is_synced_by_itself_and_many_with_their_file_system() {
     if !Strace::available("syncs of small files") {
@@ -411,6 +426,32 @@ fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
     assert!(most <= BYTES_MAX, "the daemon took {most} bytes");
     assert_eq!(facts(&scratch.path("from")).len(), (DIRECTORIES * (FILES + 1)) as usize);
     assert_eq!(facts(&scratch.path("from")), facts(&scratch.path("back")));
+}
+
+/// Nobody is to think that it is sealed as asked where it is not sealed at all, or in another form.
+#[test]
+fn options_of_a_form_that_nothing_travels_in_are_told() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"content").unwrap();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let from = scratch.path("file").display().to_string();
+    let told = |options: &[&str], to: &str| {
+        let out = scratch.run([&["cp", "--ticket", &ticket][..], options, &[from.as_str(), to]].concat());
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{told}");
+        told
+    };
+    let here = told(&["--cipher", "aes256", "--ktls", "on"], &scratch.path("copy").display().to_string());
+    let text = "where nothing is sent: --cipher, --ktls (without --cipher tls)";
+    assert!(here.contains(text), "{here}");
+    let sealed = told(&["--ktls", "on", "--tls-records", "2048"], &daemon.place("data", "sealed"));
+    let text = "without effect: --ktls (without --cipher tls), --tls-records (without --cipher tls)";
+    assert!(sealed.contains(text), "{sealed}");
+    let words = ["--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
+    let as_tls = told(&words, &daemon.place("data", "as-tls"));
+    assert!(!as_tls.contains("without effect"), "{as_tls}");
 }
 
 /// What is not sent would be packed and unpacked for nothing, and written by way of the page cache.

@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
-use support::job::wait_for_handler;
+use support::job::{signal, wait_for_handler};
 use support::{Scratch, facts, finish, make_tree, noise};
+use thalweg_lab::wrap::wrap;
 
 fn events(out: &str) -> Vec<Value> {
     out.lines()
@@ -157,6 +158,49 @@ fn a_copy_that_is_stopped_ends_with_130_or_143_and_resumes() {
     }
     scratch.ok(["cp".into(), scratch.path("file"), scratch.path("to")]);
     assert_eq!(std::fs::read(scratch.path("to")).unwrap(), noise(1, 12 << 20));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_and_the_last_event_has_the_exit_code() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let out = scratch.run([
+        "cp".into(),
+        "--json".into(),
+        "--report".into(),
+        "/dev/full".into(),
+        scratch.path("file"),
+        scratch.path("to"),
+    ]);
+    let told = events(&String::from_utf8_lossy(&out.stdout));
+    assert_eq!(out.status.code(), Some(6), "{told:?}");
+    let errors: Vec<&Value> = told.iter().filter(|event| event["event"] == "error").collect();
+    assert_eq!(errors.len(), 1, "{told:?}");
+    assert_eq!(errors[0]["kind"], "space");
+    assert!(errors[0]["why"].as_str().unwrap().contains("/dev/full"), "{told:?}");
+    let last = told.last().unwrap();
+    assert_eq!((&last["event"], &last["exit"]), (&"finished".into(), &6.into()));
+    assert_eq!(std::fs::read(scratch.path("to")).unwrap(), b"x");
+}
+
+/// As `nohup` has it: the terminal that goes away is no reason to stop.
+#[test]
+fn a_copy_that_was_told_to_ignore_a_signal_goes_on_at_it() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 3 << 20)).unwrap();
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--bwlimit", "1MB/s"]).arg(scratch.path("file")).arg(scratch.path("to"));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' HUP INT; exec \"$@\"", "sh"]);
+    let child = wrap(shell, &command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It hears the one that is not ignored; that of SIGINT would come before.
+    wait_for_handler(child.id(), Signal::SIGTERM);
+    for ignored in [Signal::SIGHUP, Signal::SIGINT] {
+        signal(child.id(), ignored);
+    }
+    let out = finish(child);
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(std::fs::read(scratch.path("to")).unwrap(), noise(1, 3 << 20));
 }
 
 #[test]

@@ -3,7 +3,10 @@
 mod support;
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::{Daemon, Scratch, facts, finish, make_tree, noise};
 
@@ -123,6 +126,39 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!(code(&out), 0, "{}", text(&out.stderr));
         assert_eq!(text(&out.stderr), "");
     }
+}
+
+/// Who only prints is done when nobody reads; who acts or compares answers by the exit code too.
+#[test]
+fn what_failed_is_in_the_exit_code_also_where_nobody_reads() {
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let unread = |words: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = scratch.thalweg();
+        command.args(words).current_dir(scratch.root()).stdout(writer).stderr(Stdio::piped());
+        command
+    };
+    for json in [&["--json"][..], &[]] {
+        std::fs::create_dir_all(scratch.path("here")).unwrap();
+        let out = finish(unread(&[&["rm", "-r"][..], json, &["here", "absent"]].concat()).spawn().unwrap());
+        assert_eq!(code(&out), 2, "{}", text(&out.stderr));
+        assert!(!scratch.path("here").exists());
+    }
+    let Some(as_nobody) = scratch.as_nobody("check of nobody") else { return };
+    let closed = ["a/closed", "b/closed"].map(|name| scratch.path(name));
+    for directory in &closed {
+        std::fs::create_dir_all(directory).unwrap();
+        mode(directory, 0);
+    }
+    let codes = [&["check"][..], &["check", "--json"]].map(|words| {
+        let command = unread(&[words, &["a", "b"]].concat());
+        code(&finish(as_nobody(command).spawn().unwrap()))
+    });
+    closed.iter().for_each(|directory| mode(directory, 0o755));
+    assert_eq!(codes, [2, 2]);
 }
 
 #[test]

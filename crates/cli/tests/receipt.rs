@@ -205,6 +205,70 @@ fn two_files_of_one_length_that_changed_places_are_found() {
     assert!(out.contains("differs  a") && out.contains("differs  b") && !out.contains("differs  c"), "{out}");
 }
 
+/// A hard link has no digest of its own: it is one of the files that have. What was skipped has no line, and may not
+/// excuse a link that is no other name of it.
+#[test]
+fn another_file_in_place_of_a_hard_link_is_found_and_named() {
+    for has_skipped in [false, true] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("from")).unwrap();
+        std::fs::write(scratch.path("from/a"), b"content").unwrap();
+        std::fs::hard_link(scratch.path("from/a"), scratch.path("from/b")).unwrap();
+        if has_skipped {
+            std::os::unix::net::UnixListener::bind(scratch.path("from/socket")).unwrap();
+        }
+        let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+        scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), to.clone()]);
+        let text = std::fs::read_to_string(&receipt).unwrap();
+        let (first, second) = if text.contains("hardlink  done  b") { ("a", "b") } else { ("b", "a") };
+        let daemon = scratch.daemon(&[("data", scratch.root())]);
+        let ticket = daemon.ticket.display().to_string();
+        let all = |expected: i32, differing: &[&str]| {
+            for place in [to.clone(), daemon.place("data", "to").into()] {
+                let (code, out, err) = verify(&scratch, &receipt, &place, &["--ticket", &ticket]);
+                assert_eq!(code, expected, "{}: {out}{err}", place.display());
+                for name in ["a", "b"] {
+                    let is_told = out.contains(&format!("differs  {name}  "));
+                    assert_eq!(is_told, differing.contains(&name), "{}: {out}{err}", place.display());
+                }
+                assert!(out.contains(" 0 without a digest"), "{out}");
+            }
+        };
+        all(0, &[]);
+        std::fs::remove_file(to.join(second)).unwrap();
+        std::fs::write(to.join(second), b"another").unwrap();
+        all(4, &[second]);
+        std::fs::remove_file(to.join(second)).unwrap();
+        std::fs::hard_link(to.join(first), to.join(second)).unwrap();
+        all(0, &[]);
+        // Written through one name, and so under both.
+        std::fs::write(to.join(first), b"another").unwrap();
+        all(4, &["a", "b"]);
+    }
+}
+
+/// The first name was there and was left alone, so the receipt has only the link.
+#[test]
+fn a_hard_link_to_a_file_that_was_skipped_is_no_difference() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/a"), b"content").unwrap();
+    std::fs::hard_link(scratch.path("from/a"), scratch.path("from/b")).unwrap();
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    std::fs::create_dir(&to).unwrap();
+    scratch.ok(["cp".into(), scratch.path("from/a"), to.join("a")]);
+    scratch.ok([
+        "cp".into(),
+        "--ignore-existing".into(),
+        "--receipt".into(),
+        receipt.clone(),
+        scratch.path("from/"),
+        to.clone(),
+    ]);
+    let (code, out, err) = verify(&scratch, &receipt, &to, &[]);
+    assert_eq!(code, 0, "{out}{err}");
+}
+
 #[test]
 fn what_is_missing_is_exit_2_and_what_is_extra_only_with_strict() {
     let scratch = Scratch::new();

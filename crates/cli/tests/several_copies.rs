@@ -13,7 +13,7 @@ use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, make_source};
-use support::job::{Ran, Running, with};
+use support::job::{Ran, Running, signal, with};
 use support::proxy::Proxy;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
 use thalweg_mover::basin::Evidence;
@@ -208,6 +208,31 @@ fn one_copy_that_fails_does_not_stop_the_others_and_decides_the_exit_code() {
         assert!(ends.contains(&end), "{end:?} in {ends:?}");
     }
     assert!(String::from_utf8_lossy(&out.stderr).contains("2: error: "), "{}", said(&out));
+}
+
+#[test]
+fn a_copy_that_stands_still_does_not_keep_a_rate_from_the_others() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 32 << 20)).unwrap();
+    let copy = |to: &str| {
+        let command = with(scratch.thalweg(), ["cp", "--bwlimit", "1MB/s"]);
+        Running::start(with(command, [scratch.path("file"), scratch.path(to)]))
+    };
+    let (still, other) = (copy("a"), copy("b"));
+    let limit = |rate: &str| scratch.run(["limit", rate]);
+    let are_heard = || {
+        let out = said(&limit("1MB/s"));
+        [&still, &other].iter().all(|job| out.contains(&format!("{}: ", job.pid())))
+    };
+    assert!(wait_until(LIMIT, are_heard), "both can be asked");
+    signal(still.pid(), nix::sys::signal::Signal::SIGSTOP);
+    let out = limit("none");
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert_eq!(String::from_utf8_lossy(&out.stdout), format!("{}: no limit\n", other.pid()));
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(stderr.contains(&format!("process {}: ", still.pid())) && stderr.contains("hint: "), "{stderr}");
+    other.end(LIMIT).expect(0);
+    still.kill();
 }
 
 #[test]

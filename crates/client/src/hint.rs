@@ -99,6 +99,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy, "start a thread") => {
             "the daemon may have no more threads (`ulimit -u`, TasksMax of its unit): the same command again, later"
         }
+        (FailureKind::Busy, "ask the copy") => {
+            "one that was stopped (Ctrl-Z) answers when it goes on: `fg`, or kill -CONT and its number"
+        }
         (FailureKind::Busy, "watch") => "end the other `thalweg watch`, or leave the work to it",
         (FailureKind::Stopped, _) => "run the same command again: it resumes",
         _ => return None,

@@ -113,8 +113,11 @@ impl Configured {
         let mut text = OsString::from(&self.url);
         if !path.is_empty() {
             text = self.url.strip_suffix('/').unwrap_or(&self.url).into();
-            // `host:` is the home there; with a slash it would be the root.
+            // `host:` and `ssh://host` are the home there; with a slash they would be the root.
             let is_home = self.url.ends_with(':') && !self.url.contains('/');
+            if self.url.strip_prefix("ssh://").is_some_and(|rest| !rest.contains('/')) {
+                text.push("/~");
+            }
             let below = path.as_bytes();
             text.push(OsStr::from_bytes(if is_home { &below[1..] } else { below }));
         }

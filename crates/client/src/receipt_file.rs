@@ -123,6 +123,10 @@ pub struct Seal {
     pub receiver: Signer,
     /// Entries in the receipt.
     pub entries: u64,
+    /// Hard links among them.
+    pub hard_links: u64,
+    /// Entries that were skipped or failed: they are not in the receipt.
+    pub left_out: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
 }
@@ -176,7 +180,7 @@ impl<R: BufRead> Reader<R> {
     pub fn authenticate(mut self) -> Result<Seal> {
         let mut digests: BTreeMap<u64, Digest> = BTreeMap::new();
         let mut open: Option<(u64, blake3::Hasher)> = None;
-        let mut entries = 0;
+        let (mut entries, mut hard_links) = (0, 0u64);
         while let Some(part) = self.next_part()? {
             match part {
                 Part::Block(number) => {
@@ -189,6 +193,7 @@ impl<R: BufRead> Reader<R> {
                     let (_, block) = open.as_mut().ok_or_else(|| damage("a line of it is in no block"))?;
                     block.update(line.as_bytes());
                     entries += 1;
+                    hard_links += u64::from(line.split("  ").nth(2) == Some("hardlink"));
                 }
                 Part::Pieces(..) => {}
             }
@@ -199,7 +204,8 @@ impl<R: BufRead> Reader<R> {
         if self.next_text()?.is_some() {
             return Err(damage("there is more behind its end"));
         }
-        self.authenticate_footer(&footer, root, entries)
+        let seal = self.authenticate_footer(&footer, root, entries)?;
+        Ok(Seal { hard_links, ..seal })
     }
 
     fn authenticate_footer(&self, footer: &Value, root: Digest, entries: u64) -> Result<Seal> {
@@ -240,10 +246,13 @@ impl<R: BufRead> Reader<R> {
             public_key: public_key_of(&signed.certificate).unwrap_or_default(),
             certificate: fingerprint(signed),
         };
+        let totals = &receiver.statement.totals;
         Ok(Seal {
             sender: signer(&sender),
             receiver: signer(&receiver),
             entries,
+            hard_links: 0,
+            left_out: totals.skipped.saturating_add(totals.failed),
             segment_bytes: u64::from(receiver.statement.segment_bytes),
         })
     }

@@ -2,8 +2,9 @@
 //!
 //! 1. Both signatures, both statements against each other, and the root against the lines.
 //! 2. Every entry of the receipt at the place; every file is read past the page cache and digested.
-//! 3. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
-//! 4. If asked: nothing is there that the receipt does not have.
+//! 3. Hard links, which have no digest, are each a file (device and inode) of step 2.
+//! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
+//! 5. If asked: nothing is there that the receipt does not have.
 //!
 //! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
 //! digest (found unchanged by evidence, never read) are compared by size and counted.
@@ -24,7 +25,7 @@ use thalweg_wire::digest::{PieceHasher, Pieces};
 use thalweg_wire::hex::hex;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::Line;
-use thalweg_wire::{Digest, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Files that are asked about at the same time: here, and at a far place, where it hides the round trip.
 const WORKERS: (usize, usize) = (4, 16);
@@ -60,7 +61,7 @@ pub struct Found {
     pub extra: u64,
     /// Entries that could not be read; when it is strict, also directories that could not be listed.
     pub unreadable: u64,
-    /// Files of the right size of which the receipt has no digest.
+    /// Files of the right size of which the receipt has no digest, and hard links of which it has no file.
     pub without_digest: u64,
 }
 
@@ -71,8 +72,22 @@ impl Found {
     }
 }
 
+/// Reads a public key or the fingerprint of a certificate, also as `openssl` prints it, into the form that [`seal`]
+/// takes.
+///
+/// # Errors
+/// What is wanted instead.
+pub fn parse_key(text: &str) -> std::result::Result<String, String> {
+    // openssl puts colons between the bytes.
+    let digits = text.replace(':', "").to_ascii_lowercase();
+    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(digits),
+        false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
+    }
+}
+
 /// Checks that both sides signed all of the receipt, and, unless `keys` is empty, that both are among these (public keys
-/// or fingerprints of certificates, in hexadecimal).
+/// or fingerprints of certificates, as [`parse_key`] has them).
 ///
 /// # Errors
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed.
@@ -105,7 +120,7 @@ pub fn verify(
         let cause = "the receipt has more than one entry: name the directory that they are in";
         return Err(Failure::new(FailureKind::Usage, "verify", cause));
     }
-    let judge = Mutex::new(Judge::new(strict, tell));
+    let judge = Mutex::new(Judge::new(strict, seal.hard_links > 0, tell));
     let lines = Mutex::new(open(receipt)?);
     let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
     std::thread::scope(|scope| {
@@ -122,8 +137,8 @@ pub fn verify(
                         Ok(None) => return,
                         Err(failure) => return lock(&judge).stop(failure),
                     };
-                    let verdict = compare(reach, &line, is_file, seal.segment_bytes);
-                    if !lock(&judge).take(&line, verdict) {
+                    let (verdict, identity) = compare(reach, &line, is_file, seal.segment_bytes);
+                    if !lock(&judge).take(&line, verdict, identity) {
                         return;
                     }
                 }
@@ -133,6 +148,7 @@ pub fn verify(
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if judge.stopped.is_none() {
         compare_last_words(receipt, &mut judge)?;
+        compare_links(reach, is_file, seal, &mut judge)?;
         locate(reach, is_file, receipt, &mut judge)?;
     }
     if strict && !is_file {
@@ -163,6 +179,41 @@ fn compare_last_words(receipt: &Path, judge: &mut Judge<'_, '_>) -> Result<()> {
     for (path, line) in last {
         if let Some(bytes) = longer.get(&path).filter(|bytes| **bytes > line.bytes) {
             judge.differs(&path, &has_other_bytes(*bytes, &line));
+        }
+    }
+    Ok(())
+}
+
+/// A hard link is one of the files that were looked at, and goes by what was found of that one.
+fn compare_links(reach: &Reach, is_file: bool, seal: &Seal, judge: &mut Judge<'_, '_>) -> Result<()> {
+    let strays = judge.take_strays();
+    if strays.is_empty() {
+        return Ok(());
+    }
+    // Its file may be one that could not be looked at.
+    let mut is_sure = !is_file && judge.found.missing + judge.found.unreadable == 0;
+    let mut named_twice = HashSet::new();
+    if is_sure && seal.left_out > 0 {
+        // Its file may have no line, because it was left as it was: then it is there under that name too.
+        let identities: HashSet<Identity> = strays.values().copied().collect();
+        reach.list(true, &mut |found| {
+            match found {
+                Listed::Entry(entry) => {
+                    let identity = identity_of(&entry);
+                    if identities.contains(&identity) && !strays.contains_key(&entry.path) {
+                        named_twice.insert(identity);
+                    }
+                }
+                Listed::Trouble(_) => is_sure = false,
+            }
+            Ok(())
+        })?;
+    }
+    for (path, identity) in strays {
+        if is_sure && !named_twice.contains(&identity) {
+            judge.differs(&path, "it is no file of the receipt, and a hard link to one was copied");
+        } else {
+            judge.found.without_digest += 1;
         }
     }
     Ok(())
@@ -278,10 +329,30 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Device and inode: what all names of a file have in common.
+type Identity = (u64, u64);
+
+/// Of what is not there, and where they are not told.
+const UNTOLD: Identity = (0, 0);
+
+fn identity_of(entry: &Entry) -> Identity {
+    (entry.evidence.device, entry.evidence.inode)
+}
+
+/// What was found of a file, for its further names; the best of its lines counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Differs,
+    Unknown,
+    Same,
+}
+
 enum Verdict {
     Same,
     /// Its size is the same, and there is no digest to compare.
     Unknown,
+    /// A hard link: its content stands on the line of its first name, which it does not tell.
+    Link,
     Missing(String),
     Differs(String),
     /// It has so many bytes, which are more: a later line may say so.
@@ -291,13 +362,28 @@ enum Verdict {
     Trouble(Failure),
 }
 
-fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Verdict {
+impl Verdict {
+    /// `None` if the file was not there.
+    fn standing(&self) -> Option<Standing> {
+        match self {
+            Verdict::Same => Some(Standing::Same),
+            Verdict::Unknown | Verdict::Trouble(_) => Some(Standing::Unknown),
+            Verdict::Differs(_) | Verdict::Longer(_) | Verdict::Damaged(..) => Some(Standing::Differs),
+            Verdict::Link | Verdict::Missing(_) => None,
+        }
+    }
+}
+
+fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> (Verdict, Identity) {
     let path = if is_file { b"" } else { line.path.as_bytes() };
-    let kind = match reach.entry(path) {
-        Ok(entry) => entry.kind,
-        Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
-        Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
-    };
+    match reach.entry(path) {
+        Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), identity_of(&entry)),
+        Err(failure) if failure.kind == FailureKind::NotFound => (Verdict::Missing(failure.cause), UNTOLD),
+        Err(failure) => (Verdict::Trouble(failure.at(&line.path)), UNTOLD),
+    }
+}
+
+fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_bytes: u64) -> Verdict {
     let expected = line.kind.as_str();
     let found = match kind {
         Kind::File { .. } | Kind::HardLink { .. } => "file",
@@ -316,8 +402,7 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
     let how =
         if expected == "file-marked-holes" { DigestAs::Marked { segment_bytes } } else { DigestAs::Plain };
     if expected == "hardlink" && line.digest.is_none() {
-        // Its content stands on the line of its first name.
-        return Verdict::Same;
+        return Verdict::Link;
     }
     let (bytes, digest) = match reach.below(path).digest_of_file(how) {
         Ok(digested) => digested,
@@ -356,10 +441,14 @@ struct Judge<'a, 'b> {
     longer: BTreeMap<RelativePath, u64>,
     /// Files with wrong content, and what they should have: bytes and digest.
     damaged: HashMap<RelativePath, (u64, Digest)>,
+    /// What was found of the files; only for a receipt with hard links.
+    files: Option<HashMap<Identity, Standing>>,
+    /// Hard links, until all files were looked at.
+    links: Vec<(RelativePath, Identity)>,
 }
 
 impl<'a, 'b> Judge<'a, 'b> {
-    fn new(strict: bool, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
+    fn new(strict: bool, has_links: bool, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
         Judge {
             known: strict.then(HashSet::new),
             tell,
@@ -367,12 +456,21 @@ impl<'a, 'b> Judge<'a, 'b> {
             found: Found::default(),
             longer: BTreeMap::new(),
             damaged: HashMap::new(),
+            files: has_links.then(HashMap::new),
+            links: Vec::new(),
         }
     }
 
     /// False: stop.
-    fn take(&mut self, line: &Line, verdict: Verdict) -> bool {
+    fn take(&mut self, line: &Line, verdict: Verdict, identity: Identity) -> bool {
         self.found.entries += 1;
+        if let (Some(files), Some(standing)) = (&mut self.files, verdict.standing())
+            && identity != UNTOLD
+            && matches!(line.kind.as_str(), "file" | "file-marked-holes")
+        {
+            let known = files.entry(identity).or_insert(standing);
+            *known = standing.max(*known);
+        }
         if let Some(known) = &mut self.known {
             let path = line.path.as_bytes();
             known.insert(short(path));
@@ -388,6 +486,7 @@ impl<'a, 'b> Judge<'a, 'b> {
             Verdict::Longer(bytes) => self.differs(&line.path, &has_other_bytes(bytes, line)),
             Verdict::Same => self.found.bytes += line.bytes,
             Verdict::Unknown => self.found.without_digest += 1,
+            Verdict::Link => self.links.push((line.path.clone(), identity)),
             Verdict::Missing(why) => {
                 self.found.missing += 1;
                 (self.tell)(Told::Difference("missing", &line.path, &why));
@@ -403,6 +502,23 @@ impl<'a, 'b> Judge<'a, 'b> {
             Verdict::Trouble(failure) => self.is_unreadable(&failure),
         }
         self.stopped.is_none()
+    }
+
+    /// The hard links that are none of the files; the others have their verdict.
+    fn take_strays(&mut self) -> BTreeMap<RelativePath, Identity> {
+        let (files, mut strays) = (self.files.take().unwrap_or_default(), BTreeMap::new());
+        for (path, identity) in std::mem::take(&mut self.links) {
+            match files.get(&identity) {
+                Some(Standing::Same) => {}
+                Some(Standing::Differs) => self.differs(&path, "its file differs under its other name too"),
+                Some(Standing::Unknown) => self.found.without_digest += 1,
+                None if identity == UNTOLD => self.found.without_digest += 1,
+                None => {
+                    strays.insert(path, identity);
+                }
+            }
+        }
+        strays
     }
 
     fn differs(&mut self, path: &RelativePath, why: &str) {

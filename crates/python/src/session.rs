@@ -77,7 +77,8 @@ impl Session {
         Session { place, inner: Ours::new(Mutex::new(Inner { reach: None, far_movers: reaching.to_ask() })) }
     }
 
-    /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`.
+    /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`. What
+    /// could not be listed is raised: a part would pass for the whole.
     fn list(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<Vec<String>> {
         self.ask(py, |reach| {
             let mut listed = Vec::new();
@@ -85,11 +86,14 @@ impl Session {
             reach.below(&path).list(recursive, &mut |found| {
                 match found {
                     Found::Entry(entry) => listed.push(events::listed(&entry).to_string()),
+                    // It went meanwhile, and is in no listing any more.
+                    Found::Trouble(failure)
+                        if failure.kind == FailureKind::NotFound && !listed.is_empty() => {}
                     Found::Trouble(failure) => drop(trouble.get_or_insert(failure)),
                 }
                 Ok(())
             })?;
-            trouble.filter(|_| listed.is_empty()).map_or(Ok(listed), Err)
+            trouble.map_or(Ok(listed), Err)
         })
     }
 

@@ -419,12 +419,18 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
 /// Begins to compare a place with a receipt.
 #[pyfunction]
 pub fn verify(
+    py: Python<'_>,
     receipt: PathBuf,
     place: OsString,
     strict: bool,
     keys: Vec<String>,
     reaching: Reaching,
 ) -> PyResult<Work> {
+    let read = |key: &String| {
+        let usage = |why: String| Failure::new(FailureKind::Usage, "verify", format!("keys={key:?}: {why}"));
+        verifying::parse_key(key).map_err(usage)
+    };
+    let keys = keys.iter().map(read).collect::<Result<Vec<_>>>().map_err(|failure| raise(py, &failure))?;
     Work::start(Arc::default(), events::progress, true, move |teller, stop| {
         let seal = verifying::seal(&receipt, &keys)?;
         let mut far_movers = reaching.to_ask();

@@ -36,13 +36,17 @@ class Daemon:
         return f"tw://{self.address}/data/{path}"
 
 
-def start_daemon(directory: Path, root: Path, *more: str) -> Daemon:
+def start_daemon(directory: Path, root: Path, *more: str, user: int | None = None) -> Daemon:
+    """As this user, if one is named."""
     root.mkdir(exist_ok=True)
     ticket = directory / "ticket"
     ticket.unlink(missing_ok=True)
     command = [program(), "serve", "--listen", "127.0.0.1:0", "--export", f"data={root}"]
     command += ["--ticket-file", str(ticket), "--state", str(directory / "server-state"), *more]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    environment = os.environ | {"XDG_CONFIG_HOME": str(directory / "config")}
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, user=user, group=user
+    )
     assert process.stdout is not None
     # `listening at ADDRESS, fingerprint …`
     line = process.stdout.readline().decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -77,6 +78,19 @@ def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, 
     receipt.write_text(text.replace('"bytes_done":9437184', '"bytes_done":9437185'))
     with pytest.raises(thalweg.DamageError):
         thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
+
+
+def test_keys_are_read_as_openssl_prints_them(daemon: Daemon, tmp_path: Path) -> None:
+    source, receipt = tmp_path / "file", tmp_path / "receipt"
+    source.write_bytes(b"content")
+    thalweg.copy(source, daemon.url(), ticket=daemon.ticket, receipt=receipt)
+    footer = json.loads(receipt.read_text().splitlines()[-1])
+    keys = [bytes.fromhex(footer[side]["fingerprint"]).hex(":").upper() for side in ("sender", "receiver")]
+    assert thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=keys).ok
+    with pytest.raises(thalweg.DamageError):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=["00" * 32])
+    with pytest.raises(thalweg.UsageError, match="64 hexadecimal digits"):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=["xy"])
 
 
 def test_failures_are_exceptions_by_their_kind(daemon: Daemon, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -357,6 +358,37 @@ def test_who_may_not_ask_is_not_told_that_nothing_is_there(daemon: Daemon, tmp_p
                 ask("data/f")
     finally:
         stop_daemon(other)
+
+
+def test_what_cannot_be_listed_is_raised_and_passes_for_nothing(tmp_path: Path) -> None:
+    # Where every user may go; no mode keeps root out, so nobody serves in its place.
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        directory.chmod(0o777)
+        try:
+            daemon = start_daemon(directory, directory / "export", user=65534 if os.geteuid() == 0 else None)
+        except PermissionError:
+            pytest.skip("nobody may not run the program where it is")
+        try:
+            content = make_tree(daemon.root, 9)
+            (daemon.root / "d1").chmod(0)
+            host, _, port = daemon.address.rpartition(":")
+            fs = fsspec.filesystem(
+                "tw", host=host, port=int(port), ticket=str(daemon.ticket), skip_instance_cache=True
+            )
+            for ask in (
+                lambda: fs.find("data"),
+                lambda: fs.ls("data/d1"),
+                lambda: fs.get("data", f"{tmp_path}/got", recursive=True),
+            ):
+                with pytest.raises(thalweg.NotPermittedError):
+                    ask()
+            # It is known to be there, and what stands beside it can be had.
+            assert len(fs.ls("data")) == 3 and fs.isdir("data/d1")
+            assert fs.find("data/d2") == sorted(f"data/{name}" for name in content if name.startswith("d2/"))
+        finally:
+            (daemon.root / "d1").chmod(0o755)
+            stop_daemon(daemon)
 
 
 def test_trees_are_put_and_got(daemon: Daemon, fs: ThalwegFileSystem, tmp_path: Path) -> None:

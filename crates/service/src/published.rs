@@ -10,12 +10,13 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::plan;
 use thalweg_mover::run::ledger::{self, Settings};
 use thalweg_wire::account::SideAccounts;
+use thalweg_wire::digest;
 use thalweg_wire::message::{Direction, Open, Place, Terms};
 use thalweg_wire::path::Escaped;
 
@@ -88,7 +89,12 @@ impl Publisher {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let told = Snapshot {
             schema: SCHEMA,
-            id: format!("{:011}{:03}-{pid:010}-{number:010}", now.as_secs(), now.subsec_millis()),
+            id: format!(
+                "{:011}{:03}-{pid:010}-{number:010}-{}",
+                now.as_secs(),
+                now.subsec_millis(),
+                machine()
+            ),
             pid,
             is_served,
             state: State::Running,
@@ -192,6 +198,17 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
+/// What tells this machine from others in names of files that they share: the nodes of a cluster have one home. 8
+/// hexadecimal digits.
+pub fn machine() -> &'static str {
+    static MACHINE: LazyLock<String> = LazyLock::new(|| {
+        let identity = thalweg_sys::machine::identity();
+        let digest = digest::of_piece(0, &identity, identity.len() as u64);
+        digest.to_string().chars().take(8).collect()
+    });
+    &MACHINE
+}
+
 /// Everything that is told of, the latest last.
 pub fn all(state: &Path) -> Vec<Snapshot> {
     all_at(state, since_1970().as_secs())
@@ -225,12 +242,16 @@ fn tidy(directory: &Path) -> usize {
 /// Whether a file is not whole yet, and its writer there to make it so.
 fn is_being_written(path: &Path) -> bool {
     let is_new = path.extension().is_some_and(|extension| extension == "new");
-    let writer = path.file_stem().and_then(|id| id.to_str()?.split('-').nth(1)?.parse().ok());
-    is_new && writer.is_some_and(is_there)
+    let id = path.file_stem().and_then(|id| id.to_str()).unwrap_or_default();
+    let writer = id.split('-').nth(1).and_then(|pid| pid.parse().ok());
+    is_new && writer.is_some_and(|pid| may_be_there(id, pid))
 }
 
-fn is_there(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
+/// Whether the process of a transfer may be there. Of one on another machine nothing is known but what it tells. (Names
+/// that say no machine are of earlier versions.)
+fn may_be_there(id: &str, pid: u32) -> bool {
+    let is_elsewhere = id.split('-').nth(3).is_some_and(|of| of != machine());
+    is_elsewhere || Path::new("/proc").join(pid.to_string()).exists()
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -246,7 +267,7 @@ fn read(path: &Path, now: u64) -> Option<Snapshot> {
     fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     let mut snapshot: Snapshot = serde_json::from_str(&text).ok()?;
     let is_silent = now.saturating_sub(snapshot.told_at) > SILENT_S;
-    if snapshot.state == State::Running && (is_silent || !is_there(snapshot.pid)) {
+    if snapshot.state == State::Running && (is_silent || !may_be_there(&snapshot.id, snapshot.pid)) {
         snapshot.state = State::Gone;
     }
     Some(snapshot)
@@ -299,6 +320,28 @@ mod tests {
         let lost = Publisher::begin(state, "a", "lost", false).unwrap();
         lost.put(|told| told.pid = u32::MAX);
         assert_eq!(all(state).last().map(|s| s.state), Some(State::Gone));
+    }
+
+    #[test]
+    fn what_another_machine_tells_in_the_same_directory_is_not_judged_by_processes_of_this_one() {
+        let state = tempfile::tempdir().unwrap();
+        let far = Publisher::begin(state.path(), "a", "b", false).unwrap();
+        far.put(|told| {
+            told.pid = u32::MAX;
+            told.id = told.id.replace(machine(), "elsewhere");
+        });
+        let told = all(state.path()).pop().unwrap();
+        assert_eq!(told.state, State::Running);
+        let at = |now| all_at(state.path(), now).pop().map(|told| told.state);
+        assert_eq!(at(told.told_at + SILENT_S + 1), Some(State::Gone));
+        let directory = state.path().join("transfers");
+        let new = directory.join(format!("00000000000000-{:010}-0000000000-elsewhere.new", u32::MAX));
+        for number in 0..KEPT {
+            fs::write(directory.join(format!("over-{number}")), "").unwrap();
+        }
+        fs::write(&new, "").unwrap();
+        assert_eq!(tidy(&directory), 1);
+        assert!(new.exists(), "its writer may be about to put it in place");
     }
 
     #[test]

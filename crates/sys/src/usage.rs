@@ -119,6 +119,19 @@ pub fn ignore_file_size_signal() -> io::Result<()> {
     }
 }
 
+/// Whether this process ignores a signal, as `nohup` has it of SIGHUP, and a shell of SIGINT for what it runs in the
+/// background. Ask before there is a handler of our own: one takes the place of that wish.
+pub fn ignores(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // JUSTIFICATION: neither std nor rustix tells how a signal is handled.
+    // SAFETY: without a new action the kernel only writes the present one to a place of that type and size.
+    let done = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // JUSTIFICATION: an out-parameter of a C call.
+    // SAFETY: zeroed before the call, and zeros are values of all its fields: numbers, and a function that may be absent.
+    let action = unsafe { action.assume_init() };
+    done == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Another descriptor for what this number is open as, closed on exec: for callers in languages whose descriptors are
 /// numbers. The given one stays the caller's.
 ///
@@ -235,6 +248,14 @@ mod tests {
         let thread = thread_cpu();
         std::thread::sleep(Duration::from_millis(50));
         assert!(thread_cpu() - thread < Duration::from_millis(25));
+    }
+
+    #[test]
+    fn a_signal_that_is_ignored_is_told_from_one_that_is_not() {
+        ignore_file_size_signal().unwrap();
+        assert!(ignores(libc::SIGXFSZ));
+        // Nobody ignores what nobody can.
+        assert!(!ignores(libc::SIGKILL) && !ignores(-1));
     }
 
     #[test]

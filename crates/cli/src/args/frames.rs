@@ -70,9 +70,6 @@ pub struct ChannelArgs {
     /// Give up when there was no link for so long
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
     pub patience: Duration,
-    /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
     /// Only errors
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -3,6 +3,7 @@
 use super::link::SshArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use thalweg_client::verify::parse_key;
 
 /// Options of everything that only asks.
 #[derive(Debug, clap::Args)]
@@ -123,13 +124,4 @@ pub struct GcArgs {
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
-}
-
-fn parse_key(text: &str) -> Result<String, String> {
-    // openssl puts colons between the bytes.
-    let digits = text.replace(':', "").to_ascii_lowercase();
-    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        true => Ok(digits),
-        false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
-    }
 }

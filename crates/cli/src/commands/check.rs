@@ -7,7 +7,7 @@
 //! and, in directories beyond 65,536 names, what came in another order.
 
 use crate::args::places::CheckArgs;
-use crate::commands::places::Troubles;
+use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::reach::{self, Reach};
@@ -117,7 +117,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     )?;
     // What could not be digested on one side was told as a trouble; what came or went meanwhile was not.
     for path in left.iter().chain(&right) {
-        if !report.said.contains(path) && report.troubles_none() {
+        if !report.said.contains(path) && report.troubles.is_empty() {
             report.differs(path, "it came or went while it was compared")?;
         }
     }
@@ -268,10 +268,6 @@ impl Differences {
         self.say(2, "differs", path, why)
     }
 
-    fn troubles_none(&self) -> bool {
-        matches!(self.troubles.end(Ok(())), Ok(Exit::Done))
-    }
-
     fn say(&mut self, what: usize, word: &str, path: &RelativePath, why: &str) -> Result<()> {
         self.counts[what] += 1;
         self.said.insert(path.clone());
@@ -289,7 +285,7 @@ impl Differences {
 
     fn end(&self, entries: u64, files: u64, bytes: u64) -> Result<Exit> {
         let [missing, extra, differing] = self.counts;
-        let same = self.counts == [0; 3] && self.troubles_none();
+        let same = self.counts == [0; 3] && self.troubles.is_empty();
         let exit = if same { Exit::Done } else { Exit::Partial };
         let told = match self.json {
             true => json::line(&serde_json::json!({
@@ -305,10 +301,7 @@ impl Differences {
                 units::count(files),
             )),
         };
-        match told.and_then(|()| out::flush()) {
-            Err(failure) if !out::is_closed() => Err(failure),
-            _ => Ok(exit),
-        }
+        answered(told, exit)
     }
 }
 

@@ -48,7 +48,7 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
 /// 1. The command line is read, and this process stands back as it says.
 /// 2. Places are reached.
 /// 3. All copies run at the same time, and tell on one terminal.
-/// 4. Links end in order; the receipt is put in its place; each copy has its last word.
+/// 4. Links end in order; report and receipt are completed; each copy has its last word.
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
     let asked = read_places(command, args, only.as_deref(), places)?;
@@ -87,11 +87,12 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     // Ends links in order, and what ssh started.
     drop(far_movers);
     teller.tell_held(held_before, priority::held());
-    let exit = teller.stop();
+    done.iter().for_each(Done::write_prediction);
+    let reported = teller.stop();
     if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..]) {
         receipt.finish(&report.agreed)?;
     }
-    Ok(done.iter().fold(exit, |exit, copy| exit.worst(copy.finish(args))))
+    Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(args, reported))))
 }
 
 /// What each copy of the command is to do.
@@ -199,10 +200,17 @@ impl Copies<'_> {
 }
 
 impl Done {
-    /// Its last word.
-    fn finish(&self, args: &CopyArgs) -> Exit {
+    /// The last line of the report file.
+    fn write_prediction(&self) {
+        if let Ok(report) = &self.result {
+            self.listener.write_prediction(report);
+        }
+    }
+
+    /// Its last word. `reported`: what became of the report file.
+    fn finish(&self, args: &CopyArgs, reported: Exit) -> Exit {
         match &self.result {
-            Ok(report) => self.listener.finish(args, report, self.is_kept),
+            Ok(report) => self.listener.finish(args, report, self.is_kept, reported),
             Err(exit) => *exit,
         }
     }

@@ -1,7 +1,7 @@
 //! `thalweg gc`: what unfinished copies left behind.
 
 use crate::args::places::GcArgs;
-use crate::commands::places::Troubles;
+use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::{json, out, units};
@@ -43,5 +43,5 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
             }
         }
     }
-    troubles.end(Ok(()))
+    answered(Ok(()), troubles.exit())
 }

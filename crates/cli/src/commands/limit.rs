@@ -2,15 +2,15 @@
 
 use crate::args::running::LimitArgs;
 use crate::exit::Exit;
-use crate::{identity, out, running, units};
+use crate::{identity, out, running, show, units};
 use serde_json::json;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan::show_rate;
 
-/// Tells one copy, or all that this user runs.
+/// Tells some copies, or all that this user runs on this machine. One that cannot be told does not keep the others.
 ///
 /// # Errors
-/// `Usage` for what is no rate; `NotFound` where there is no such copy.
+/// `Usage` for what is no rate; `NotFound` where no copy runs.
 pub fn limit(args: &LimitArgs) -> Result<Exit> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "read the command line", cause);
     let Some((rate, pids)) = args.words.split_last() else {
@@ -23,24 +23,26 @@ pub fn limit(args: &LimitArgs) -> Result<Exit> {
         .collect::<Result<Vec<u32>>>()?;
     let state = identity::state_directory(args.state.as_deref())?;
     let asked = if pids.is_empty() { running::all(&state)? } else { pids.clone() };
-    let mut told = 0;
+    let absent = |cause: String| Failure::new(FailureKind::NotFound, "limit", cause);
+    let (mut told, mut failed) = (0, Vec::new());
     for pid in asked {
-        match running::ask(&state, pid, &json!({"limit_bits_per_s": bits}))? {
-            Some(_) => {
+        let failure = match running::ask(&state, pid, &json!({"limit_bits_per_s": bits})) {
+            Ok(Some(_)) => {
                 let rate = bits.map_or("no limit".to_owned(), show_rate);
-                out::line(&format!("{pid}: {rate}"))?;
+                out::tell(&format!("{pid}: {rate}"));
                 told += 1;
+                continue;
             }
-            None if pids.is_empty() => {}
-            None => {
-                let cause = format!("no copy of yours with process number {pid} runs");
-                return Err(Failure::new(FailureKind::NotFound, "limit", cause));
-            }
-        }
+            Ok(None) if pids.is_empty() => continue,
+            Ok(None) => absent(format!("no copy of yours with process number {pid} runs on this machine")),
+            Err(failure) => failure,
+        };
+        show::failure(&failure);
+        failed.push(failure.kind);
     }
-    if told == 0 {
-        return Err(Failure::new(FailureKind::NotFound, "limit", "no copy of yours runs"));
+    match (told, failed.is_empty()) {
+        (0, true) => Err(absent("no copy of yours runs on this machine".to_owned())),
+        (0, false) => Ok(failed.into_iter().map(Exit::of).fold(Exit::Done, Exit::worst)),
+        _ => Ok(Exit::of_entries(failed.into_iter())),
     }
-    out::flush()?;
-    Ok(Exit::Done)
 }

@@ -155,13 +155,13 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     }
     let exit = match removed == 0 && refused.len() == reaches.len() {
         true => refused.into_iter().map(Exit::of).fold(Exit::Done, Exit::worst),
-        false => troubles.end(Ok(()))?,
+        false => troubles.exit(),
     };
     let told = match args.ask.json {
         true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
         false => out::line(&format!("{} removed", units::entries(removed))),
     };
-    printed(told, exit)
+    answered(told, exit)
 }
 
 /// Reads all places, then reaches them.
@@ -205,17 +205,37 @@ impl Troubles {
         show::failure(failure);
     }
 
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What they make of what was done otherwise.
+    pub fn exit(&self) -> Exit {
+        if self.is_empty() { Exit::Done } else { Exit::Partial }
+    }
+
     /// The end of a command that only prints.
     ///
     /// # Errors
     /// Those of the result.
     pub fn end(&self, result: Result<()>) -> Result<Exit> {
-        let exit = if self.count > 0 { Exit::Partial } else { Exit::Done };
-        printed(result, exit)
+        printed(result, self.exit())
     }
 }
 
-/// Nobody reading the output any more is no failure.
+/// The end of a command whose exit code is an answer of its own: a reader that is gone does not change it.
+///
+/// # Errors
+/// Those of the result, and what the output says to the rest of it.
+pub fn answered(told: Result<()>, exit: Exit) -> Result<Exit> {
+    match told.and_then(|()| out::flush()) {
+        Err(failure) if !out::is_closed() => Err(failure),
+        _ => Ok(exit),
+    }
+}
+
+/// The end of a command that only prints: nobody reading any more is no failure.
 fn printed(result: Result<()>, exit: Exit) -> Result<Exit> {
     match result.and_then(|()| out::flush()) {
         Err(_) if out::is_closed() => Ok(Exit::Done),

@@ -86,6 +86,7 @@ impl Scratch {
 
     /// The program, with its state here.
     pub fn thalweg(&self) -> Command {
+        hear_signals();
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         // What the user has configured is none of a test's business.
         for (name, _) in std::env::vars_os() {
@@ -205,6 +206,19 @@ impl Scratch {
     pub fn root(&self) -> &Path {
         self.directory.path()
     }
+}
+
+/// Has the programs that tests start hear signals as they do in a terminal, also where tests run in the background or
+/// under `nohup`: who is started ignores what we ignore, but nothing of what we have a handler for.
+fn hear_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
+        for ignored in signals.filter(|&signal| thalweg_sys::usage::ignores(signal)) {
+            signal_hook::flag::register(ignored, std::sync::Arc::default()).expect("a handler");
+        }
+    });
 }
 
 /// A daemon that has not begun by then never will.

@@ -96,7 +96,7 @@ class Verified:
     extra: int
     #: Entries that could not be read.
     unreadable: int
-    #: Files of the right size of which the receipt has no digest.
+    #: Files of the right size of which the receipt has no digest, and hard links of which it has no file.
     without_digest: int
     #: Who signed as the sender: certificate and key.
     sender: str
@@ -226,7 +226,7 @@ def verify(
     """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is.
 
     ``strict``: what the receipt does not have is a difference. ``keys``: public keys or fingerprints of certificates, in
-    hexadecimal, that both signers must be among; without, anybody may have signed. Raises
+    hexadecimal, with colons or without, that both signers must be among; without, anybody may have signed. Raises
     :class:`~thalweg.DamageError` for a receipt that is not what was signed; differences are no error but findings.
     """
     return drive(start_verify(receipt, place, strict, keys, reaching), on_event)

@@ -3,6 +3,7 @@
 use super::STALL;
 use super::schedule::{Alone, Hands, Schedule, Side, Transfer};
 use super::timed_transfer::{Run, Way};
+use crate::signals;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -207,8 +208,7 @@ fn ask(
 
 /// The first signal ends the probe in order, the second at once.
 fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in signals::heard() {
         let registered = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
         registered.map_err(|error| failure::of_io("listen for signals", &error))?;
