@@ -2,7 +2,7 @@
 //!
 //! 1. Both signatures, both statements against each other, and the root against the lines.
 //! 2. Every entry of the receipt at the place; every file is read past the page cache and digested.
-//! 3. Hard links, which have no digest, are each a file (device and inode) of step 2.
+//! 3. Hard links, which have no digest, are each a file (device and inode) of step 2, or have the content of one.
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
 //!
@@ -148,7 +148,7 @@ pub fn verify(
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if judge.stopped.is_none() {
         compare_last_words(receipt, &mut judge)?;
-        compare_links(reach, is_file, seal, &mut judge)?;
+        compare_links(reach, is_file, seal, receipt, &mut judge)?;
         locate(reach, is_file, receipt, &mut judge)?;
     }
     if strict && !is_file {
@@ -184,9 +184,17 @@ fn compare_last_words(receipt: &Path, judge: &mut Judge<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// A hard link is one of the files that were looked at, and goes by what was found of that one.
-fn compare_links(reach: &Reach, is_file: bool, seal: &Seal, judge: &mut Judge<'_, '_>) -> Result<()> {
-    let strays = judge.take_strays();
+/// A hard link is one of the files that were looked at, and goes by what was found of that one. Where it is none of them,
+/// its content has to be that of one: who passed the tree on may not have kept hard links.
+fn compare_links(
+    reach: &Reach,
+    is_file: bool,
+    seal: &Seal,
+    receipt: &Path,
+    judge: &mut Judge<'_, '_>,
+) -> Result<()> {
+    let mut strays = judge.take_strays();
+    pass_copies(reach, seal.segment_bytes, receipt, &mut strays, judge)?;
     if strays.is_empty() {
         return Ok(());
     }
@@ -211,9 +219,42 @@ fn compare_links(reach: &Reach, is_file: bool, seal: &Seal, judge: &mut Judge<'_
     }
     for (path, identity) in strays {
         if is_sure && !named_twice.contains(&identity) {
-            judge.differs(&path, "it is no file of the receipt, and a hard link to one was copied");
+            judge.differs(&path, "a hard link was copied, and it has the content of no file of the receipt");
         } else {
             judge.found.without_digest += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Takes out of `strays` what has the content of a file of the receipt, by its digest.
+fn pass_copies(
+    reach: &Reach,
+    segment_bytes: u64,
+    receipt: &Path,
+    strays: &mut BTreeMap<RelativePath, Identity>,
+    judge: &mut Judge<'_, '_>,
+) -> Result<()> {
+    let mut has_marked = false;
+    for how in [DigestAs::Plain, DigestAs::Marked { segment_bytes }] {
+        if strays.is_empty() || (how != DigestAs::Plain && !has_marked) {
+            return Ok(());
+        }
+        let mut contents: HashMap<(u64, Digest), Vec<RelativePath>> = HashMap::new();
+        for path in strays.keys() {
+            // What cannot be read has no content that is known.
+            if let Ok(content) = reach.below(path.as_bytes()).digest_of_file(how) {
+                contents.entry(content).or_default().push(path.clone());
+            }
+        }
+        let mut lines = open(receipt)?;
+        while let Some(line) = next_line(&mut lines)? {
+            has_marked |= line.kind == "file-marked-holes";
+            let copies = line.digest.and_then(|digest| contents.remove(&(line.bytes, digest)));
+            for path in copies.unwrap_or_default() {
+                strays.remove(&path);
+                judge.found.bytes += line.bytes;
+            }
         }
     }
     Ok(())
