@@ -517,8 +517,8 @@ mod tests {
             self.inner.settled(entry, outcome);
         }
 
-        fn conclude(&self, complete: bool) -> Conclusion {
-            self.inner.conclude(complete)
+        fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
+            self.inner.conclude(complete, goes_on)
         }
 
         fn close(&self, _: bool) {

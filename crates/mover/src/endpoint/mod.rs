@@ -361,8 +361,9 @@ pub trait Destination: Send + Sync {
     fn settled(&self, entry: &Entry, outcome: &Outcome);
 
     /// After the last entry: deletes what the source lacks (if asked, and only if the listing was
-    /// `complete`), gives directories their times and modes, makes it durable.
-    fn conclude(&self, complete: bool) -> Conclusion;
+    /// `complete`), gives directories their times and modes, makes it durable. Calls `goes_on` with each step of
+    /// what may take long.
+    fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion;
 
     /// Ends the transfer. After success nothing hidden stays; otherwise all of it stays for the next
     /// attempt.

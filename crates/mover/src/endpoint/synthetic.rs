@@ -229,7 +229,7 @@ impl Destination for NullDestination {
 
     fn settled(&self, _: &Entry, _: &Outcome) {}
 
-    fn conclude(&self, _: bool) -> Conclusion {
+    fn conclude(&self, _: bool, _: &dyn Fn()) -> Conclusion {
         Conclusion::default()
     }
 

@@ -678,6 +678,10 @@ impl Receiving for ReceiveRun {
         self.unnoted.fetch_sub(entries, Ordering::AcqRel);
     }
 
+    fn concludes(&self) {
+        self.set_busy(Some(WaitingFor::Write));
+    }
+
     fn concluded(&self, conclusion: Conclusion) {
         self.set_busy(None);
         let mut state = self.lock();

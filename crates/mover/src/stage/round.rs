@@ -74,7 +74,7 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
             Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,
             Job::Conclude(complete) => {
-                let conclusion = run.destination().conclude(complete);
+                let conclusion = run.destination().conclude(complete, &|| run.concludes());
                 watch.lap(Stage::Conclude, 0);
                 run.concluded(conclusion);
             }

@@ -27,6 +27,18 @@ fn what_the_source_lacks_goes_and_the_rest_is_exact() {
     assert!(Path::new("/etc/passwd").exists());
 }
 
+/// Many take long, on a network file system above all: who waits for the end is to know that it gets on.
+#[test]
+fn the_end_tells_that_it_gets_on_with_each_name_that_it_counts_or_removes() {
+    let trees = prepared();
+    for number in 0..100 {
+        fs::write(trees.target.join(format!("extra-{number}")), "x").unwrap();
+    }
+    let copied = copy(&contents(&trees.source), delete(&trees.target, 1000));
+    assert_eq!(copied.assert_whole().conclusion.deleted, 105);
+    assert!(copied.end_steps >= 210, "{}", copied.end_steps);
+}
+
 #[test]
 fn one_too_many_and_nothing_goes() {
     let trees = prepared();

@@ -154,6 +154,8 @@ struct Copied {
     conclusion: Conclusion,
     fresh: u64,
     resumed_chunks: u64,
+    /// Of the end, as they were told.
+    end_steps: u64,
 }
 
 impl Copied {
@@ -193,8 +195,13 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
     let dry_run = to.terms.dry_run;
     let destination = open(to, &source.form()).unwrap();
     let (found, totals) = scan(source);
-    let mut copied =
-        Copied { outcomes: BTreeMap::new(), conclusion: Conclusion::default(), fresh: 0, resumed_chunks: 0 };
+    let mut copied = Copied {
+        outcomes: BTreeMap::new(),
+        conclusion: Conclusion::default(),
+        fresh: 0,
+        resumed_chunks: 0,
+        end_steps: 0,
+    };
     for entry in &found.entries {
         let outcome = match &entry.kind {
             Kind::HardLink { .. } => destination.link(entry),
@@ -224,7 +231,9 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
         destination.settled(entry, &outcome);
         copied.outcomes.insert(entry.path.as_bytes().to_vec(), outcome);
     }
-    copied.conclusion = destination.conclude(totals.complete);
+    let steps = std::cell::Cell::new(0);
+    copied.conclusion = destination.conclude(totals.complete, &|| steps.set(steps.get() + 1));
+    copied.end_steps = steps.get();
     destination.close(true);
     copied
 }

@@ -18,20 +18,21 @@ pub(super) const TOLD_MAX: usize = 100_000;
 pub(super) const RESTORE: u32 = 1 << 31;
 
 impl LocalDestination {
-    pub(super) fn conclude_all(&self, complete: bool) -> Conclusion {
-        self.conclude_telling(complete, TOLD_MAX)
+    pub(super) fn conclude_all(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
+        self.conclude_telling(complete, TOLD_MAX, goes_on)
     }
 
-    fn conclude_telling(&self, complete: bool, told_max: usize) -> Conclusion {
+    fn conclude_telling(&self, complete: bool, told_max: usize, goes_on: &dyn Fn()) -> Conclusion {
         let mut conclusion = Conclusion::default();
         if let Err(failure) = self.check_sound() {
             conclusion.failed = Some(failure);
             return conclusion;
         }
-        self.delete_all(complete, &mut conclusion);
+        self.delete_all(complete, goes_on, &mut conclusion);
         self.remove_aside(&mut conclusion);
         let mut untold = 0;
         loop {
+            goes_on();
             let popped = lock(&self.spool).pop();
             match popped {
                 Ok(Some(item)) => match self.conclude_directory(&item) {
@@ -141,7 +142,7 @@ mod tests {
             };
             to.decide(&entry, &|_, _| true);
         }
-        let conclusion = to.conclude_telling(true, 2);
+        let conclusion = to.conclude_telling(true, 2, &|| {});
         assert_eq!(conclusion.revised.len(), 2);
         let [trouble] = &conclusion.troubles[..] else { panic!("{:?}", conclusion.troubles) };
         assert!(trouble.to_string().contains("3 directories beside"), "{trouble}");

@@ -20,7 +20,7 @@ use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
 
 impl LocalDestination {
-    pub(super) fn delete_all(&self, complete: bool, conclusion: &mut Conclusion) {
+    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
         let replaced = std::mem::take(&mut *lock(&self.replaced));
         (conclusion.deleted, conclusion.deleted_names) = (replaced.count, replaced.names);
@@ -40,7 +40,7 @@ impl LocalDestination {
             return;
         };
         let mut troubles = Vec::new();
-        let (count, names) = match self.sweep(&offered, None, &mut troubles) {
+        let (count, names) = match self.sweep(&offered, None, goes_on, &mut troubles) {
             Ok(counted) => counted,
             Err(error) => {
                 conclusion.troubles.push(failure::of_io("delete", &error));
@@ -69,7 +69,7 @@ impl LocalDestination {
             add(conclusion, (count, names));
             return;
         }
-        match self.sweep(&offered, Some(left_max), &mut conclusion.troubles) {
+        match self.sweep(&offered, Some(left_max), goes_on, &mut conclusion.troubles) {
             Ok(deleted) => add(conclusion, deleted),
             Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
         }
@@ -86,7 +86,7 @@ impl LocalDestination {
         let doomed = Level { is_doomed: true, keeps: false };
         let mut sweep = self.sweeping(None, None, &mut troubles, key, doomed)?;
         sweep.walk.enter(path.as_bytes(), dir)?;
-        sweep.run()?;
+        sweep.run(&|| {})?;
         Ok((!sweep.keeps).then_some(Doomed { count: sweep.count, names: sweep.names }))
     }
 
@@ -95,13 +95,14 @@ impl LocalDestination {
         &self,
         offered: &Offered,
         remove_max: Option<u64>,
+        goes_on: &dyn Fn(),
         troubles: &mut Vec<Failure>,
     ) -> io::Result<(u64, Vec<RelativePath>)> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
         let kept = Level { is_doomed: false, keeps: false };
         let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
-        sweep.run()?;
+        sweep.run(goes_on)?;
         if sweep.untold > 0 {
             let cause = format!("{} entries beside those that are named could not be", sweep.untold);
             sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
@@ -177,8 +178,9 @@ struct Level {
 }
 
 impl Sweep<'_> {
-    fn run(&mut self) -> io::Result<()> {
+    fn run(&mut self, goes_on: &dyn Fn()) -> io::Result<()> {
         loop {
+            goes_on();
             match self.walk.next() {
                 Step::End => return Ok(()),
                 Step::Trouble(error) => {

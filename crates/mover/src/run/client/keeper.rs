@@ -274,17 +274,18 @@ fn progress(session: &Session) -> [u64; 5] {
 }
 
 /// A disk that gives nothing for so long is one that hangs.
-const READ_STALL: Duration = Duration::from_secs(10);
+const WORK_STALL: Duration = Duration::from_secs(10);
 
 /// Whether what is to be sent is not there: our own disk takes its time.
 fn is_reading(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| matches!(transfer, Transfer::Send(run) if run.is_reading()))
 }
 
-/// Whether a receiver reads again what is there before it is gone on with: that takes its time, as long as it goes on.
-fn reads_again(receiver: &Heartbeat) -> bool {
+/// Whether a receiver does what shows in no number, and gets on with it: it reads again what is there before it is gone on
+/// with, or deletes what the source does not have. That takes its time.
+fn works_on(receiver: &Heartbeat) -> bool {
     let stood_for = Duration::from_millis(receiver.waiting_ms.into());
-    receiver.waiting_for == Some(WaitingFor::Read) && stood_for < READ_STALL
+    matches!(receiver.waiting_for, Some(WaitingFor::Read | WaitingFor::Write)) && stood_for < WORK_STALL
 }
 
 fn awaits_peer(session: &Session) -> bool {
@@ -292,15 +293,15 @@ fn awaits_peer(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| match transfer {
         // The rate that was asked for is ours; a peer that is silent is another matter.
         Transfer::Send(run) => {
-            let is_excused = run.is_paced() || reads_again(&session.peer_heartbeat());
+            let is_excused = run.is_paced() || works_on(&session.peer_heartbeat());
             run.awaits_peer() && (is_silent || !is_excused)
         }
-        // While we read, what the peer may send is bounded, and it waits for us.
-        Transfer::Receive(run) => run.awaits_peer() && (is_silent || !reads_again(&run.progress())),
+        // While we work, what the peer may send is bounded, and it waits for us.
+        Transfer::Receive(run) => run.awaits_peer() && (is_silent || !works_on(&run.progress())),
         // A program may take its time, and so may who makes what it gets.
         Transfer::SendFlows(run) => {
             let heartbeat = session.peer_heartbeat();
-            let is_excused = heartbeat.waiting_for == Some(WaitingFor::Consumer) || reads_again(&heartbeat);
+            let is_excused = heartbeat.waiting_for == Some(WaitingFor::Consumer) || works_on(&heartbeat);
             run.awaits_peer() && !is_excused
         }
         Transfer::ReceiveFlows(run) => run.awaits_peer(),
@@ -317,12 +318,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_again_what_is_there_is_borne_as_long_as_that_goes_on() {
+    fn who_reads_again_or_deletes_is_borne_as_long_as_that_goes_on() {
         let says = |waiting_for, waiting_ms| Heartbeat { waiting_for, waiting_ms, ..Heartbeat::default() };
-        assert!(reads_again(&says(Some(WaitingFor::Read), 9_999)));
-        assert!(!reads_again(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
-        assert!(!reads_again(&says(Some(WaitingFor::Sync), 0)));
-        assert!(!reads_again(&Heartbeat::default()));
+        assert!(works_on(&says(Some(WaitingFor::Read), 9_999)));
+        assert!(works_on(&says(Some(WaitingFor::Write), 9_999)), "it deletes");
+        assert!(!works_on(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
+        assert!(!works_on(&says(Some(WaitingFor::Sync), 0)));
+        assert!(!works_on(&Heartbeat::default()));
     }
 
     #[test]

@@ -272,11 +272,11 @@ mod tests {
             self.inner.settled(entry, outcome);
         }
 
-        fn conclude(&self, complete: bool) -> Conclusion {
+        fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
             while !self.concludes.load(Ordering::Acquire) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            self.inner.conclude(complete)
+            self.inner.conclude(complete, goes_on)
         }
 
         fn close(&self, success: bool) {

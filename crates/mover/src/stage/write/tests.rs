@@ -147,6 +147,8 @@ impl Receiving for Told {
 
     fn noted(&self, _: usize) {}
 
+    fn concludes(&self) {}
+
     fn concluded(&self, _: Conclusion) {}
 }
 
