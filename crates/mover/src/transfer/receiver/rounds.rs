@@ -46,7 +46,8 @@ impl Receiver {
     /// Time passed. Starts a round if one is due; returns when to look again.
     pub fn tick(&mut self, now: Duration) -> Option<Duration> {
         self.proceed(now);
-        if self.end != End::Open || self.round.is_some() {
+        // On a full disk what is left waits for names that are being given, and not for time.
+        if self.end != End::Open || self.round.is_some() || self.full.is_some() {
             return None;
         }
         self.dirty.since.map(|since| since + self.limits.round_after)
