@@ -27,7 +27,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("mover", &["wire", "sys"]),
     ("service", &["mover", "wire", "sys"]),
     ("lab", &["mover", "wire", "sys"]),
-    ("client", &["service", "lab", "mover", "wire", "sys"]),
+    ("client", &["service", "mover", "wire", "sys"]),
     ("arrival", &["client", "mover", "wire", "sys"]),
     ("python", &["client", "mover", "wire"]),
     ("cli", &["arrival", "client", "service", "lab", "mover", "wire", "sys"]),
