@@ -10,6 +10,7 @@ use crate::far_movers::FarMovers;
 use crate::job::Job;
 use crate::profiles::{self, ByHand, Profiles};
 use crate::reach::Reach;
+use crate::routes;
 use crate::units;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -143,9 +144,13 @@ pub fn predict(
         rate_bits_per_s: wanted.bits_per_s_max,
         ..plan::Asked::default()
     };
-    let plan = plan::plan(&asked, path);
+    let profiles = Profiles::read(state);
+    // As a copy goes by them.
+    let learned = routes::of(&job.from, &job.to).and_then(|route| routes::known(state, &route));
+    let tuned = profiles.of(&job.from, &job.to, &ByHand::default()).and_then(|way| way.tuned.clone());
+    let plan = plan::plan(&asked, &plan::Path { learned, tuned, ..path.clone() });
     let by_hand = ByHand::streams(wanted.streams);
-    let mut known = Profiles::read(state).of(&job.from, &job.to, &by_hand).cloned().unwrap_or_default();
+    let mut known = profiles.of(&job.from, &job.to, &by_hand).cloned().unwrap_or_default();
     let is_real =
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
     let is_unknown = match known.probe_of_bytes(&work) {
@@ -345,6 +350,7 @@ pub(crate) mod tests {
     use crate::place::Places;
     use std::sync::Arc;
     use thalweg_mover::link::Identity;
+    use thalweg_mover::plan::Tuned;
 
     /// Of a file here: what is asked of `measure`, and the probe that the answer rests on.
     fn asked(state: &Path, job: &Job) -> (u32, Option<u64>) {
@@ -375,16 +381,33 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn what_a_probe_found_is_measured_again_after_a_day() {
-        let state = tempfile::tempdir().unwrap();
-        let place = state.path().join("place");
-        let job = Job {
+    fn job(state: &Path) -> Job {
+        let place = state.join("place");
+        Job {
             from: From::Local(vec![place.clone()]),
             to: To::Local(place),
             signer: Arc::new(Identity::generate("somebody").unwrap()),
             names: (String::new(), String::new()),
-        };
+        }
+    }
+
+    #[test]
+    fn the_plan_is_the_one_that_a_copy_would_go_by() {
+        let state = tempfile::tempdir().unwrap();
+        let job = job(state.path());
+        let tuned = Tuned { streams: Some(6), ..Tuned::default() };
+        assert!(Profiles::tuned(state.path(), &job.from, &job.to, Some(tuned)));
+        let size =
+            Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
+        let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
+        let told = predict(&job, size, state.path(), wanted, &path(&job, None), &mut || Ok(None)).unwrap();
+        assert_eq!(told.plan.streams.value, 6);
+    }
+
+    #[test]
+    fn what_a_probe_found_is_measured_again_after_a_day() {
+        let state = tempfile::tempdir().unwrap();
+        let job = job(state.path());
         let nothing = ByHand::default();
         let began = profiles::now();
         let (measured, at) = asked(state.path(), &job);

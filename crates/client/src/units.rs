@@ -99,7 +99,10 @@ pub fn parse_dscp(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`, `280us`.
+/// The longest time that is read: a century, which any clock can be moved by.
+pub const TIME_MAX: Duration = Duration::from_secs(36_500 * 86_400);
+
+/// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`, `280us`; at most [`TIME_MAX`].
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -114,7 +117,11 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         "d" => number * 86400.0,
         _ => return Err(format!("`{unit}` is not a unit of time (us, ms, s, min, h, d)")),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time <= TIME_MAX => Ok(time),
+        Err(error) if seconds < 0.0 => Err(error.to_string()),
+        _ => Err("a time is at most a century, 36500d".to_owned()),
+    }
 }
 
 /// Reads `PERIOD:BYTES:DEADLINE` or `RATE:DEADLINE`.
@@ -369,6 +376,14 @@ mod tests {
         assert_eq!(parse_speed("10TFLOPS"), Ok(10e12));
         for bad in ["34", "34T", "10TFLOP/h"] {
             assert!(parse_work(bad).is_err() && parse_speed(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_at_most_what_a_clock_can_be_moved_by() {
+        assert_eq!(parse_time("36500d"), Ok(TIME_MAX));
+        for bad in ["36501d", "10000000000000000000s", "99999999999999999999999999d"] {
+            assert!(parse_time(bad).is_err_and(|why| why.contains("at most a century")), "{bad}");
         }
     }
 

@@ -461,7 +461,12 @@ pub fn verify(
     })
 }
 
-/// A time as Python says it; endless, what is no number of seconds.
+/// A time as Python says it. What is over already, as a difference of two times may be, is no time, and so is what is no
+/// number; infinity is as long as anything takes.
 pub fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) => time.min(units::TIME_MAX),
+        Err(_) if seconds > 0.0 => units::TIME_MAX,
+        Err(_) => Duration::ZERO,
+    }
 }

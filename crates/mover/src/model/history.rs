@@ -143,11 +143,14 @@ impl Observed {
         };
         let is_alike = is_near(whole.bytes, work.bytes, BYTES_ALIKE)
             && is_near(whole.entries, work.entries, ENTRIES_ALIKE);
-        let times = |asked: f64, seen: f64| if seen > 0.0 { asked / seen } else { 1.0 };
-        let of_bytes = times(work.bytes, whole.bytes);
+        // Below what makes them alike time does not go by their number either.
+        let times = |asked: f64, seen: f64, least: f64| {
+            if asked > 0.0 { asked.max(least) / seen.max(least) } else { 0.0 }
+        };
+        let of_bytes = times(work.bytes, whole.bytes, BYTES_ALIKE);
         is_alike.then(|| Taken {
             start_s: self.start_s,
-            entries_s: whole.entries_s * times(work.entries, whole.entries),
+            entries_s: whole.entries_s * times(work.entries, whole.entries, ENTRIES_ALIKE),
             bytes_s: whole.bytes_s * of_bytes,
             back_s: whole.back_s.unwrap_or(0.0) * of_bytes,
             end_s: self.end_s,
@@ -433,6 +436,19 @@ mod tests {
         assert_eq!((knowledge.back, way.count(), way.narrowest.as_deref()), (None, 3, Some("write")));
         assert_eq!(read.of("x", 1001 + KEPT_FOR_S), None);
         assert_eq!(read.of("y", 1000), None);
+    }
+
+    /// A request took a millisecond, whatever came of it: a hundred bytes say nothing of a rate.
+    #[test]
+    fn a_copy_of_next_to_nothing_says_what_a_small_one_takes() {
+        let tiny = Taken { start_s: 0.1, bytes_s: 0.001, end_s: 0.1, ..Taken::default() };
+        let mut history = History::new([7; 16]);
+        history.observe("x", Observed::of(&tiny, &moved(100.0, 1.0), false), None, 1000);
+        let way = history.of("x", 1000).unwrap();
+        for bytes in [1.0, 100.0, 1_048_576.0, 2_097_152.0] {
+            let told = way.predict(&Work { bytes, entries: 1.0, ..Work::default() }, 0.0).unwrap().unwrap();
+            assert!((0.15..0.3).contains(&told.seconds), "{bytes}: {}", told.seconds);
+        }
     }
 
     #[test]
