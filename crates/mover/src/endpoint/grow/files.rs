@@ -40,7 +40,7 @@ use crate::journal::marks::{Known, Places};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, Kind, Links, Time, Watch, WatchId, usage};
+use thalweg_sys::{Changed, Dir, File, Kind, Links, Stat, Time, Watch, WatchId, usage};
 use thalweg_wire::message::{FlowLeft, Origin, Until};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
@@ -123,6 +123,9 @@ pub struct FilesFeed {
     spec: FilesSpec,
     /// What time it is; a simulation has its own.
     clock: Box<dyn Fn() -> Instant + Send>,
+    /// Looks at what has a name, and at what is open; a test has its own.
+    stat_at: Box<dyn Fn(&Dir, &[u8]) -> io::Result<Stat> + Send>,
+    stat_of: Box<dyn Fn(&File) -> io::Result<Stat> + Send>,
     /// Where marks of the single file may be.
     places: Option<Places>,
     watch: Option<Watch>,
@@ -186,6 +189,8 @@ impl FilesFeed {
         FilesFeed {
             spec,
             clock: Box::new(Instant::now),
+            stat_at: Box::new(Dir::stat),
+            stat_of: Box::new(File::stat),
             places,
             watch: None,
             watched: HashMap::new(),

@@ -285,6 +285,7 @@ impl FlowDestination for LocalFlows {
         let (number, name, marked, (file, made_in)) = match known {
             Some((number, known)) => {
                 let name = known.name.clone();
+                let has_mark = known.bytes > 0;
                 let marked = Some(known).filter(|_| marks.is_ours(number));
                 drop(marks);
                 if let Some(marked) = &marked
@@ -293,8 +294,12 @@ impl FlowDestination for LocalFlows {
                 {
                     return self.taken_away(number, &path, marked);
                 }
-                let opened = self.open_file(&name, begin.mode, marked.is_some())?;
-                (number, name, marked, opened)
+                let (file, mut made_in) = self.open_file(&name, begin.mode, marked.is_some())?;
+                // Only a mark comes behind a sync of its directory: a kill may have come before that.
+                if made_in.is_none() && !has_mark {
+                    made_in = Some(self.directory(&name)?.0);
+                }
+                (number, name, marked, (file, made_in))
             }
             None => {
                 let name = self.name_for(&marks, &path)?;
@@ -501,9 +506,10 @@ impl FlowFile for Grown {
     fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, &error))?;
         if let Some(dir) = &self.made_in
-            && !self.is_named.swap(true, Ordering::AcqRel)
+            && !self.is_named.load(Ordering::Acquire)
         {
             dir.sync().map_err(|error| failed("sync", &self.path, &error))?;
+            self.is_named.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -527,5 +533,62 @@ impl FlowFile for Grown {
         self.sync()?;
         self.file.sync_all().map_err(|error| of_io(&error))?;
         lock(&self.marks).end(self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use thalweg_wire::EntryId;
+
+    fn flows(root: &Path) -> LocalFlows {
+        let place = DestinationPlace { path: root.to_path_buf(), below: None };
+        LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).unwrap()
+    }
+
+    /// One flow, as it is opened there.
+    fn opened(flows: &LocalFlows) -> Arc<Grown> {
+        let path = RelativePath::new(b"run".to_vec()).unwrap();
+        let origin = Origin([3; 16]);
+        let begin = FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: false };
+        let standing = flows.open(&begin, &|_, _| true).unwrap();
+        let grown = lock(&flows.opened).get(&standing.number).and_then(Weak::upgrade);
+        grown.expect("it is open")
+    }
+
+    fn is_named(grown: &Grown) -> bool {
+        grown.is_named.load(Ordering::Acquire)
+    }
+
+    #[test]
+    fn a_name_that_a_killed_attempt_made_is_synced_by_the_next_unless_it_has_a_mark() {
+        let scratch = tempfile::tempdir().unwrap();
+        // Known from its beginning, and killed before its first mark.
+        assert!(!is_named(&opened(&flows(scratch.path()))));
+        let again = flows(scratch.path());
+        let grown = opened(&again);
+        assert!(!is_named(&grown), "nobody has synced its directory");
+        grown.write(b"some", 0).unwrap();
+        grown.sync().unwrap();
+        assert!(is_named(&grown));
+        again.record(&[(grown.number, 4, Digest(*blake3::hash(b"some").as_bytes()))]).unwrap();
+        drop((grown, again));
+        assert!(is_named(&opened(&flows(scratch.path()))), "its mark came behind that");
+    }
+
+    #[test]
+    fn a_directory_that_could_not_be_synced_is_synced_before_its_name_counts_as_durable() {
+        let scratch = tempfile::tempdir().unwrap();
+        let flows = flows(scratch.path());
+        let grown = opened(&flows);
+        let mut grown = Arc::into_inner(grown).unwrap();
+        // This file system syncs no directories.
+        let refuses = Arc::new(Dir::open(Path::new("/proc/self")).unwrap());
+        let made_in = grown.made_in.replace(refuses);
+        assert!(grown.sync().is_err() && grown.sync().is_err(), "the second time it is not durable either");
+        grown.made_in = made_in;
+        grown.sync().unwrap();
+        assert!(is_named(&grown));
     }
 }

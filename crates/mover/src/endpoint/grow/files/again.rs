@@ -5,7 +5,7 @@
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};
-use super::{DONE_MAX, FilesFeed};
+use super::{DONE_MAX, Done, FilesFeed, short};
 use crate::again::{Again, FAILURES_MAX, Rule, Tries};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::BTreeSet;
@@ -118,6 +118,15 @@ impl FilesFeed {
     /// A file is under way: again, if it failed before.
     pub(super) fn has_begun_again(&mut self, identity: &Identity) {
         self.failing.entry(*identity).and_modify(|failing| failing.again = None);
+    }
+
+    /// It cannot be looked at now, and nothing waits for it: it begins when its name shows it again, of any length.
+    pub(super) fn begins_when_found(&mut self, path: &RelativePath, identity: Identity, cuts: u32) {
+        self.has_begun_again(&identity);
+        if self.done.len() < DONE_MAX || self.done.contains_key(&identity) {
+            let done = Done { bytes: u64::MAX, digest: None, cuts, name: short(path), changed: None };
+            self.done.insert(identity, done);
+        }
     }
 
     /// Whether the end waits for files that failed or may fail yet: where it comes by itself, and they are begun again.

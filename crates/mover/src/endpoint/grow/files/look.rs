@@ -57,7 +57,11 @@ impl FilesFeed {
                         return Err(Failure::new(FailureKind::Usage, "open", cause).at(&path));
                     }
                     self.note_once(&path, "is no regular file: it is not streamed", taker);
-                } else if names.is_empty() && !self.has_begun && !self.spec.until.wait {
+                } else if names.is_empty()
+                    && self.unread.is_empty()
+                    && !self.has_begun
+                    && !self.spec.until.wait
+                {
                     let cause = format!("{}: No such file", Escaped(&name));
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 }
@@ -70,6 +74,15 @@ impl FilesFeed {
                 let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
                 self.look_into(Arc::new(dir), self.spec.prefix.clone(), &mut names, taker)?;
             }
+        }
+        // What nobody could look at is where it was, as far as anybody knows.
+        for (path, identity) in self.unseen() {
+            // The end does not wait for it.
+            if self.begins(&identity) == Begins::Again {
+                let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
+                self.begins_when_found(&path, identity, cuts);
+            }
+            names.entry(path).or_insert(identity);
         }
         for (path, identity) in &self.names {
             if names.get(path) != Some(identity)
@@ -104,6 +117,18 @@ impl FilesFeed {
         Ok(())
     }
 
+    /// Names of the last look at which, or above which, nobody could look this time.
+    pub(super) fn unseen(&self) -> Vec<(RelativePath, Identity)> {
+        let unread: BTreeSet<&[u8]> = self.unread.keys().map(RelativePath::as_bytes).collect();
+        let is_unread = |path: &RelativePath| {
+            let bytes = path.as_bytes();
+            let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            [0, bytes.len()].into_iter().chain(slashes).any(|end| unread.contains(&bytes[..end]))
+        };
+        let unseen = self.names.iter().filter(|&(path, _)| !unread.is_empty() && is_unread(path));
+        unseen.map(|(path, identity)| (path.clone(), *identity)).collect()
+    }
+
     /// Directories are made anew under the same name, one for each day: who streams one goes on with what it began with, and
     /// is told.
     fn look_where_the_name_leads(&mut self, taker: &dyn Taker) {
@@ -133,7 +158,8 @@ impl FilesFeed {
                 continue;
             };
             let Ok(file) = dir.open_read(&entry.name) else { continue };
-            let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+            // What is not found so is told in the end.
+            let Ok(stat) = (self.stat_of)(&file) else { continue };
             if self.cuts_left(&stat) != Some(cuts) {
                 continue;
             }
@@ -219,9 +245,16 @@ impl FilesFeed {
             if entry.name == STAGING_NAME || is_marker {
                 continue;
             }
-            let Ok(path) = at.join(&entry.name) else { continue };
+            let Some(path) = self.path_of(&at, &entry.name, taker) else { continue };
             let is_dir = match entry.kind {
-                Kind::Unknown => dir.stat(&entry.name).is_ok_and(|stat| stat.kind == Kind::Dir),
+                Kind::Unknown => match (self.stat_at)(&dir, &entry.name) {
+                    Ok(stat) => stat.kind == Kind::Dir,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => {
+                        self.cannot_look(&path, &error, taker);
+                        continue;
+                    }
+                },
                 kind => kind == Kind::Dir,
             };
             if is_dir && path.depth() <= DEPTH_MAX {
@@ -240,6 +273,21 @@ impl FilesFeed {
         Ok(())
     }
 
+    /// What an entry of a directory is called; `None`, which is told, if it cannot be sent under that name.
+    fn path_of(&mut self, at: &RelativePath, name: &[u8], taker: &dyn Taker) -> Option<RelativePath> {
+        let joined = at.join(name);
+        if let Err(error) = &joined {
+            self.note_once(at, &format!("has an entry that is not streamed: {error}"), taker);
+        }
+        joined.ok()
+    }
+
+    /// What cannot be looked at may be there all the same: it is told, now and in the end.
+    fn cannot_look(&mut self, path: &RelativePath, error: &io::Error, taker: &dyn Taker) {
+        self.note_once(path, &format!("cannot be looked at: {error}"), taker);
+        self.unread.insert(path.clone(), failure::of_io("look at a file", error).at(path));
+    }
+
     /// Opens a file that is not known. Says its path if it is no file.
     pub(super) fn consider(
         &mut self,
@@ -249,8 +297,15 @@ impl FilesFeed {
         names: &mut BTreeMap<RelativePath, Identity>,
         taker: &dyn Taker,
     ) -> Result<Option<RelativePath>> {
-        let Ok(path) = at.join(name) else { return Ok(None) };
-        let Ok(stat) = dir.stat(name) else { return Ok(None) };
+        let Some(path) = self.path_of(at, name, taker) else { return Ok(None) };
+        let stat = match (self.stat_at)(dir, name) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                self.cannot_look(&path, &error, taker);
+                return Ok(None);
+            }
+        };
         if stat.kind != Kind::File {
             return Ok(Some(path));
         }
@@ -267,8 +322,11 @@ impl FilesFeed {
                 Escaped(left.path.as_bytes())
             ));
         }
-        if let Some(file) = self.files.get(&identity) {
-            if file.path != path && !file.is_replaced {
+        if let Some(file) = self.files.get_mut(&identity) {
+            if file.path == path {
+                // Its name may have led elsewhere in between.
+                file.is_replaced = false;
+            } else if !file.is_replaced {
                 let text =
                     format!("is streamed as {}: that name it began with", Escaped(file.path.as_bytes()));
                 self.note_once(&path, &text, taker);
@@ -304,7 +362,15 @@ impl FilesFeed {
                 return Ok(None);
             }
         };
-        let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+        let stat = match (self.stat_of)(&file) {
+            Ok(stat) => stat,
+            Err(error) => {
+                let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
+                self.cannot_look(&path, &error, taker);
+                self.begins_when_found(&path, identity, cuts);
+                return Ok(None);
+            }
+        };
         let identity = Identity::of(&stat);
         if self.files.contains_key(&identity) {
             return Ok(None);
@@ -314,6 +380,7 @@ impl FilesFeed {
         Ok(None)
     }
 
+    /// What cannot be looked at does not begin now, and ends nothing else.
     pub(super) fn begin(
         &mut self,
         path: RelativePath,
@@ -322,7 +389,14 @@ impl FilesFeed {
         cuts: u32,
         taker: &dyn Taker,
     ) -> Result<()> {
-        let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+        let stat = match (self.stat_of)(&file) {
+            Ok(stat) => stat,
+            Err(error) => {
+                self.cannot_look(&path, &error, taker);
+                self.begins_when_found(&path, identity, cuts);
+                return Ok(());
+            }
+        };
         let origin = identity.origin(cuts);
         self.left.remove(&origin);
         let flow = taker.begin(path.clone(), (origin, identity.is_certain()), stat.mode & 0o777)?;

@@ -86,11 +86,14 @@ impl FilesFeed {
         self.busy.remove(&identity);
         self.asked.remove(&identity);
         self.grown.remove(&identity);
-        let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
+        let limit = limit_of(&self.spec.until, None);
+        let size = (self.stat_of)(&file.file).ok().map(|stat| stat.size.min(limit));
         // What failed for good is begun again when it has another length than now, what is complete when it has another than
         // then.
         let ended = file.ended_at.filter(|_| is_done);
-        let bytes = ended.map_or(size, |(bytes, _)| bytes);
+        let bytes = ended.map_or(size.unwrap_or(0), |(bytes, _)| bytes);
+        // Of what cannot be looked at any more, the next look at its name shows what came since.
+        let size = size.unwrap_or(bytes);
         if self.done.len() < DONE_MAX {
             let digest = ended.map(|(_, digest)| digest);
             let changed = file.changed().filter(|_| is_done);

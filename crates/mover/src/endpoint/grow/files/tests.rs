@@ -675,3 +675,6 @@ fn a_marker_may_be_anything() {
 
 #[path = "tests/failing.rs"]
 mod failing;
+
+#[path = "tests/unseen.rs"]
+mod unseen;

@@ -95,6 +95,28 @@ fn what_only_its_user_ends_is_begun_again_however_often_it_fails_and_though_it_d
 }
 
 #[test]
+fn a_file_whose_handle_is_stale_when_it_is_to_be_begun_again_begins_by_its_name() {
+    for single in [Some("log"), None] {
+        let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+        append(&scratch.path().join("log"), &[1; 1000]);
+        let mut driven = Driven::new(feed_of(scratch.path(), single, until_ended_by_the_user()));
+        driven.rounds(&taker);
+        taker.fails(0, FailureKind::Space);
+        driven.rounds(&taker);
+        assert_eq!(driven.feed.held.len(), 1);
+        driven.feed.stat_of = Box::new(|_: &File| Err(io::Error::other("a test")));
+        driven.pass(1000);
+        assert!(driven.rounds(&taker), "one file ends all");
+        assert!(driven.feed.held.is_empty() && !driven.feed.awaits_failing());
+        assert_eq!(flows(&taker), 1);
+        driven.feed.stat_of = Box::new(File::stat);
+        driven.pass(1000);
+        driven.rounds(&taker);
+        assert!(taker.lock().is(1, &Phase::Open, &[1; 1000]), "{:?}", taker.lock().notes);
+    }
+}
+
+#[test]
 fn a_file_that_is_rotated_while_it_waits_to_be_begun_again_is_read_to_its_end() {
     for single in [Some("log"), None] {
         let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
