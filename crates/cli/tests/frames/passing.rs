@@ -1,11 +1,13 @@
 //! Frames that pass: many producers, many consumers, groups, sets, files, a hub inside a process.
 
-use crate::support::job::{Running, with};
+use crate::support::job::{Running, signal, with};
 use crate::support::{Scratch, finish, noise, wait_until};
 use crate::{
     LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, small, stand, status, told,
 };
+use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
 use thalweg_client::frames::{
@@ -89,6 +91,47 @@ fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
     Running::start(with(push, [again.as_str(), "--index", "-q"])).end(LIMIT).expect(0);
     let out = finish(pull);
     assert!(out.status.success() && out.stdout == content);
+}
+
+#[test]
+fn a_push_that_waits_for_its_pipe_ends_when_it_is_stopped_and_gives_what_it_read() {
+    let (scratch, daemon) = stand();
+    let fifo = scratch.path("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Between two frames, in the middle of one, and at a FIFO that nobody opened to write.
+    for (name, from, bytes) in
+        [("whole", "-", 3000), ("half", "-", 2500), ("nobody", fifo.to_str().unwrap(), 0)]
+    {
+        let place = daemon.place("data", name);
+        let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+        let all = noise(1, bytes);
+        let (mut left, mut given) = std::io::pipe().unwrap();
+        given.write_all(&all).unwrap();
+        let mut push = with(command(&scratch, "push"), [from, &place, "--frame-bytes", "1000", "--json"]);
+        push.stdin(left.try_clone().unwrap()).stdout(Stdio::piped());
+        let (push, _) = Running::start_as(push);
+        let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64();
+        assert!(wait_until(LIMIT, || taken() == Some(bytes as u64 / 1000)), "{name}: {:?}", taken());
+        // What there is of another frame may be read by now.
+        std::thread::sleep(Duration::from_millis(300));
+        signal(push.pid(), Signal::SIGTERM);
+        let pushed = push.end(LIMIT).expect(143);
+        let mut came = Vec::new();
+        loop {
+            match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
+                Delivery::Frame(frame) => came.extend_from_slice(&frame.payload),
+                Delivery::End(_) => break,
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        drop(given);
+        let mut rest = Vec::new();
+        left.read_to_end(&mut rest).unwrap();
+        let torn = pushed.finished()["torn"].as_array().map(Vec::len);
+        assert_eq!(torn, Some(usize::from(!came.len().is_multiple_of(1000))), "{name}");
+        came.extend(rest);
+        assert!(came == all, "{name}: {} bytes of {bytes}", came.len());
+    }
 }
 
 #[test]

@@ -9,6 +9,10 @@ use crate::{
     status,
 };
 use nix::sys::signal::Signal;
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_client::frames::{
     ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
@@ -56,6 +60,53 @@ fn a_consumer_that_blocks_holds_its_producers_up_and_loses_nothing() {
         }
         assert_eq!(count, held);
     });
+}
+
+#[test]
+fn a_push_that_is_stopped_while_it_is_held_up_gives_all_that_it_took_out_of_its_pipe() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::Block));
+    // More than all that stands between them holds.
+    let all: Vec<u8> = (0..80).flat_map(|sequence| content("m", sequence, BYTES)).collect();
+    let (mut left, mut given) = std::io::pipe().unwrap();
+    let push = with(command(&scratch, "push"), ["-", place.as_str(), "--frame-bytes", "100000"]);
+    let mut push = with(push, ["--window", "400kB", "--producer", "m", "--json"]);
+    push.stdin(left.try_clone().unwrap()).stdout(Stdio::piped());
+    let (push, _) = Running::start_as(push);
+    let fed = Arc::new(AtomicUsize::new(0));
+    let feeder = std::thread::spawn({
+        let (all, fed) = (all.clone(), fed.clone());
+        move || {
+            for piece in all.chunks(10_000) {
+                if given.write_all(piece).is_err() {
+                    return;
+                }
+                fed.fetch_add(piece.len(), Ordering::AcqRel);
+            }
+        }
+    });
+    let mut before = 0;
+    let rests = || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = fed.load(Ordering::Acquire);
+        std::mem::replace(&mut before, now) == now && now > 5 * BYTES
+    };
+    assert!(wait_until(LIMIT, rests), "nothing holds it up");
+    signal(push.pid(), Signal::SIGTERM);
+    let says = || push.said().iter().any(|(_, line)| line.contains("stopping: "));
+    assert!(wait_until(LIMIT, says), "it does not hear");
+    // Time enough to drop what it has in hand.
+    std::thread::sleep(Duration::from_millis(500));
+    let came = drain(&taker, BYTES).count("m");
+    assert_eq!(push.end(LIMIT).expect(143).number("frames"), came);
+    // The rest is there for who reads the pipe next.
+    let mut rest = Vec::new();
+    left.read_to_end(&mut rest).unwrap();
+    feeder.join().unwrap();
+    let taken = all.len() - rest.len();
+    assert_eq!(taken, came as usize * BYTES, "it took another number of bytes than came");
+    assert!(rest == all[taken..]);
 }
 
 #[test]

@@ -7,11 +7,10 @@ use std::time::Duration;
 use thalweg_mover::admission::{SlotAsked, SlotHeld};
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::Result;
-use thalweg_mover::frames::producer::Made;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::flow::lags::Lag;
 use thalweg_mover::run::frames::job::{Keeper, Opening, ProduceWishes};
-use thalweg_mover::run::frames::produce::ProduceRun;
+use thalweg_mover::run::frames::produce::{Prepared, ProduceRun};
 
 /// Everything that can be said about a sender.
 #[derive(Clone)]
@@ -54,7 +53,7 @@ impl Default for SenderWishes {
 
 /// A frame that was digested. Cloning copies no payload.
 #[derive(Clone)]
-pub struct PreparedFrame(Made);
+pub struct PreparedFrame(Prepared);
 
 /// Gives frames to a channel. May be used from several threads; pushes get their sequence in the order in which they come.
 ///

@@ -7,12 +7,16 @@
 use std::io;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+
+use crate::uninterrupted;
 
 /// Sends all bytes. `BrokenPipe` or `ConnectionReset` if the reader is gone; a part may have been sent then.
 pub fn send_all(fd: impl AsFd, bytes: &[u8]) -> io::Result<()> {
@@ -103,6 +107,16 @@ pub fn shutdown(fd: impl AsFd) -> io::Result<()> {
 /// Ends our direction of a socket: the peer reads what was sent and then the end of the stream.
 pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(fd, Shutdown::Write)?)
+}
+
+/// Opens a FIFO for reading, whether or not somebody writes to it. Links are followed: `/dev/fd/63` is one. Reads do not
+/// wait: [`poll`] before.
+///
+/// # Errors
+/// What the kernel says.
+pub fn open_pipe(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    uninterrupted(|| rustix::fs::open(path, flags, Mode::empty()))
 }
 
 /// Makes a pipe hold so many bytes, or as near to that as this user may (`/proc/sys/fs/pipe-max-size`); never fewer than it

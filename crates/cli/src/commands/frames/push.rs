@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,13 +23,13 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_mover::run::flow::lags::Lag;
 use thalweg_mover::run::frames::wall_ns;
-use thalweg_sys::socket::widen_pipe;
+use thalweg_sys::socket::{self, Interest, open_pipe, widen_pipe};
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
 
 /// Between two looks whether it shall stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Of standard input, where it is a pipe: what a user may have by default.
+/// Of a pipe: what a user may have by default.
 const PIPE_BYTES_MAX: usize = 1 << 20;
 /// What is due later than after so many seconds is due then: 30 years.
 const DUE_MAX_S: f64 = 1e9;
@@ -159,6 +160,8 @@ struct Torn {
     bytes: u64,
     /// That a frame has.
     of: u64,
+    /// It was to stop: more may have come.
+    is_stopped: bool,
 }
 
 impl Torn {
@@ -167,15 +170,54 @@ impl Torn {
     }
 
     fn failure(&self) -> Failure {
-        let Torn { source, sequence, bytes, of } = self;
-        let source = match source == "-" {
-            true => "standard input".to_owned(),
-            false => format!("`{}`", Escaped(source.as_encoded_bytes())),
-        };
+        let Torn { source, sequence, bytes, of, is_stopped } = self;
+        let (source, how) = (named(source), if *is_stopped { "was left" } else { "ended" });
         let cause = format!(
-            "{source} ended in the middle of frame {sequence}: it was sent with {bytes} bytes of {of}"
+            "{source} {how} in the middle of frame {sequence}: it was sent with {bytes} bytes of {of}"
         );
         Failure::new(FailureKind::Usage, "push frames", cause)
+    }
+}
+
+/// A source, for people.
+fn named(source: &OsStr) -> String {
+    match source == "-" {
+        true => "standard input".to_owned(),
+        false => format!("`{}`", Escaped(source.as_encoded_bytes())),
+    }
+}
+
+/// A pipe, or what else may never give anything, that is read no further than to the end of a frame when this shall stop.
+struct Pipe<'a> {
+    file: File,
+    stop: &'a Stop,
+    frame_bytes: u64,
+    /// That were read.
+    bytes: u64,
+}
+
+impl Read for Pipe<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // A frame of which something was read is read to its end, as long as it comes: nobody else can read it.
+            let (is_asked, is_between) = (self.stop.is_asked(), self.bytes.is_multiple_of(self.frame_bytes));
+            if is_asked && is_between {
+                return Ok(0);
+            }
+            let ready = socket::poll(&[(self.file.as_fd(), Interest::READ)], Some(LOOK_AGAIN))?;
+            if !ready.iter().any(|ready| ready.readable) {
+                if is_asked {
+                    return Ok(0);
+                }
+                continue;
+            }
+            match self.file.read(buffer) {
+                // Who shares it took that, or it was put into non-blocking mode.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                other => return other.inspect(|&read| self.bytes += read as u64),
+            }
+        }
     }
 }
 
@@ -222,6 +264,9 @@ impl Job<'_> {
             self.sender.declare_set(whole.set, whole.frames)?;
         }
         for source in from {
+            if self.stop.is_asked() {
+                break;
+            }
             match self.read(source) {
                 Err(_) if self.has_more.get() => break,
                 Err(failure) if failure.kind == FailureKind::Stopped && self.stop.is_asked() => break,
@@ -245,8 +290,8 @@ impl Job<'_> {
 
     fn read(&self, source: &OsStr) -> Result<()> {
         let args = self.args;
-        let mut sink = |frame| self.push(frame);
         if args.index {
+            let mut sink = |frame| self.push(frame).and_then(|()| self.go_on());
             return files::by_index(Path::new(source), &mut sink);
         }
         let how = Cut {
@@ -254,30 +299,55 @@ impl Job<'_> {
             dtype: args.dtype.clone(),
             shape: args.shape.clone(),
         };
-        let mut from: Box<dyn Read> = match source == OsStr::new("-") {
-            true => {
-                // A frame that is written at once is read at once.
-                let frame_bytes = usize::try_from(how.frame_bytes).unwrap_or(usize::MAX);
-                let _ = widen_pipe(std::io::stdin().as_fd(), frame_bytes.min(PIPE_BYTES_MAX));
-                Box::new(std::io::stdin().lock())
-            }
-            false => Box::new(File::open(source).map_err(|error| {
-                use std::os::unix::ffi::OsStrExt;
-                let mut failure = failure::of_io("read frames", &error);
-                failure.cause = format!("`{}`: {}", Escaped(source.as_bytes()), failure.cause);
-                failure
-            })?),
+        let mut sink = |frame: NewFrame| {
+            let is_whole = frame.payload.len() as u64 == how.frame_bytes;
+            self.push(frame)?;
+            // After a torn one it ends anyway, and says so.
+            if is_whole { self.go_on() } else { Ok(()) }
         };
+        let mut from = self.open(source, how.frame_bytes)?;
         if let Some(bytes) = files::cut(&mut *from, &how, &mut sink)? {
-            let (sequence, of) = (self.latest.get(), how.frame_bytes);
-            self.torn.borrow_mut().push(Torn { source: source.to_owned(), sequence, bytes, of });
+            let (sequence, of, is_stopped) = (self.latest.get(), how.frame_bytes, self.stop.is_asked());
+            self.torn.borrow_mut().push(Torn { source: source.to_owned(), sequence, bytes, of, is_stopped });
         }
         Ok(())
     }
 
+    /// What a source gives, until this shall stop.
+    fn open(&self, source: &OsStr, frame_bytes: u64) -> Result<Box<dyn Read + '_>> {
+        let is_fifo = || std::fs::metadata(source).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        let opened = match source == "-" {
+            // Not by its lock, which reads more than it is asked for.
+            true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+            // To open it as a file waits for somebody who writes.
+            false if is_fifo() => open_pipe(Path::new(source)).map(File::from),
+            false => File::open(source),
+        };
+        let file = opened.map_err(|error| {
+            let mut failure = failure::of_io("read frames", &error);
+            failure.cause = format!("{}: {}", named(source), failure.cause);
+            failure
+        })?;
+        if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(Box::new(file));
+        }
+        // A frame that is written at once is read at once.
+        let most_bytes = usize::try_from(frame_bytes).unwrap_or(usize::MAX);
+        let _ = widen_pipe(&file, most_bytes.min(PIPE_BYTES_MAX));
+        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, bytes: 0 }))
+    }
+
+    /// Whether there may be another frame.
+    fn go_on(&self) -> Result<()> {
+        match self.stop.is_asked() {
+            true => Err(Failure::new(FailureKind::Stopped, "push frames", "stopped on request")),
+            false => Ok(()),
+        }
+    }
+
+    /// Pushes a frame as long as it takes, also when this shall stop: it was read, and no other push finds it again.
     fn push(&self, frame: NewFrame) -> Result<()> {
         let (args, sent) = (self.args, self.sent.get());
-        let stopped = || Failure::new(FailureKind::Stopped, "push frames", "stopped on request");
         let index = u32::try_from(sent).unwrap_or(u32::MAX);
         if self.whole.is_some_and(|whole| index >= whole.frames) {
             self.has_more.set(true);
@@ -296,7 +366,7 @@ impl Job<'_> {
             ..frame
         };
         let prepared = self.sender.prepare(frame)?;
-        while !self.stop.is_asked() {
+        loop {
             match self.sender.push_prepared(prepared.clone(), Some(LOOK_AGAIN)) {
                 Err(failure) if failure.kind == FailureKind::Busy => {}
                 other => {
@@ -305,7 +375,6 @@ impl Job<'_> {
                 }
             }
         }
-        Err(stopped())
     }
 
     /// Waits until a frame is due, or it shall stop; when it was due, in nanoseconds since 1970.

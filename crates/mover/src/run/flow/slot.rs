@@ -104,7 +104,7 @@ struct Held {
 }
 
 impl SlotGate {
-    pub(super) fn new() -> SlotGate {
+    pub(in crate::run) fn new() -> SlotGate {
         let (changed, news) = (Condvar::new(), Condvar::new());
         SlotGate { began: Instant::now(), held: Mutex::default(), changed, news }
     }

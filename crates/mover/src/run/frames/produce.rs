@@ -16,7 +16,7 @@ use crate::run::sender::Did;
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FrameHead, FramesMessage, Terms, TransferMessage, TransferNumber};
@@ -26,6 +26,14 @@ use thalweg_wire::{Digest, EntryId};
 pub struct ProduceRun {
     producer: ProducerId,
     end: ClientEnd<Producer, Counts>,
+}
+
+/// A frame that was digested. Cloning copies no payload.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    made: Made,
+    /// When it was tried first: its clones are other tries of the same frame, and a deadline knows one wait.
+    ready: Arc<OnceLock<Instant>>,
 }
 
 /// What it did so far.
@@ -143,7 +151,7 @@ impl ProduceRun {
     ///
     /// # Errors
     /// `Usage` for one beyond the limits, or whose shape does not fit.
-    pub fn prepare(&self, frame: NewFrame) -> Result<Made> {
+    pub fn prepare(&self, frame: NewFrame) -> Result<Prepared> {
         let mut watch = Stopwatch::start(&self.end.accounts);
         let payload_bytes = frame.payload.len() as u64;
         let mut head = FrameHead {
@@ -166,7 +174,7 @@ impl ProduceRun {
         head.check().map_err(usage)?;
         head.digest = Digest(*blake3::hash(&frame.payload).as_bytes());
         watch.lap(Stage::Digest, payload_bytes);
-        Ok(Made { head, payload: frame.payload })
+        Ok(Prepared { made: Made { head, payload: frame.payload }, ready: Arc::default() })
     }
 
     /// Gives a frame, and returns its sequence. Waits for room at most so long.
@@ -174,11 +182,12 @@ impl ProduceRun {
     /// # Errors
     /// `Busy` without room in time, and for nothing else: it may be tried again. Else why it failed as a whole:
     /// `Connection` where the hub did not let it back in.
-    pub fn push(&self, made: Made, timeout: Option<Duration>) -> Result<u64> {
-        let Made { head, payload } = made;
+    pub fn push(&self, prepared: Prepared, timeout: Option<Duration>) -> Result<u64> {
+        let Prepared { made: Made { head, payload }, ready } = prepared;
         let (payload_bytes, metadata_bytes) = (head.payload_bytes, head.metadata.len());
         let mut state = self.end.lock();
         let began = Instant::now();
+        let ready = *ready.get_or_init(|| began);
         while !state.machine.has_room(payload_bytes, metadata_bytes) {
             let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) || state.failed.is_some() {
@@ -193,9 +202,9 @@ impl ProduceRun {
             return Err(state.held_up("push a frame", cause));
         }
         let sequence = state.machine.push(head, payload)?;
-        state.beside.first_push.get_or_insert(began);
+        state.beside.first_push.get_or_insert(ready);
         if state.beside.slot.is_some() {
-            state.beside.lags.read(ALL, sequence + 1, began);
+            state.beside.lags.read(ALL, sequence + 1, ready);
         }
         state.beside.frames += 1;
         state.beside.bytes += payload_bytes;
@@ -203,7 +212,7 @@ impl ProduceRun {
         let slot = state.beside.slot.clone();
         drop(state);
         if let Some(slot) = slot {
-            slot.came(began, Instant::now());
+            slot.came(ready, Instant::now());
         }
         Ok(sequence)
     }
@@ -447,6 +456,26 @@ mod tests {
         assert_eq!(run.push(made(), None).unwrap_err(), over);
         assert_eq!(run.declare(1, 1).unwrap_err(), over);
         assert_eq!(run.finish(None).unwrap_err(), over);
+    }
+
+    #[test]
+    fn a_frame_that_found_no_room_is_as_late_as_its_first_try_says() {
+        let run = ProduceRun::new(ProducerId::new("cam").unwrap(), Window { bytes: 1 << 20, items: 4 });
+        run.set_slot(Arc::new(SlotGate::new()), Duration::from_millis(50));
+        let frame = NewFrame { payload: vec![1; 10].into(), ..NewFrame::default() };
+        let (made, each) = (run.prepare(frame).unwrap(), Duration::from_millis(20));
+        for _ in 0..4 {
+            assert_eq!(run.push(made.clone(), Some(each)).unwrap_err().kind, FailureKind::Busy);
+        }
+        // The hub is there, and has it.
+        run.end.lock().machine.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
+        assert_eq!(run.push(made, None).unwrap(), 0);
+        let mut state = run.end.lock();
+        state.beside.lags.marked(ALL, 1, Instant::now());
+        let lag = state.beside.lags.so_far();
+        assert!(lag.worst >= 4 * each, "{lag:?}");
+        assert_eq!((lag.pieces, lag.late), (1, 1));
+        assert!(state.beside.first_push.is_some_and(|first| first.elapsed() >= lag.worst));
     }
 
     #[test]
