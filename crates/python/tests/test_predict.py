@@ -50,7 +50,8 @@ def test_a_rate_limit_is_enough_to_say_a_time(tmp_path: Path) -> None:
 def test_a_deadline_that_is_over_is_too_late_and_a_scan_may_be_endless(tmp_path: Path) -> None:
     told = thalweg.predict("zero:100MB", "null:", bwlimit="10MB/s", deadline_s=-1.0)
     assert told.deadline == "too-late"
-    (tmp_path / "file").write_bytes(b"x" * 1000)
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 1000)
     for scan_s in (float("inf"), -1.0, float("nan")):
-        told = thalweg.predict(tmp_path, "null:", scan_s=scan_s)
+        told = thalweg.predict(source, "null:", scan_s=scan_s)
         assert told.bytes == 1000
