@@ -118,14 +118,20 @@ struct Looks {
     ended: Option<Instant>,
 }
 
+/// Looks at a name in a directory.
+type StatAt = dyn Fn(&Dir, &[u8]) -> io::Result<Stat> + Send;
+
+/// Looks at an open file.
+type StatOf = dyn Fn(&File) -> io::Result<Stat> + Send;
+
 /// See the module.
 pub struct FilesFeed {
     spec: FilesSpec,
     /// What time it is; a simulation has its own.
     clock: Box<dyn Fn() -> Instant + Send>,
     /// Looks at what has a name, and at what is open; a test has its own.
-    stat_at: Box<dyn Fn(&Dir, &[u8]) -> io::Result<Stat> + Send>,
-    stat_of: Box<dyn Fn(&File) -> io::Result<Stat> + Send>,
+    stat_at: Box<StatAt>,
+    stat_of: Box<StatOf>,
     /// Where marks of the single file may be.
     places: Option<Places>,
     watch: Option<Watch>,
