@@ -227,6 +227,8 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
                 end(pipe, &to.join(format!("pipe{pipes}")));
                 pipes += 1;
                 let anew = daemon.place("to", &format!("pipe{pipes}"));
+                // What the copy had is to be free before the last stream asks, and that has it before the next copy.
+                std::thread::sleep(Duration::from_secs(pipes));
                 pipe = pipe_of_fifteen_streams(&scratch, &ticket, &anew);
                 std::thread::sleep(Duration::from_secs(pipes));
                 continue;
