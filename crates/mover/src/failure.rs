@@ -2,6 +2,7 @@
 
 use std::io;
 pub use thalweg_wire::message::{Failure, FailureKind};
+use thalweg_wire::path::Escaped;
 
 /// Result of everything in the mover that a user may hear of.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -9,6 +10,28 @@ pub type Result<T> = std::result::Result<T, Failure>;
 /// The failure of `operation` for the reason that the kernel gave.
 pub fn of_io(operation: &str, error: &io::Error) -> Failure {
     Failure::new(kind_of_io(error), operation, describe(error))
+}
+
+/// The same failure, with what stands `before` its cause: a path as the user wrote it.
+pub fn with_words(failure: Failure, before: &str) -> Failure {
+    let cause = format!("{before}: {}", failure.cause);
+    // Anew, which cuts it to what may be said to a peer.
+    let cut = Failure::new(failure.kind, &failure.operation, cause);
+    Failure { path: failure.path, range: failure.range, ..cut }
+}
+
+/// Bytes of a path in a sentence: two of them leave what is said of them room.
+const SHOWN_BYTES_MAX: usize = 768;
+
+/// A path of the user's, for people: inert, and cut where it would leave the sentence that it stands in no room.
+pub fn shown_path(path: &[u8]) -> String {
+    let mut shown = Escaped(path).to_string();
+    if shown.len() > SHOWN_BYTES_MAX {
+        let end = (0..=SHOWN_BYTES_MAX).rev().find(|&at| shown.is_char_boundary(at)).unwrap_or(0);
+        shown.truncate(end);
+        shown.push_str("...");
+    }
+    shown
 }
 
 /// What fails where there is no memory for a stream's frames.
@@ -62,6 +85,26 @@ fn describe(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::message::Message;
+
+    #[test]
+    fn a_failure_at_a_long_path_keeps_its_cause_and_may_be_said_to_a_peer() {
+        let of = |path: &[u8]| {
+            let failure = of_io("open", &io::Error::from_raw_os_error(2)).in_range(0, 7);
+            with_words(failure, &format!("`{}`", shown_path(path)))
+        };
+        assert_eq!(of(b"/data").to_string(), "open failed at bytes 0..7: `/data`: No such file or directory");
+        for path in [vec![b'a'; 4095], vec![0xff; 4095], "ä".repeat(2047).into_bytes()] {
+            let failure = of(&path);
+            assert!(failure.cause.ends_with("...`: No such file or directory"), "{failure}");
+            assert_eq!((failure.kind, failure.range), (FailureKind::NotFound, Some((0, 7))));
+            // However often it is said where it was.
+            let failure = (0..9).fold(failure, |failure, _| with_words(failure, &shown_path(&path)));
+            let said = Message::Goodbye(Some(failure));
+            let bytes = said.encode().unwrap();
+            assert_eq!(Message::decode(&bytes[thalweg_wire::message::LENGTH_BYTES..]).unwrap(), said);
+        }
+    }
 
     #[test]
     fn a_full_disk_is_a_matter_of_space_and_says_so_in_one_line() {

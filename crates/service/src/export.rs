@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::Dir;
+use thalweg_wire::limits;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::Escaped;
 
@@ -95,7 +96,7 @@ impl Exports {
     ///
     /// # Errors
     /// `NotFound` for an export that there is not, `Permission` for writing to one that is read-only,
-    /// `Usage` for a path that could leave it.
+    /// `Usage` for a path that could leave it, or of more than [`limits::PLACE_LEVELS_MAX`] levels.
     pub fn resolve(&self, place: &Place, write: bool) -> Result<Resolved> {
         let trailing_slash = place.path.ends_with(b"/");
         match (self, &place.export) {
@@ -109,11 +110,18 @@ impl Exports {
                     let cause = format!("the export `{}` is read-only", Escaped(name.as_bytes()));
                     return Err(Failure::new(FailureKind::Permission, "open", cause));
                 }
-                let mut path = Vec::new();
+                let (mut path, mut levels) = (Vec::new(), 0);
                 for component in place.path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".") {
                     if component == b".." || component.contains(&0) {
                         let path = Escaped(&place.path);
                         let cause = format!("`{path}`: a path must stay inside its export, and has no `..`");
+                        return Err(Failure::new(FailureKind::Usage, "open", cause));
+                    }
+                    levels += 1;
+                    // Whatever is made or looked for costs as much for each.
+                    if levels > limits::PLACE_LEVELS_MAX {
+                        let most = limits::PLACE_LEVELS_MAX;
+                        let cause = format!("a path has at most {most} levels below its export");
                         return Err(Failure::new(FailureKind::Usage, "open", cause));
                     }
                     if !path.is_empty() {
@@ -154,5 +162,16 @@ mod tests {
         assert!(exports.resolve(&place("tmp", b"x"), true).is_err());
         assert!(exports.resolve(&Place { export: None, path: b"/etc".to_vec() }, false).is_err());
         assert_eq!(exports.resolve(&place("tmp", b"/a//./b/"), false).unwrap().path, b"a/b");
+    }
+
+    #[test]
+    fn a_place_has_no_more_levels_than_it_may() {
+        let exports = Exports::open(vec!["tmp=/tmp".parse().unwrap()]).unwrap();
+        let place = |levels| Place { export: Some("tmp".into()), path: b"a/".repeat(levels) };
+        assert!(exports.resolve(&place(limits::PLACE_LEVELS_MAX), true).is_ok());
+        for (levels, write) in [(limits::PLACE_LEVELS_MAX + 1, true), (100_000, false)] {
+            let refused = exports.resolve(&place(levels), write).err().unwrap();
+            assert_eq!(refused.kind, FailureKind::Usage, "{refused}");
+        }
     }
 }

@@ -8,6 +8,8 @@ pub const VERSION_MAX: u16 = 1;
 
 /// Longest path inside a transfer: 2,000 levels of 255 bytes, far beyond `PATH_MAX`.
 pub const PATH_BYTES_MAX: usize = 512 << 10;
+/// Levels of a place below its export: as many as a path may have whose names are the longest.
+pub const PLACE_LEVELS_MAX: usize = 2000;
 /// Longest name that Linux file systems take.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Longest symbolic link target. Linux allows 4,095 bytes; other systems more.
@@ -25,6 +27,10 @@ pub const MESSAGE_BYTES_MAX: usize = 2 << 20;
 pub const OFFER_ENTRIES_MAX: usize = 1024;
 /// Items (answers, acknowledgements, outcomes) in one message.
 pub const MESSAGE_ITEMS_MAX: usize = 8192;
+/// What could not be kept, of all outcomes in one message: honest ones have some 32 bytes each and fill it first.
+pub const MESSAGE_LOSSES_MAX: usize = MESSAGE_BYTES_MAX / 32;
+/// Runs of chunks in all answers of one message: of a file of many chunks each takes four bytes and more.
+pub const MESSAGE_RUNS_MAX: usize = MESSAGE_BYTES_MAX / 4;
 /// Places that one transfer reads from: each is a directory that is held open.
 pub const PLACES_MAX: usize = 1024;
 /// Chunk digests in one message.
@@ -200,6 +206,7 @@ const _: () = assert!(SEGMENT_BYTES_MIN <= CHUNK_BYTES_MIN && SEGMENT_BYTES_MAX 
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(blake3::CHUNK_LEN as u64));
 const _: () =
     assert!(PATH_BYTES_MAX + LINK_TARGET_BYTES_MAX + XATTR_BYTES_MAX + 16 * XATTRS_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(PLACE_LEVELS_MAX * (NAME_BYTES_MAX + 1) <= PATH_BYTES_MAX);
 const _: () = assert!(MESSAGE_DIGESTS_MAX * 32 < MESSAGE_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(

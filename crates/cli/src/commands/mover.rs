@@ -6,8 +6,9 @@
 //!
 //! ssh may end at any time without harm: a mover with a session outlives it, because the network that took ssh away comes
 //! back. It ends when its session has ended in order and ssh's channel is closed, when nobody was there for
-//! [`IDLE`], when the client did not come back within its patience, and soon when client and ssh vanished together: that
-//! is a client that was killed, and its next attempt needs the lock that we hold.
+//! [`IDLE`] after a session or for [`FIRST_SESSION_LIMIT`] before the first, when the client did not come back within its
+//! patience, and soon when client and ssh vanished together: that is a client that was killed, and its next attempt needs
+//! the lock that we hold.
 //!
 //! With `--bridge PORT`, stdin and stdout are carried to that port of the loopback instead.
 
@@ -26,12 +27,13 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, Order, Ready};
 use thalweg_mover::link::{ClientTrust, Identity};
+use thalweg_mover::run::by_ssh::FIRST_SESSION_LIMIT;
 use thalweg_service::accept::{self, Listening};
 use thalweg_service::export::Exports;
 use thalweg_service::host::{Host, HostLimits};
 use thalweg_wire::limits;
 
-/// Without a session for so long, it ends.
+/// Without a session for so long after one, it ends.
 const IDLE: Duration = Duration::from_secs(10);
 /// Link and ssh that ended within so short a time ended together.
 const TOGETHER: Duration = Duration::from_secs(10);
@@ -126,8 +128,12 @@ fn serve(host: &Host, listening: &Listening, stdin: &Stdin, client: Option<IpAdd
         let is_idle = host.session_count() == 0 && !host.is_at_work();
         was_there |= !is_idle;
         if is_idle {
-            let idle = if was_there { host.idle_for() } else { begun.elapsed() };
-            if stdin_ended.is_some() || idle > IDLE {
+            // While ssh stands, a client that was not there yet may be logging in for a bridge.
+            let (idle, most) = match was_there {
+                true => (host.idle_for(), IDLE),
+                false => (begun.elapsed(), FIRST_SESSION_LIMIT),
+            };
+            if stdin_ended.is_some() || idle > most {
                 return;
             }
         }

@@ -32,7 +32,8 @@ use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
 use thalweg_wire::message::{
     AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Question, Reply,
-    Run, ScanTotals, Seal, SourceForm, Totals, TransferMessage as T, TransferNumber, VerifyLevel, Want,
+    Run, ScanTotals, Seal, SourceForm, Terms, Totals, TransferMessage as T, TransferNumber, Trial,
+    VerifyLevel, Want,
 };
 use thalweg_wire::receipt::{Side, Signed, Statement};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, limits};

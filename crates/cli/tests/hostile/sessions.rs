@@ -122,6 +122,39 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
 }
 
 #[test]
+fn a_place_of_a_hundred_thousand_levels_is_refused_and_the_daemon_lives() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let deep = "a/".repeat(100_000);
+    let mut dry_run = Open { transfer: TransferNumber(2), ..push("ro", &deep) };
+    dry_run.terms.dry_run = true;
+    for open in [push("data", &deep), dry_run] {
+        let refused = client.open(open).expect_err("refused");
+        assert!(refused.contains("levels"), "{refused}");
+    }
+    world.still_serves("after deep places");
+}
+
+/// Each stream would have a frame in memory before the client reads the first.
+#[test]
+fn a_pull_whose_frames_would_take_more_memory_than_a_link_has_is_refused() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let _streams: Vec<_> = (0..24).map(|number| client.stream(number)).collect();
+    let noise = |number, segment_bytes| Open {
+        transfer: TransferNumber(number),
+        trial: Some(Trial::Noise { bytes: 1 << 40, file_bytes: 1 << 30 }),
+        terms: Terms { job_key: [7; 16], ..Terms::of(64 << 20, segment_bytes) },
+        ..pull("data", "")
+    };
+    let refused = client.open(noise(1, 64 << 20)).expect_err("refused");
+    assert!(refused.contains("more memory than a link has"), "{refused}");
+    client.open(noise(2, 64 << 10)).expect("frames for which there is memory");
+    drop(client);
+    world.still_serves("after a pull of large frames");
+}
+
+#[test]
 fn a_denied_place_and_an_absent_one_cannot_be_told_apart() {
     let world = World::new();
     std::os::unix::fs::symlink(world.scratch.path("outside"), world.export("link")).unwrap();
@@ -322,6 +355,27 @@ fn what_is_said_to_transfers_that_are_not_open_is_not_kept_for_ever() {
     println!("{said} bytes said early, {resident} resident, ended: {ended}");
     assert!(ended, "{said} bytes for transfers that are not open were taken");
     assert!(resident < 300 << 20, "{resident} bytes resident");
+    // A byte or two of a message that become many in memory, and many messages to few transfers.
+    let loss = Loss { what: String::new(), why: String::new() };
+    let losses = vec![loss; limits::MESSAGE_LOSSES_MAX];
+    let runs = vec![Run { first: 0, count: 1 }; limits::MESSAGE_RUNS_MAX];
+    let digests = vec![Digest::default(); limits::MESSAGE_DIGESTS_MAX];
+    for (words, message) in [
+        ("losses", T::Settled(vec![(EntryId(0), Outcome::Done { digest: None, losses })])),
+        ("runs", T::Want(vec![(EntryId(0), Want::Missing(runs))])),
+        ("digests", T::Have { entry: EntryId(0), first: 0, digests }),
+    ] {
+        let mut client = world.client();
+        let bytes = Message::Transfer(ONE, message).encode().unwrap();
+        for _ in 0..200 {
+            if !client.line.say_raw(&bytes) {
+                break;
+            }
+        }
+        let resident = resident_bytes(world.daemon.pid());
+        assert!(client.line.is_ended(AT_ONCE), "200 messages of {words} were taken");
+        assert!(resident < 300 << 20, "{resident} bytes resident after {words}");
+    }
     world.still_serves("after early messages");
 }
 

@@ -8,7 +8,8 @@
 //! 4. judges the peer: bytes of its own under TLS reset the idle clock, nothing else does.
 //!
 //! Who closes sends all that is queued, then TLS's close_notify, then waits a little for the peer to close as well: a
-//! socket closed while bytes of the peer lie unread in it would take back what was sent last.
+//! socket closed while bytes of the peer lie unread in it would take back what was sent last. The peer cannot put off
+//! the end: however it talks and takes, what has not left after the stall timeout stays.
 //!
 //! Bounds: a message in the making has at most [`MESSAGE_BYTES_MAX`](thalweg_wire::limits::MESSAGE_BYTES_MAX) bytes,
 //! checked before memory is taken for it, and that memory grows with the bytes that came; the queue has at most
@@ -41,11 +42,12 @@ pub type HeartbeatSource = Box<dyn FnMut() -> Heartbeat + Send>;
 /// Deadlines and bounds of a channel. All of them are ours: nothing the peer says changes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlLimits {
-    /// Without a byte from the peer, or without its taking a byte of ours, for this long the channel ends.
+    /// Without a byte from the peer, or without its taking a byte of ours, for this long the channel ends. One that we
+    /// close may take as long to send what is queued.
     pub stall_timeout: Duration,
     /// Time between heartbeats.
     pub heartbeat_interval: Duration,
-    /// Most bytes of messages that may wait to be sent.
+    /// Most bytes of messages that may wait to be sent. The message beyond it ends the channel.
     pub queue_bytes_max: usize,
 }
 
@@ -67,7 +69,8 @@ pub enum ControlEnd {
     Closed,
     /// The peer closed it, between two messages.
     PeerClosed,
-    /// Nothing came, or nothing was taken, for too long: the path or the peer stands still, and may go on.
+    /// Nothing came, or nothing was taken, for too long, or less than there was to say: the path or the peer stands
+    /// still, and may go on.
     Silent(Failure),
     /// Anything else: `Connection` if the path or the peer is gone, `Protocol` or `Damage` if what came was wrong.
     Failed(Failure),
@@ -110,6 +113,7 @@ impl ControlChannel {
             heard_at: now,
             taken_at: now,
             heartbeat_due: now,
+            close_by: None,
             phase: Phase::Open,
         };
         let thread = std::thread::Builder::new().name("control".to_owned());
@@ -140,7 +144,8 @@ impl ControlHandle {
     ///
     /// # Errors
     /// `Connection` if the channel has ended or is closing, or if the peer has left so much unread that the queue is
-    /// full; `Internal` for a message that the peer would refuse.
+    /// full: the channel ends then, for a peer that heard the next message and not this one would believe something
+    /// else than we do. `Internal` for a message that the peer would refuse.
     pub fn send(&self, message: Message) -> Result<()> {
         let bytes = message.encode().map_err(|error| Failure::new(FailureKind::Internal, CONTROL, error))?;
         let shared = &self.0.0;
@@ -153,7 +158,14 @@ impl ControlHandle {
         }
         if queue.bytes.saturating_add(bytes.len()) > shared.queue_bytes_max {
             let why = format!("the peer leaves {} bytes of messages unread", queue.bytes);
-            return Err(Failure::new(FailureKind::Connection, CONTROL, why));
+            let failure = Failure::new(FailureKind::Connection, CONTROL, why);
+            queue.end = Some(ControlEnd::Silent(failure.clone()));
+            queue.messages.clear();
+            queue.bytes = 0;
+            drop(queue);
+            // An end that nobody is woken for is seen at the next heartbeat.
+            let _ = shared.wake();
+            return Err(failure);
         }
         let was_empty = queue.messages.is_empty();
         queue.bytes += bytes.len();
@@ -162,7 +174,8 @@ impl ControlHandle {
         if was_empty { shared.wake() } else { Ok(()) }
     }
 
-    /// Sends what is queued, tells the peer that nothing follows, and ends. Does not wait for it; `on_end` tells.
+    /// Sends what is queued, for at most the stall timeout, tells the peer that nothing follows, and ends. Does not
+    /// wait for it; `on_end` tells.
     pub fn close(&self) {
         self.0.0.close();
     }
@@ -201,6 +214,7 @@ struct Queue {
     /// In `messages` together.
     bytes: usize,
     is_closing: bool,
+    /// How the channel ended, or is to end now.
     end: Option<ControlEnd>,
 }
 
@@ -264,6 +278,8 @@ struct Driver {
     /// When the socket last took something, or had nothing to take.
     taken_at: Instant,
     heartbeat_due: Instant,
+    /// Since we close: by when all that was queued must have left. No sign of life puts it off.
+    close_by: Option<Instant>,
     phase: Phase,
 }
 
@@ -319,6 +335,9 @@ impl Driver {
         if wants_write {
             // A heartbeat that is due waits for what is on its way.
             left = of(self.taken_at).min(of(self.heard_at));
+        }
+        if let Some(by) = self.close_by {
+            left = left.min(by.saturating_duration_since(now));
         }
         if let Phase::Lingering(until) = self.phase {
             left = until.saturating_duration_since(now);
@@ -408,12 +427,23 @@ impl Driver {
         Ok(())
     }
 
-    fn judge(&self) -> Result<Option<ControlEnd>> {
+    fn judge(&mut self) -> Result<Option<ControlEnd>> {
         let now = Instant::now();
         if let Phase::Lingering(until) = self.phase {
             return Ok((now >= until).then_some(ControlEnd::Closed));
         }
+        let (end, is_closing) = {
+            let queue = self.shared.lock();
+            (queue.end.clone(), queue.is_closing)
+        };
+        if end.is_some() {
+            return Ok(end);
+        }
         let limit = self.limits.stall_timeout;
+        if is_closing && now >= *self.close_by.get_or_insert(now + limit) {
+            let why = format!("the peer did not take what was left to say within {} s", seconds(limit));
+            return Ok(Some(ControlEnd::Failed(Failure::new(FailureKind::Connection, CONTROL, why))));
+        }
         let stalled = |why: &str| {
             let why = format!("{why} for {} s", seconds(limit));
             Ok(Some(ControlEnd::Silent(Failure::new(FailureKind::Connection, CONTROL, why))))

@@ -42,7 +42,7 @@ pub mod ssh;
 mod secret_file;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};

@@ -56,7 +56,7 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Writes a file of mode 0600, in place of one of that name.
 ///
 /// # Errors
-/// What the kernel says.
+/// `Usage` in place of a device, a FIFO or a socket; else what the kernel says.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     atomic_file::write(path, bytes, 0o600, Durability::Synced).map_err(not_written)
 }

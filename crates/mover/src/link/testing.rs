@@ -1,4 +1,4 @@
-//! What the tests of this folder share: sockets, identities, connections.
+//! What the tests of this folder, and of sessions, share: sockets, identities, connections.
 
 use super::{ClientTrust, Connection, Identity, ServerTrust, client_config, server_config};
 use crate::Result;
@@ -10,12 +10,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Far more than anything here takes, for what must not time out.
-pub(super) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(super) static SERVER: LazyLock<Identity> = LazyLock::new(|| Identity::generate("server").unwrap());
 pub(super) static CLIENT: LazyLock<Identity> = LazyLock::new(|| Identity::generate("client").unwrap());
 
-pub(super) fn unix_pair() -> (OwnedFd, OwnedFd) {
+pub(crate) fn unix_pair() -> (OwnedFd, OwnedFd) {
     let (one, two) = UnixStream::pair().unwrap();
     (one.into(), two.into())
 }
@@ -35,11 +35,11 @@ pub(super) fn server_trust() -> ClientTrust {
     ClientTrust { pinned: [CLIENT.fingerprint()].into_iter().collect(), authorities: Vec::new() }
 }
 
-pub(super) fn our_client_config() -> Arc<rustls::ClientConfig> {
+pub(crate) fn our_client_config() -> Arc<rustls::ClientConfig> {
     client_config(&CLIENT, &client_trust()).unwrap()
 }
 
-pub(super) fn our_server_config() -> Arc<rustls::ServerConfig> {
+pub(crate) fn our_server_config() -> Arc<rustls::ServerConfig> {
     server_config(&SERVER, &server_trust()).unwrap()
 }
 
@@ -57,7 +57,7 @@ pub(super) fn both_ends(
 }
 
 /// Both ends of a good connection, client first.
-pub(super) fn connected(fds: (OwnedFd, OwnedFd)) -> (Connection, Connection) {
+pub(crate) fn connected(fds: (OwnedFd, OwnedFd)) -> (Connection, Connection) {
     let (client, server) = both_ends(fds, our_client_config(), our_server_config());
     (client.unwrap(), server.unwrap())
 }

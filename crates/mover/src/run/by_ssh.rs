@@ -15,10 +15,10 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::ssh::{self, DialBack, FarProgram, Order, Ssh, StartedMover, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
-use crate::run::client::Connect;
+use crate::run::client::{Connect, DIAL_TIMEOUT};
 use crate::run::far_mover::FarMover;
 use rustls::ClientConfig;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -32,6 +32,9 @@ use thalweg_wire::hex::hex;
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
 /// Time for an ssh login that carries one connection.
 const BRIDGE_LIMIT: Duration = Duration::from_secs(60);
+/// Time from the start of a far mover to its first session: each way is tried in turn, and the last one logs in once more.
+pub const FIRST_SESSION_LIMIT: Duration =
+    BRIDGE_LIMIT.saturating_add(DIAL_LIMIT.saturating_mul(3)).saturating_add(DIAL_TIMEOUT);
 /// A far mover whose port is shut while ssh has ended is looked for at once; one that is only silent, after so long.
 const SILENT_IS_GONE: Duration = Duration::from_secs(60);
 /// Between two tries to start a far mover anew.
@@ -401,6 +404,9 @@ fn unreached(mut failure: Failure) -> Failure {
     failure
 }
 
+/// Time for all of the token. The far mover says it at once; a stranger who trickles keeps it out for so long.
+const TOKEN_LIMIT: Duration = Duration::from_secs(1);
+
 /// Listens, has the far mover dial, and takes the connection that says the token first.
 fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> Result<OwnedFd> {
     let of_io = |error: std::io::Error| failure::of_io("connect", &error);
@@ -419,18 +425,67 @@ fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> R
         match listener.accept() {
             Ok((mut stream, _)) => {
                 let _ = stream.set_nonblocking(false);
-                let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
-                let mut said = [0; TOKEN_BYTES];
-                if stream.read_exact(&mut said).is_ok() && said == token.as_bytes() {
+                if says(&mut stream, token.as_bytes(), until.min(Instant::now() + TOKEN_LIMIT)) {
                     let _ = stream.set_read_timeout(None);
                     return Ok(stream.into());
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(5));
             }
+            // Whoever it was has gone again.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
             Err(error) => return Err(of_io(error)),
         }
     }
     Err(Failure::new(FailureKind::Connection, "connect", "the far mover did not dial back"))
+}
+
+/// Whether whoever dialled says the token, all of it in time.
+fn says(stream: &mut TcpStream, token: &[u8], until: Instant) -> bool {
+    let mut said = [0; TOKEN_BYTES];
+    let mut filled = 0;
+    while filled < said.len() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return false;
+        }
+        match stream.read(&mut said[filled..]) {
+            Ok(0) => return false,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+    said == token
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_stranger_who_trickles_does_not_keep_the_far_mover_from_dialling_back() {
+        let mut far = None;
+        let fd = dial_back(Duration::from_secs(10), |request| {
+            let here = SocketAddr::from((Ipv4Addr::LOCALHOST, request.port));
+            let mut stranger = TcpStream::connect(here).unwrap();
+            // He would need longer than there is.
+            std::thread::spawn(move || {
+                while stranger.write_all(b"x").is_ok() {
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+            });
+            let mut dials = TcpStream::connect(here).unwrap();
+            dials.write_all(request.token.as_bytes()).unwrap();
+            far = Some(dials);
+            Ok(())
+        });
+        let (mut near, mut far) = (TcpStream::from(fd.unwrap()), far.unwrap());
+        far.write_all(b"!").unwrap();
+        let mut said = [0];
+        near.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"!", "it is the far mover's, and nothing but the token was read of it");
+    }
 }

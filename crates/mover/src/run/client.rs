@@ -153,24 +153,33 @@ struct Refusals {
 
 impl Refusals {
     /// True the first time.
-    fn note(&mut self, stream: u16, why: Failure) -> bool {
-        let now = Instant::now();
+    fn note(&mut self, now: Instant, stream: u16, why: Failure) -> bool {
         self.streams.insert(stream, now);
         let since = self.since.take().map_or(now, |(since, _)| since);
         self.since = Some((since, why));
         !std::mem::replace(&mut self.is_told, true)
     }
 
+    /// These stand. One that was refused a moment ago may be about to be lost; the others were had after all.
+    fn stand(&mut self, now: Instant, there: &[u16]) {
+        for stream in there {
+            if !self.rests(now, *stream) {
+                self.streams.remove(stream);
+            }
+        }
+    }
+
     /// It is too early to ask for this one again.
-    fn rests(&self, stream: u16) -> bool {
-        self.streams.get(&stream).is_some_and(|at| at.elapsed() < REFUSED_PAUSE)
+    fn rests(&self, now: Instant, stream: u16) -> bool {
+        self.streams.get(&stream).is_some_and(|at| now.saturating_duration_since(*at) < REFUSED_PAUSE)
     }
 
     /// Why, if none of so many streams was had for too long.
-    fn is_hopeless(&self, wanted: u16) -> Option<Failure> {
+    fn is_hopeless(&self, now: Instant, wanted: u16) -> Option<Failure> {
         let (since, why) = self.since.as_ref()?;
         let is_none_left = wanted > 0 && (0..wanted).all(|stream| self.streams.contains_key(&stream));
-        (is_none_left && since.elapsed() > REFUSED_PATIENCE).then(|| why.clone())
+        let is_late = now.saturating_duration_since(*since) > REFUSED_PATIENCE;
+        (is_none_left && is_late).then(|| why.clone())
     }
 }
 
@@ -223,7 +232,7 @@ impl ClientOwner {
     fn no_memory(&self, stream: u16, why: &Failure) {
         let is_first = {
             let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
-            boxes.refusals.note(stream, why.clone())
+            boxes.refusals.note(Instant::now(), stream, why.clone())
         };
         if is_first {
             (self.events)(Event::Note(format!("{why}; it goes on with the streams that there are")));
@@ -335,6 +344,7 @@ impl Client {
         let dialled = Instant::now();
         let until = dialler.deadline();
         let fd = dialler.connect.connect(left(until))?;
+        let until = dialler.deadline_once_connected(until);
         mark(&fd, settings.dscp);
         let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
         let mut connection = dialler.secure(fd, until)?;
@@ -510,7 +520,9 @@ impl Drop for Client {
 mod tests {
     use super::*;
     use crate::event;
-    use crate::link::Fingerprint;
+    use crate::link::testing::{LONG, our_client_config, our_server_config, unix_pair};
+    use crate::link::{Connection, Fingerprint};
+    use thalweg_wire::hello::{Answer, ServerHello};
     use thalweg_wire::message::SourceForm;
 
     struct Nowhere;
@@ -523,6 +535,50 @@ mod tests {
         fn name(&self) -> String {
             "nowhere".into()
         }
+    }
+
+    /// Connections ride in a login that takes longer than a dial may.
+    struct SlowLogin;
+
+    impl Connect for SlowLogin {
+        fn connect(&self, deadline: Duration) -> Result<std::os::fd::OwnedFd> {
+            std::thread::sleep(deadline + Duration::from_millis(100));
+            let (ours, theirs) = unix_pair();
+            std::thread::spawn(move || {
+                // A client without time does not wait for that.
+                std::thread::sleep(Duration::from_millis(100));
+                let mut connection = Connection::accept(theirs, our_server_config(), LONG).unwrap();
+                let hello = connection.read_hello(LONG).unwrap();
+                let answer = ServerHello {
+                    version: limits::VERSION_MAX,
+                    versions: hello.versions,
+                    answer: Answer::Accepted,
+                    cipher: hello.cipher,
+                    features: 0,
+                    session: [9; 16],
+                    system: System::default(),
+                };
+                connection.answer(&answer, LONG).unwrap();
+                // Until the client ends it.
+                let _ = connection.read_exact(&mut vec![0; 1 << 20], LONG);
+            });
+            Ok(ours)
+        }
+
+        fn is_carried(&self) -> bool {
+            true
+        }
+
+        fn name(&self) -> String {
+            "slow".into()
+        }
+    }
+
+    #[test]
+    fn a_login_that_carries_a_connection_takes_none_of_the_time_of_what_comes_after_it() {
+        let settings = LinkSettings { stall_timeout: Duration::from_secs(2), ..LinkSettings::default() };
+        let (connect, tls) = (Arc::new(SlowLogin), our_client_config());
+        Client::connect(connect, tls, "localhost", settings, event::nobody()).map(drop).unwrap();
     }
 
     /// A client of a session that has no link.
@@ -586,6 +642,26 @@ mod tests {
         assert!(!boxes.take_opened(opened(1)), "a second time");
         assert!(boxes.take_opened(opened(2)));
         assert!(!boxes.openings.contains_key(&TransferNumber(2)), "nobody would fetch it");
+    }
+
+    #[test]
+    fn streams_that_stood_after_they_were_refused_are_not_held_against_a_later_refusal() {
+        let (mut refusals, began) = (Refusals::default(), Instant::now());
+        let no_memory = || Failure::new(FailureKind::Space, failure::NO_MEMORY, "none is left");
+        assert!(refusals.note(began, 0, no_memory()));
+        assert!(!refusals.note(began, 1, no_memory()));
+        assert!(refusals.rests(began, 1) && !refusals.rests(began + REFUSED_PAUSE, 1));
+        let late = began + REFUSED_PATIENCE + REFUSED_PAUSE;
+        assert!(refusals.is_hopeless(late, 2).is_some());
+        // A refusal may be heard before the dial that it is about is over.
+        refusals.stand(began, &[0, 1]);
+        assert!(refusals.is_hopeless(late, 2).is_some());
+        refusals.stand(began + REFUSED_PAUSE, &[1]);
+        assert!(refusals.is_hopeless(late, 2).is_none());
+        refusals.note(late, 0, no_memory());
+        assert!(refusals.is_hopeless(late + REFUSED_PATIENCE, 2).is_none());
+        refusals.note(late, 1, no_memory());
+        assert!(refusals.is_hopeless(late + REFUSED_PATIENCE, 2).is_some());
     }
 
     #[test]

@@ -81,6 +81,10 @@ pub trait Outbox: Send + Sync {
     fn say(&self, transfer: TransferNumber, message: TransferMessage);
     /// There may be new work for the streams.
     fn work(&self);
+    /// Bytes that were said and still wait to be sent; none without a link.
+    fn queued_bytes(&self) -> usize {
+        0
+    }
     /// What the kernel says about the streams; nothing without a link.
     fn streams(&self) -> Vec<StreamAccount> {
         Vec::new()

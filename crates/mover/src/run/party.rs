@@ -196,7 +196,15 @@ impl<M, B> Common<M, B> {
     }
 }
 
+/// Bytes that may wait for the peer before what is said in bulk waits too: far below what ends the link.
+const QUEUE_BYTES_PACED: usize = 4 << 20;
+
 impl<M, B> State<M, B> {
+    /// Whether the peer is to take some of what was said before much more is.
+    pub fn is_backed_up(&self) -> bool {
+        self.outbox.as_ref().is_some_and(|outbox| outbox.queued_bytes() > QUEUE_BYTES_PACED)
+    }
+
     /// Says something to the other side, if there is a session. With the lock held, so that what is said keeps its
     /// order.
     pub fn say(&self, message: TransferMessage) {

@@ -6,6 +6,7 @@ use crate::failure::{self, Failure};
 use crate::link::FrameBuffer;
 use crate::order;
 use crate::run::party::{Common, Party, State};
+use crate::run::session::payload_max;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
@@ -43,6 +44,8 @@ pub struct SendRun {
     direct_is_missed: AtomicBool,
     /// How much is left to it, if it yields.
     ledbat: Mutex<Ledbat>,
+    /// Bytes sent when that was last looked at, and what was sent lately: of each look half as much as of the next.
+    sent: Mutex<(u64, f64)>,
     events: Events,
     clock: Clock,
 }
@@ -65,7 +68,7 @@ impl SendLane {
     /// # Errors
     /// If there is no memory.
     pub fn new(stream: u16, terms: &Terms) -> io::Result<Self> {
-        let payload_bytes = crate::run::session::payload_max(terms);
+        let payload_bytes = payload_max(terms);
         Ok(SendLane {
             stream,
             files: OpenFiles::default(),
@@ -74,6 +77,12 @@ impl SendLane {
             idle: None,
             ahead: Ahead::new(terms.disk, payload_bytes),
         })
+    }
+
+    /// Bytes of payloads for which one has memory under `terms`: what is packed lies beside what it is made of.
+    pub fn payload_bytes(terms: &Terms) -> u64 {
+        let payload_bytes = payload_max(terms) as u64;
+        if terms.compress { 2 * payload_bytes } else { payload_bytes }
     }
 }
 
@@ -114,6 +123,7 @@ impl SendRun {
             putting: AtomicU32::new(0),
             reading: AtomicU32::new(0),
             ledbat: Mutex::new(ledbat),
+            sent: Mutex::default(),
             events,
             clock: Clock::start(),
         })
@@ -143,6 +153,11 @@ impl SendRun {
         self.pace.rate()
     }
 
+    /// The rate that was asked for last, in bytes a second.
+    pub fn asked_rate(&self) -> Option<u64> {
+        self.pace.asked()
+    }
+
     /// Whether a rate that was asked for is all that it waits for: nothing that is to go is held up by anybody else.
     pub fn is_paced(&self) -> bool {
         self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
@@ -160,6 +175,16 @@ impl SendRun {
         let result = read();
         self.reading.fetch_sub(1, Ordering::Relaxed);
         result
+    }
+
+    /// What it sent lately, to compare with others of its session. Called once for each sample of the streams.
+    pub fn sent_lately(&self) -> f64 {
+        let sent = self.common.accounts.bytes(Stage::Send);
+        let mut state = self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let before = std::mem::replace(&mut state.0, sent);
+        // What left a moment ago is acknowledged now.
+        state.1 = state.1 / 2.0 + sent.saturating_sub(before) as f64;
+        state.1
     }
 
     /// Yields to others by what its streams show.
@@ -245,6 +270,17 @@ impl SendRun {
         self.pump(&mut state);
     }
 
+    /// The link is lost, or another is about to take its place.
+    pub fn link_lost(&self) {
+        self.lock().machine.link_lost();
+    }
+
+    /// Some times a second: says what waited while the link was backed up.
+    pub fn tick(&self) {
+        let mut state = self.lock();
+        self.pump(&mut state);
+    }
+
     /// A stream is ready.
     pub fn stream_up(&self, stream: u16) {
         let mut state = self.lock();
@@ -307,10 +343,15 @@ impl SendRun {
         Ok(Did::Work)
     }
 
-    /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
+    /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order. What a link
+    /// that is backed up cannot take yet stays with the machine: all that is offered again may be more than ends it.
     fn pump(&self, state: &mut State<Sender, ()>) {
         let mut any = false;
-        while let Some(action) = state.machine.take_action() {
+        loop {
+            if state.machine.has_to_say() && state.is_backed_up() {
+                break;
+            }
+            let Some(action) = state.machine.take_action() else { break };
             tracing::trace!(?action);
             any = true;
             match action {
@@ -368,6 +409,7 @@ mod tests {
     use super::*;
     use crate::endpoint::synthetic::NoiseSource;
     use std::cell::Cell;
+    use std::sync::atomic::AtomicUsize;
     use thalweg_wire::EntryId;
     use thalweg_wire::frame::Inner;
     use thalweg_wire::message::{Outcome, Want};
@@ -384,6 +426,36 @@ mod tests {
     impl Outlet for Nowhere {
         fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    /// An outbox behind which so many bytes wait, and which counts what is said.
+    #[derive(Clone, Default)]
+    struct Waiting {
+        bytes: Arc<AtomicUsize>,
+        said: Arc<AtomicUsize>,
+    }
+
+    impl Waiting {
+        /// Nobody takes anything, or everything is taken.
+        fn set_taken(&self, is_taken: bool) {
+            self.bytes.store(if is_taken { 0 } else { usize::MAX }, Ordering::SeqCst);
+        }
+
+        fn said(&self) -> usize {
+            self.said.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Outbox for Waiting {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {
+            self.said.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn work(&self) {}
+
+        fn queued_bytes(&self) -> usize {
+            self.bytes.load(Ordering::SeqCst)
         }
     }
 
@@ -408,11 +480,16 @@ mod tests {
     }
 
     fn run_of(files: u64, terms: &Terms, limits: Limits) -> Arc<SendRun> {
-        let source = Arc::new(NoiseSource { bytes: files << 10, file_bytes: 1 << 10 });
-        let (nobody, events) = (Box::new(Nobody), crate::event::nobody());
-        let run = SendRun::new(TransferNumber(0), source, terms.clone(), limits, nobody, events);
-        run.stream_up(0);
+        let run = not_scanned(files, terms, limits, Box::new(Nobody));
         run.scan();
+        run
+    }
+
+    fn not_scanned(files: u64, terms: &Terms, limits: Limits, outbox: Box<dyn Outbox>) -> Arc<SendRun> {
+        let source = Arc::new(NoiseSource { bytes: files << 10, file_bytes: 1 << 10 });
+        let events = crate::event::nobody();
+        let run = SendRun::new(TransferNumber(0), source, terms.clone(), limits, outbox, events);
+        run.stream_up(0);
         run
     }
 
@@ -478,6 +555,47 @@ mod tests {
         settle(vec![512]);
         settle(vec![0]);
         assert!(has_room());
+    }
+
+    #[test]
+    fn what_is_offered_again_waits_for_a_peer_that_takes_nothing() {
+        let (terms, outbox) = (Terms::of(4 << 20, 1 << 20), Waiting::default());
+        let run = not_scanned(2, &terms, Limits::for_path(&terms, None), Box::new(outbox.clone()));
+        run.scan();
+        let before = outbox.said();
+        outbox.set_taken(false);
+        run.link_up();
+        run.tick();
+        assert_eq!(outbox.said(), before);
+        outbox.set_taken(true);
+        run.tick();
+        let after = outbox.said();
+        assert!(after > before);
+        // What waited for a link is not said to the next one.
+        outbox.set_taken(false);
+        run.link_up();
+        run.link_lost();
+        outbox.set_taken(true);
+        run.tick();
+        assert_eq!(outbox.said(), after);
+    }
+
+    #[test]
+    fn the_scan_waits_for_a_peer_that_takes_nothing() {
+        let (terms, outbox) = (Terms::of(4 << 20, 1 << 20), Waiting::default());
+        let run = not_scanned(1024, &terms, Limits::for_path(&terms, None), Box::new(outbox.clone()));
+        outbox.set_taken(false);
+        let scanning = {
+            let run = run.clone();
+            std::thread::spawn(move || run.scan())
+        };
+        // Long enough for all of them, if it did not wait.
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(run.progress().entries_offered < 1024);
+        outbox.set_taken(true);
+        run.tick();
+        scanning.join().unwrap();
+        assert_eq!(run.progress().entries_offered, 1024);
     }
 
     #[test]

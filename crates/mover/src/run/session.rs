@@ -13,7 +13,7 @@ use crate::run::bell::Bell;
 use crate::run::flow::sender::FlowSend;
 use crate::run::frames::FramesLink;
 use crate::run::party::Party;
-use crate::run::sender::SendRun;
+use crate::run::sender::{SendLane, SendRun};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +90,8 @@ pub struct Session {
     owner: Box<dyn Owner>,
     events: Events,
     state: Mutex<State>,
-    /// Held while a link is put in place, so that nothing is heard before the transfers know of it.
+    /// Held while a link is put in place, so that nothing is heard before the transfers know of it; and while one is
+    /// lost, so that this comes after it.
     gate: Mutex<()>,
     bell: Bell,
     /// Control channels that have not ended yet.
@@ -143,6 +144,19 @@ impl State {
     /// Whether this connection is that of a stream, and no other in its place. None is, when the session is closed.
     fn stands(&self, stream: u16, serial: u64) -> bool {
         self.streams.get(&stream).is_some_and(|(current, _)| *current == serial)
+    }
+
+    /// Bytes of payloads for which each stream has memory to send, with another transfer if there is `more`: every sender
+    /// of files has its own, all others share some.
+    fn sends_bytes(&self, more: Option<&Transfer>) -> u64 {
+        let (mut lanes, mut shared) = (0u64, 0u64);
+        for transfer in self.transfers.values().chain(more).filter(|transfer| transfer.sends()) {
+            match transfer {
+                Transfer::Send(run) => lanes += SendLane::payload_bytes(run.terms()),
+                other => shared = shared.max(payload_max(other.terms()) as u64),
+            }
+        }
+        lanes + shared
     }
 }
 
@@ -212,7 +226,9 @@ impl Session {
             if state.transfers.len() >= limits::TRANSFERS_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
             }
-            if state.streams.len() as u64 * payload_max as u64 > limits::STREAM_BYTES_MAX {
+            // The bound is for each direction.
+            let bytes = state.sends_bytes(Some(&transfer)).max(payload_max as u64);
+            if state.streams.len() as u64 * bytes > limits::STREAM_BYTES_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "open", TOO_MUCH_MEMORY));
             }
             self.payload_max.fetch_max(payload_max, Ordering::AcqRel);
@@ -238,6 +254,11 @@ impl Session {
         state.over.insert(number);
         state.early.remove(&number);
         state.transfers.remove(&number)
+    }
+
+    /// So many transfers were taken out.
+    pub(super) fn transfers_over(&self) -> usize {
+        self.lock().over.len()
     }
 
     /// Transfers in it.
@@ -339,6 +360,8 @@ impl Session {
                 return;
             }
             state.failed = state.failed.take().or(why.clone());
+            // Nobody will hear it.
+            state.early.clear();
             (state.control.take(), std::mem::take(&mut state.streams), std::mem::take(&mut state.transfers))
         };
         let failure = why
@@ -426,7 +449,8 @@ impl Outbox for SessionOutbox {
     fn say(&self, transfer: TransferNumber, message: TransferMessage) {
         let Some(session) = self.0.upgrade() else { return };
         if let Err(failure) = session.say(Message::Transfer(transfer, message)) {
-            // Without a link nothing needs to be said: the machines start over when it stands again.
+            // Without a link nothing needs to be said: the machines start over when it stands again. One that has no
+            // room for it ends.
             tracing::debug!(%failure, "not said");
         }
     }
@@ -435,6 +459,10 @@ impl Outbox for SessionOutbox {
         if let Some(session) = self.0.upgrade() {
             session.bell.ring();
         }
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.0.upgrade().map_or(0, |session| session.queued_bytes())
     }
 
     fn streams(&self) -> Vec<StreamAccount> {

@@ -80,6 +80,11 @@ impl Failure {
         self
     }
 
+    pub(super) fn heap_bytes(&self) -> usize {
+        let path = self.path.as_ref().map_or(0, |path| path.as_bytes().len());
+        self.operation.len() + path + self.cause.len()
+    }
+
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         check_count("text", self.operation.len() + self.cause.len(), limits::TEXT_BYTES_MAX)
     }

@@ -1,6 +1,6 @@
 //! What becomes of an entry: what is wanted of it, what is safe of it, and the final word; and the sums over all.
 
-use super::{Failure, check_count};
+use super::{Failure, check_count, list_bytes};
 use crate::digest::Digest;
 use crate::entry::Evidence;
 use crate::{DecodeError, limits};
@@ -127,7 +127,32 @@ pub struct Totals {
     pub chunks_repaired: u64,
 }
 
+impl Want {
+    pub(super) fn runs(&self) -> &[Run] {
+        match self {
+            Want::Missing(runs) | Want::Compare(runs) => runs,
+            Want::Whole | Want::Nothing => &[],
+        }
+    }
+}
+
 impl Outcome {
+    pub(super) fn losses(&self) -> &[Loss] {
+        match self {
+            Outcome::Done { losses, .. } => losses,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Outcome::Done { losses, .. } => list_bytes(losses, |loss| loss.what.len() + loss.why.len()),
+            Outcome::Unchanged { .. } => 0,
+            Outcome::Skipped(text) => text.len(),
+            Outcome::Failed(failure) => failure.heap_bytes(),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         match self {
             Outcome::Failed(failure) => failure.check(),

@@ -18,7 +18,7 @@
 //! After an outage the sender begins every flow again that is not settled, and goes on behind where it stands. What it could
 //! not read it says aside ([`super::TransferMessage::Aside`]), with the number of a flow that never begins.
 
-use super::check_count;
+use super::{check_count, list, list_bytes};
 use crate::digest::Digest;
 use crate::entry::EntryId;
 use crate::{DecodeError, RelativePath, limits};
@@ -119,18 +119,18 @@ pub struct FlowMark {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowMessage {
     /// Sender: flows that begin, or go on after an outage.
-    Begin(Vec<FlowBegin>),
+    Begin(#[serde(deserialize_with = "list::entries")] Vec<FlowBegin>),
     /// Receiver, before anything else: what earlier attempts began and did not complete. With the last of these, how many
     /// there are besides, of which nothing is said.
-    Left(Vec<FlowLeft>, Option<u64>),
+    Left(#[serde(deserialize_with = "list::entries")] Vec<FlowLeft>, Option<u64>),
     /// Receiver: where it stands with them.
-    Stand(Vec<FlowStand>),
+    Stand(#[serde(deserialize_with = "list::entries")] Vec<FlowStand>),
     /// Receiver: so much is durable.
-    Mark(Vec<FlowMark>),
+    Mark(#[serde(deserialize_with = "list::entries")] Vec<FlowMark>),
     /// Receiver: the segment of this flow at this offset came damaged.
-    Again(Vec<(EntryId, u64)>),
+    Again(#[serde(deserialize_with = "list::entries")] Vec<(EntryId, u64)>),
     /// Sender: so much there is, and no more will come.
-    End(Vec<FlowMark>),
+    End(#[serde(deserialize_with = "list::entries")] Vec<FlowMark>),
     /// Sender: no other flow will begin.
     Last,
     /// Sender: what became of its files that people are to know, in a sentence, for who asked it for them. Not repeated after
@@ -158,6 +158,21 @@ impl FlowMessage {
     pub fn note(mut text: String) -> FlowMessage {
         super::failure::truncate(&mut text);
         FlowMessage::Note(text)
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let bytes_of = |path: &RelativePath| path.as_bytes().len();
+        match self {
+            FlowMessage::Begin(begins) => list_bytes(begins, |begin| bytes_of(&begin.path)),
+            FlowMessage::Left(left, _) => {
+                list_bytes(left, |left| bytes_of(&left.path) + bytes_of(&left.name))
+            }
+            FlowMessage::Stand(stands) => list_bytes(stands, |stand| stand.name.as_ref().map_or(0, bytes_of)),
+            FlowMessage::Mark(marks) | FlowMessage::End(marks) => size_of_val(&marks[..]),
+            FlowMessage::Again(pieces) => size_of_val(&pieces[..]),
+            FlowMessage::Last => 0,
+            FlowMessage::Note(text) => text.len(),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), DecodeError> {

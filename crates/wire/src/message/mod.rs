@@ -20,6 +20,9 @@
 //!
 //! After an outage the sender offers every unsettled entry again; the receiver answers by what it has. So no
 //! message needs to be kept for repetition.
+// Lists of what follows.
+mod list;
+
 // How a transfer begins.
 mod opening;
 
@@ -134,11 +137,11 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransferMessage {
     /// Sender: entries found, in scan order.
-    Offer(Vec<Entry>),
+    Offer(#[serde(deserialize_with = "list::entries")] Vec<Entry>),
     /// Sender: the scan is over.
     OfferEnd(ScanTotals),
     /// Receiver: what it wants of entries offered.
-    Want(Vec<(EntryId, Want)>),
+    Want(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Want)>),
     /// Receiver: digests of chunks that it has from an earlier attempt, before the [`Want::Missing`].
     Have {
         /// Which entry.
@@ -146,36 +149,37 @@ pub enum TransferMessage {
         /// First chunk.
         first: u64,
         /// One digest for each chunk from `first` on.
+        #[serde(deserialize_with = "list::digests")]
         digests: Vec<Digest>,
     },
     /// Receiver: chunks that are verified, or durable.
-    Ack(AckLevel, Vec<(EntryId, Run)>),
+    Ack(AckLevel, #[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
     /// Receiver: these chunks or packed files came damaged or not at all; send them again.
-    Repair(Vec<(EntryId, Run)>),
+    Repair(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
     /// Receiver: send these chunks, of which nothing came damaged: they were to be compared and differ from what it has, or the
     /// stream whose copy it took instead of another's is gone.
-    Differs(Vec<(EntryId, Run)>),
+    Differs(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
     /// Sender: these chunks are holes.
-    Holes(Vec<(EntryId, Run)>),
+    Holes(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
     /// Sender: all chunks were read and the source did not change meanwhile.
-    Seal(Vec<(EntryId, Seal)>),
+    Seal(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Seal)>),
     /// Sender: forget this entry. With a failure: it cannot be had. Without: it changed and will be offered
     /// again under a new number.
-    Withdraw(Vec<(EntryId, Option<Failure>)>),
+    Withdraw(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Option<Failure>)>),
     /// Sender: names that it saw and does not offer, numbered like entries; told as settled in return.
-    Aside(Vec<(EntryId, RelativePath, Outcome)>),
+    Aside(#[serde(deserialize_with = "list::items")] Vec<(EntryId, RelativePath, Outcome)>),
     /// Sender: after an outage, everything that is not settled has been offered again. What was not is
     /// withdrawn.
     OffersRepeated,
     /// Receiver, before it has finished: names below the destination that it could not deal with.
-    Troubles(Vec<(RelativePath, Outcome)>),
+    Troubles(#[serde(deserialize_with = "list::items")] Vec<(RelativePath, Outcome)>),
     /// Receiver, before it has finished: names that it removed, or would remove in a dry run; not more of all than
     /// [`limits::DELETED_TOLD_MAX`].
-    Deleted(Vec<RelativePath>),
+    Deleted(#[serde(deserialize_with = "list::items")] Vec<RelativePath>),
     /// Sender: it has the outcomes of the entries with these numbers. Runs of entries, not of chunks.
-    Heard(Vec<Run>),
+    Heard(#[serde(deserialize_with = "list::items")] Vec<Run>),
     /// Receiver: final word on entries.
-    Settled(Vec<(EntryId, Outcome)>),
+    Settled(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Outcome)>),
     /// Receiver: all entries are settled, directories have their metadata, everything is durable.
     Finished(Totals),
     /// Sender, when the receiver has finished: its statement, signed. Receiver: its own in return.
@@ -251,7 +255,8 @@ impl Message {
     /// Reads one message from exactly `bytes` (without the length).
     ///
     /// # Errors
-    /// `Invalid` for anything a correct peer would not send, `TooLarge` for lists and texts beyond their limits.
+    /// `Invalid` for anything a correct peer would not send, long lists among it; `TooLarge` for texts, and lists within
+    /// items, beyond their limits.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         check_length(bytes.len())?;
         let (message, rest) = postcard::take_from_bytes::<Message>(bytes)
@@ -293,7 +298,11 @@ impl TransferMessage {
             T::Have { digests, .. } => {
                 return check_count("digests", digests.len(), limits::MESSAGE_DIGESTS_MAX);
             }
-            T::Want(items) => items.len(),
+            T::Want(items) => {
+                let runs = items.iter().map(|(_, want)| want.runs().len()).sum();
+                check_count("runs", runs, limits::MESSAGE_RUNS_MAX)?;
+                items.len()
+            }
             T::Heard(runs) => {
                 runs.iter().try_for_each(Run::check)?;
                 runs.len()
@@ -308,16 +317,16 @@ impl TransferMessage {
                 items.len()
             }
             T::Aside(items) => {
-                items.iter().try_for_each(|(_, _, outcome)| outcome.check())?;
+                check_outcomes(items.iter().map(|(_, _, outcome)| outcome))?;
                 items.len()
             }
             T::Troubles(items) => {
-                items.iter().try_for_each(|(_, outcome)| outcome.check())?;
+                check_outcomes(items.iter().map(|(_, outcome)| outcome))?;
                 items.len()
             }
             T::Deleted(names) => names.len(),
             T::Settled(items) => {
-                items.iter().try_for_each(|(_, outcome)| outcome.check())?;
+                check_outcomes(items.iter().map(|(_, outcome)| outcome))?;
                 items.len()
             }
             T::Abort(failure) => return failure.check(),
@@ -332,6 +341,51 @@ impl TransferMessage {
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
     }
+
+    /// Approximate heap bytes, for the bound on what is kept until its transfer is there.
+    pub fn heap_bytes(&self) -> usize {
+        use TransferMessage as T;
+        match self {
+            T::Offer(entries) => list_bytes(entries, Entry::heap_bytes),
+            T::Want(items) => list_bytes(items, |(_, want)| size_of_val(want.runs())),
+            T::Have { digests, .. } => size_of_val(&digests[..]),
+            T::Ack(_, items) | T::Repair(items) | T::Differs(items) | T::Holes(items) => {
+                size_of_val(&items[..])
+            }
+            T::Seal(items) => size_of_val(&items[..]),
+            T::Withdraw(items) => {
+                list_bytes(items, |(_, failure)| failure.as_ref().map_or(0, Failure::heap_bytes))
+            }
+            T::Aside(items) => {
+                list_bytes(items, |(_, path, outcome)| path.as_bytes().len() + outcome.heap_bytes())
+            }
+            T::Troubles(items) => {
+                list_bytes(items, |(path, outcome)| path.as_bytes().len() + outcome.heap_bytes())
+            }
+            T::Deleted(names) => list_bytes(names, |name| name.as_bytes().len()),
+            T::Heard(runs) => size_of_val(&runs[..]),
+            T::Settled(items) => list_bytes(items, |(_, outcome)| outcome.heap_bytes()),
+            T::Receipt(signed) => size_of::<Signed>() + signed.certificate.len() + signed.signature.len(),
+            T::Accounts(accounts) => {
+                let streams = list_bytes(&accounts.streams, |stream| stream.congestion.len());
+                size_of::<SideAccounts>() + size_of_val(&accounts.stages[..]) + streams
+            }
+            T::Abort(failure) => failure.heap_bytes(),
+            T::Flow(message) => message.heap_bytes(),
+            T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Frames(_) => 0,
+        }
+    }
+}
+
+/// What the items of a list take, and what each of them has elsewhere.
+fn list_bytes<T>(items: &[T], elsewhere: impl Fn(&T) -> usize) -> usize {
+    size_of_val(items) + items.iter().map(elsewhere).sum::<usize>()
+}
+
+fn check_outcomes<'a>(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Result<(), DecodeError> {
+    outcomes.clone().try_for_each(Outcome::check)?;
+    let losses = outcomes.map(|outcome| outcome.losses().len()).sum();
+    check_count("losses", losses, limits::MESSAGE_LOSSES_MAX)
 }
 
 fn check_entries(entries: &[Entry]) -> Result<(), DecodeError> {

@@ -1,6 +1,6 @@
 //! Questions that need no data stream, and their answers.
 
-use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count};
+use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count, list};
 use crate::digest::Digest;
 use crate::entry::{Entry, Evidence};
 use crate::{DecodeError, RelativePath, limits};
@@ -131,7 +131,7 @@ impl Measured {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Entries, paths relative to the place asked.
-    Entries(Vec<Entry>),
+    Entries(#[serde(deserialize_with = "list::entries")] Vec<Entry>),
     /// File content.
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Path and digest of files.

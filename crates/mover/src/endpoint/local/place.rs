@@ -87,40 +87,56 @@ impl Maker<'_> {
 
     /// Opens `path`, making what is missing of it. What another process makes meanwhile is taken as it is.
     fn make_all(&mut self, path: &Path) -> Result<Option<Arc<Dir>>> {
-        let of_io = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                let cause = format!("{} is not a directory", shown(path));
-                Failure::new(FailureKind::Conflict, "open the destination", cause)
+        // Loops: a peer may say how many levels are missing, and a stack has an end.
+        let mut missing = Vec::new();
+        let mut at = path;
+        let mut dir = loop {
+            let error = match self.open(at) {
+                Ok(dir) => break Arc::new(dir),
+                Err(error) => error,
+            };
+            match (error.kind(), at.file_name(), at.parent()) {
+                (io::ErrorKind::NotFound, Some(name), Some(parent)) => {
+                    missing.push((at, name));
+                    at = parent;
+                }
+                _ => return Err(not_opened(at, error)),
             }
-            _ => failed_at_words("open the destination", path, &error),
         };
-        let missing = match self.open(path) {
-            Ok(dir) => return Ok(Some(Arc::new(dir))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
-            Err(error) => return Err(of_io(error)),
-        };
-        let (Some(name), Some(parent)) = (path.file_name(), path.parent()) else {
-            return Err(of_io(missing));
-        };
-        let Some(parent) = self.make_all(parent)? else { return Ok(None) };
-        self.first_missing.get_or_insert_with(|| path.to_path_buf());
-        if self.dry_run {
-            return Ok(None);
-        }
-        // Not for others to write in, should the process have no umask.
-        match parent.make_dir(name.as_bytes(), 0o755) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(of_io(error)),
-            _ => {}
-        }
-        // A dangling link is there and leads nowhere: refused, not followed.
-        let made = parent.open_beneath(name.as_bytes(), Links::Refuse).map_err(|error| match error {
-            error if super::is_errno(&error, super::errno::LOOP) => {
-                of_io(io::ErrorKind::NotADirectory.into())
+        if let Some((first, _)) = missing.last() {
+            self.first_missing.get_or_insert_with(|| first.to_path_buf());
+            if self.dry_run {
+                return Ok(None);
             }
-            error => of_io(error),
-        })?;
-        self.made_in.push(parent);
-        Ok(Some(Arc::new(made)))
+        }
+        for (path, name) in missing.into_iter().rev() {
+            // Not for others to write in, should the process have no umask.
+            match dir.make_dir(name.as_bytes(), 0o755) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(not_opened(path, error));
+                }
+                _ => {}
+            }
+            // A dangling link is there and leads nowhere: refused, not followed.
+            let made = dir.open_beneath(name.as_bytes(), Links::Refuse).map_err(|error| match error {
+                error if super::is_errno(&error, super::errno::LOOP) => {
+                    not_opened(path, io::ErrorKind::NotADirectory.into())
+                }
+                error => not_opened(path, error),
+            })?;
+            self.made_in.push(std::mem::replace(&mut dir, Arc::new(made)));
+        }
+        Ok(Some(dir))
+    }
+}
+
+fn not_opened(path: &Path, error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            let cause = format!("{} is not a directory", shown(path));
+            Failure::new(FailureKind::Conflict, "open the destination", cause)
+        }
+        _ => failed_at_words("open the destination", path, &error),
     }
 }
 
@@ -128,5 +144,40 @@ pub(super) fn parent_words(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(below: &Path, path: &str, dry_run: bool) -> Result<Resolved> {
+        let place = DestinationPlace { path: path.into(), below: Some(Dir::open(below).unwrap()) };
+        resolve(&place, &SourceForm::Many, true, dry_run)
+    }
+
+    #[test]
+    fn what_is_missing_above_a_place_is_made_from_the_top_and_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("there")).unwrap();
+        let dry = resolved(scratch.path(), "there/a/b/c", true).unwrap();
+        assert!(dry.root.is_none() && dry.made_in.is_empty());
+        assert_eq!(dry.missing_above.as_deref(), Some(Path::new("there/a")));
+        assert!(!scratch.path().join("there/a").exists());
+        let made = resolved(scratch.path(), "there/a/b/c", false).unwrap();
+        assert!(made.root.is_some() && scratch.path().join("there/a/b/c").is_dir());
+        assert_eq!((made.made_in.len(), made.missing_above), (3, dry.missing_above));
+    }
+
+    /// A stack that overflows ends the process.
+    #[test]
+    fn a_place_of_many_levels_takes_no_stack_for_each() {
+        let scratch = tempfile::tempdir().unwrap();
+        let below = scratch.path().to_path_buf();
+        let deep = vec!["a"; thalweg_wire::limits::PLACE_LEVELS_MAX].join("/");
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let dry = small.spawn(move || resolved(&below, &deep, true).map(|dry| dry.missing_above));
+        let missing = dry.unwrap().join().unwrap().unwrap();
+        assert_eq!(missing.as_deref(), Some(Path::new("a")));
     }
 }

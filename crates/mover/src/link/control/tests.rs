@@ -136,6 +136,42 @@ fn a_peer_that_talks_and_does_not_listen_is_given_up_too() {
 }
 
 #[test]
+fn a_channel_that_closes_ends_in_time_though_its_peer_talks_and_listens_a_little() {
+    let (client, mut server) = connected(unix_pair());
+    let channel = Channel::over(client, ControlLimits { queue_bytes_max: 64 << 20, ..SHORT });
+    // At the peer's pace this takes half a minute.
+    (0..40).for_each(|number| channel.handle.send(large(number)).unwrap());
+    channel.handle.close();
+    let stop = server.stop_handle();
+    let talking = std::thread::spawn(move || {
+        let heartbeat = Message::Heartbeat(Heartbeat::default()).encode().unwrap();
+        let mut piece = vec![0; 64 << 10];
+        while server.write_all(&heartbeat, LONG).is_ok() {
+            // Past TLS: what it takes is not looked at.
+            let _ = (&*server.socket).read(&mut piece);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let failure = channel.failure();
+    assert_eq!(failure.kind, FailureKind::Connection);
+    assert_eq!(failure.cause, "the peer did not take what was left to say within 2.5 s");
+    stop.stop();
+    talking.join().unwrap();
+}
+
+#[test]
+fn a_message_that_the_queue_has_no_room_for_ends_the_channel() {
+    let (client, _server) = connected(tcp_pair());
+    let limits = ControlLimits { stall_timeout: 10 * LONG, queue_bytes_max: 4 << 20, ..SHORT };
+    let channel = Channel::over(client, limits);
+    let refused = (0..100).find_map(|number| channel.handle.send(large(number)).err()).unwrap();
+    assert_eq!(channel.end(), ControlEnd::Silent(refused.clone()));
+    // Else a peer that goes on reading would hear what comes after it.
+    assert_eq!(channel.handle.send(ask(1)).unwrap_err(), refused);
+    assert_eq!(channel.handle.queued_bytes(), 0);
+}
+
+#[test]
 fn the_queue_has_a_bound_and_sending_never_waits() {
     let (client, _server) = connected(tcp_pair());
     let channel =

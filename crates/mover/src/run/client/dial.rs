@@ -21,7 +21,8 @@ pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to reach the peer: called for each connection.
 pub trait Connect: Send + Sync {
-    /// A connected socket (or pair of pipes in one), within the deadline.
+    /// A connected socket (or pair of pipes in one), within the deadline. A login that carries it
+    /// ([`Connect::is_carried`]) may take longer, within a bound of its own.
     ///
     /// # Errors
     /// `Connection` if the peer cannot be reached.
@@ -33,6 +34,12 @@ pub trait Connect: Send + Sync {
     /// As there.
     fn connect_stream(&self, _stream: u16, deadline: Duration) -> Result<OwnedFd> {
         self.connect(deadline)
+    }
+
+    /// How the streams of another session are dialled, where none stands yet. `None`: as those of this one, of which
+    /// nothing is remembered.
+    fn for_session(&self) -> Option<Arc<dyn Connect>> {
+        None
     }
 
     /// A stream that stands and would do better on another way: the next [`Connect::connect_stream`] of it takes that.
@@ -158,6 +165,12 @@ impl Dialler {
         Instant::now() + DIAL_TIMEOUT.min(self.settings.stall_timeout.max(Duration::from_secs(1)))
     }
 
+    /// By when TLS and hello must be done on a connection that was to be made by `until`. A login that carries it has a
+    /// bound of its own and may have taken longer: what comes after it has its own time.
+    pub(super) fn deadline_once_connected(&self, until: Instant) -> Instant {
+        if self.connect.is_carried() { self.deadline() } else { until }
+    }
+
     pub(super) fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
         Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
     }
@@ -165,6 +178,7 @@ impl Dialler {
     pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
         let until = self.deadline().min(Instant::now() + at_most);
         let fd = self.connect.connect(left(until))?;
+        let until = self.deadline_once_connected(until);
         mark(&fd, self.settings.dscp);
         let mut connection = self.secure(fd, until)?;
         let proof = resume_proof(&session.key, &connection, &session.id)?;
@@ -183,6 +197,7 @@ impl Dialler {
     ) -> Result<()> {
         let until = self.deadline().min(Instant::now() + at_most);
         let fd = self.connect.connect_stream(stream, left(until))?;
+        let until = self.deadline_once_connected(until);
         let stands = self.stream_on(fd, session, stream, rtt, planned, until);
         self.connect.stream_dialled(stream, stands.is_ok());
         stands

@@ -102,10 +102,8 @@ impl Keeper {
         let mut back_off = BACK_OFF.0;
         while !self.session.is_closed() {
             let now = Instant::now();
-            if pulse.progressed(now, progress(&self.session)) {
-                self.boxes().refusals.since = None;
-            }
-            if let Some(why) = self.is_hopeless() {
+            self.note_streams(now, pulse.progressed(now, progress(&self.session)));
+            if let Some(why) = self.is_hopeless(now) {
                 self.session.close(Some(why));
                 return;
             }
@@ -142,6 +140,18 @@ impl Keeper {
                 self.pause(back_off.min(patience_left));
                 back_off = (back_off * 2).min(BACK_OFF.1);
             }
+        }
+    }
+
+    /// Forgets the refusals of streams that stand by now; and since when there was nothing but refusals, if something got
+    /// across, or if there is no link: then no stream is to be had, whatever memory there is.
+    fn note_streams(&self, now: Instant, progressed: bool) {
+        let there = self.session.streams();
+        let is_lost = self.session.lost_since().is_some();
+        let mut boxes = self.boxes();
+        boxes.refusals.stand(now, &there);
+        if progressed || is_lost {
+            boxes.refusals.since = None;
         }
     }
 
@@ -188,9 +198,9 @@ impl Keeper {
         let under_way = self.dials.streams();
         let there = self.session.streams();
         let (mut missing, hints) = {
-            let boxes = self.boxes();
+            let (boxes, now) = (self.boxes(), Instant::now());
             let is_missing = |stream: &u16| {
-                !there.contains(stream) && !under_way.contains(stream) && !boxes.refusals.rests(*stream)
+                !there.contains(stream) && !under_way.contains(stream) && !boxes.refusals.rests(now, *stream)
             };
             ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
         };
@@ -227,9 +237,9 @@ impl Keeper {
     }
 
     /// Why no stream is to be had, if that is so for too long.
-    fn is_hopeless(&self) -> Option<Failure> {
+    fn is_hopeless(&self, now: Instant) -> Option<Failure> {
         let boxes = self.boxes();
-        let why = boxes.refusals.is_hopeless(boxes.streams_wanted)?;
+        let why = boxes.refusals.is_hopeless(now, boxes.streams_wanted)?;
         drop(boxes);
         self.session.streams().is_empty().then_some(why)
     }

@@ -129,7 +129,10 @@ impl Sink<'_> {
     }
 
     fn room(&mut self) -> Option<MutexGuard<'_, State<Sender, ()>>> {
-        let has_room = |state: &State<Sender, ()>| state.machine.has_room(state.end.held_bytes());
+        // What is said last still waits here while the link is backed up: more would only wait behind it.
+        let has_room = |state: &State<Sender, ()>| {
+            state.machine.has_room(state.end.held_bytes()) && !state.machine.has_to_say()
+        };
         let mut state = self.run.lock();
         if !has_room(&state) && !state.end.is_closed {
             state.machine.flush_offers();
@@ -137,6 +140,7 @@ impl Sink<'_> {
             let since = Instant::now();
             while !has_room(&state) && !state.end.is_closed && state.end.ended.is_none() {
                 state = self.run.common.wait_in(state, Duration::from_millis(500));
+                self.run.pump(&mut state);
             }
             self.waited += since.elapsed();
             drop(state);

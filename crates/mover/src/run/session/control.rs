@@ -62,9 +62,12 @@ impl Session {
         .inspect_err(|_| {
             self.links.fetch_sub(1, Ordering::AcqRel);
         })?;
-        let (old, streams, transfers, was_lost) = {
+        // Before the new one is there: no thread may say to it what waits for the old one.
+        let old = self.lock().control.take();
+        self.transfers().iter().for_each(Transfer::drop_unsaid);
+        let (streams, transfers, was_lost) = {
             let mut state = self.lock();
-            let old = state.control.replace(handle);
+            state.control = Some(handle);
             let streams = std::mem::take(&mut state.streams);
             state.failed = None;
             state.heard_at = Some(Instant::now());
@@ -73,7 +76,7 @@ impl Session {
             let lost = state.lost_at.take();
             state.fell_silent = false;
             let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
-            (old, streams, transfers, lost)
+            (streams, transfers, lost)
         };
         if let Some(old) = old {
             old.close();
@@ -142,7 +145,7 @@ impl Session {
     }
 
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
-        let bytes = early_bytes(&message);
+        let bytes = size_of::<TransferMessage>() + message.heap_bytes();
         let mut state = self.lock();
         if state.over.contains(&number) {
             return Ok(());
@@ -160,6 +163,8 @@ impl Session {
     }
 
     fn control_ended(&self, epoch: u64, end: ControlEnd) {
+        // A link may end before it is in place: its end is noted when it is, or nobody would ever dial another.
+        let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
         let fell_silent = matches!(end, ControlEnd::Silent(_));
         let why = match end {
             ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure,
@@ -185,6 +190,7 @@ impl Session {
             streams.keys().for_each(|&stream| transfer.stream_lost(stream));
             transfer.link_lost();
         }
+        drop(gate);
         (self.events)(Event::LinkLost(why.clone()));
         if let Ok(session) = self.strong() {
             self.owner.on_link_lost(&session, &why);
@@ -192,14 +198,69 @@ impl Session {
     }
 }
 
-/// About what a message takes in memory.
-fn early_bytes(message: &TransferMessage) -> usize {
-    let unfolded = match message {
-        TransferMessage::Offer(entries) => {
-            entries.iter().map(|entry| entry.heap_bytes() + size_of::<thalweg_wire::Entry>()).sum()
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::Owner;
+    use super::*;
+    use crate::event;
+    use crate::link::testing::{LONG, connected, unix_pair};
+    use crate::link::{ControlLimits, Fingerprint};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use thalweg_wire::hello::Cipher;
+    use thalweg_wire::{Digest, EntryId};
+
+    struct Nobody;
+
+    impl Owner for Nobody {
+        fn on_message(&self, _: &Arc<Session>, _: Message) {}
+        fn on_link_lost(&self, _: &Arc<Session>, _: &Failure) {}
+        fn on_goodbye(&self, _: &Arc<Session>, _: Option<&Failure>) {}
+        fn on_stream_lost(&self, _: &Arc<Session>, _: u16, _: &Failure) {}
+    }
+
+    pub(in super::super) fn session(limits: ControlLimits) -> Arc<Session> {
+        let (key, peer) = ([2u8; 32].into(), Fingerprint([3; 32]));
+        let session =
+            Session::new([1; 16], key, Cipher::Aes128Gcm, peer, limits, Box::new(Nobody), event::nobody());
+        session.unwrap()
+    }
+
+    #[test]
+    fn a_link_that_ends_while_it_is_put_in_place_is_lost_when_it_stands() {
+        let session = session(ControlLimits::default());
+        // As it is held by who puts it there.
+        let gate = session.gate.lock().unwrap();
+        let ending = {
+            let session = session.clone();
+            std::thread::spawn(move || session.control_ended(0, ControlEnd::PeerClosed))
+        };
+        // Long enough for the other thread, if it did not wait.
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(session.lost_since().is_none(), "putting it in place would hide that it is lost");
+        drop(gate);
+        ending.join().unwrap();
+        assert!(session.lost_since().is_some());
+    }
+
+    #[test]
+    fn a_message_that_the_link_has_no_room_for_is_the_end_of_the_link() {
+        let limits =
+            ControlLimits { stall_timeout: 10 * LONG, queue_bytes_max: 4 << 20, ..ControlLimits::default() };
+        let session = session(limits);
+        let (ours, _peer_that_does_not_read) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        let outbox = session.outbox();
+        for _ in 0..16 {
+            let digests = vec![Digest([7; 32]); thalweg_wire::limits::MESSAGE_DIGESTS_MAX];
+            let message = TransferMessage::Have { entry: EntryId(1), first: 0, digests };
+            outbox.say(TransferNumber(1), message);
         }
-        // Nobody says many others before an answer came; the largest is a message of texts.
-        _ => limits::MESSAGE_BYTES_MAX / 64,
-    };
-    unfolded + size_of::<TransferMessage>()
+        let until = Instant::now() + LONG;
+        while session.lost_since().is_none() {
+            assert!(Instant::now() < until, "the message is lost and the link is not");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(session.fell_silent() && outbox.queued_bytes() == 0);
+    }
 }

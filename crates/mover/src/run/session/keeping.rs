@@ -178,7 +178,11 @@ impl Session {
             (sample_of(streams, sampled), !streams.is_empty())
         };
         match sample {
-            Some(sample) => yielding.iter().for_each(|run| run.leave_room(&sample)),
+            Some(sample) => {
+                let sent: Vec<f64> = yielding.iter().map(|run| run.sent_lately()).collect();
+                let parts = sample.parts(&sent);
+                yielding.iter().zip(&parts).for_each(|(run, part)| run.leave_room(part));
+            }
             // They ride in something else than TCP of ours: who carries them gives way, or nobody.
             None if has_streams => yielding.iter().for_each(|run| run.leave_all()),
             None => {}

@@ -18,7 +18,8 @@ impl Session {
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
             }
-            let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
+            // The bound is for each direction.
+            let frame_bytes = state.sends_bytes(None).max(self.payload_max.load(Ordering::Acquire) as u64);
             let is_new = !state.streams.contains_key(&stream);
             if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "add a stream", TOO_MUCH_MEMORY));
@@ -156,5 +157,59 @@ impl Session {
     /// Whether a stream was taken out, at the end of the session too.
     pub(super) fn is_over(&self, stream: u16, serial: u64) -> bool {
         !self.lock().stands(stream, serial)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::tests::session;
+    use super::*;
+    use crate::endpoint::synthetic::NoiseSource;
+    use crate::event;
+    use crate::link::testing::{LONG, connected, unix_pair};
+    use crate::link::{Connection, ControlLimits, Role};
+    use crate::run::sender::SendRun;
+    use crate::transfer::sender::Limits;
+    use std::sync::Arc;
+    use thalweg_wire::message::{Terms, TransferNumber};
+
+    /// A session with a link, and the peer's end of that.
+    fn linked() -> (Arc<Session>, Connection) {
+        let session = session(ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() });
+        let (ours, theirs) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        (session, theirs)
+    }
+
+    /// Adds a stream; the peer's end of it keeps it open.
+    fn attach(session: &Session, stream: u16) -> Result<Connection> {
+        let (ours, theirs) = connected(unix_pair());
+        let (writer, reader) = ours.into_streams(session.cipher, &session.id, stream, Role::Client)?;
+        session.attach_stream(stream, writer, reader)?;
+        Ok(theirs)
+    }
+
+    fn add_sender(session: &Session, number: u16, segment_bytes: u32) -> Result<()> {
+        let terms = Terms { compress: true, ..Terms::of(64 << 20, segment_bytes) };
+        let (number, source) = (TransferNumber(number), Arc::new(NoiseSource { bytes: 0, file_bytes: 1 }));
+        let limits = Limits::for_path(&terms, None);
+        let run = SendRun::new(number, source, terms, limits, session.outbox(), event::nobody());
+        session.add(number, Transfer::Send(run))
+    }
+
+    /// Each of its streams has a frame of each sender, and what that is packed into beside it.
+    #[test]
+    fn what_sends_has_no_more_memory_for_frames_than_a_link_may_have() {
+        let (session, _peer) = linked();
+        let streams: Vec<_> = (0..9).map(|stream| attach(&session, stream).unwrap()).collect();
+        assert_eq!(add_sender(&session, 1, 64 << 20).unwrap_err().cause, TOO_MUCH_MEMORY);
+        add_sender(&session, 1, 64 << 10).unwrap();
+        session.close(None);
+        drop(streams);
+        // None of them is too much for itself.
+        let (session, _peer) = linked();
+        (0..8).for_each(|number| add_sender(&session, number, 64 << 20).unwrap());
+        assert_eq!(attach(&session, 0).map(drop).unwrap_err().cause, TOO_MUCH_MEMORY);
+        session.close(None);
     }
 }

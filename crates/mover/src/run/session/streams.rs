@@ -24,7 +24,7 @@ impl Session {
     pub(super) fn send_loop(&self, stream: u16, serial: u64, writer: FrameWriter) -> Result<()> {
         let mut out = Out { writer, session: self, stream: (stream, serial) };
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
-        let mut shared_buffer = None;
+        let mut shared_buffer: Option<FrameBuffer> = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
         let no_memory = |error: io::Error| failure::of_memory("send", &error);
         loop {
@@ -51,10 +51,14 @@ impl Session {
             let flows = self.flow_senders();
             let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
             let terms = flows.iter().map(|run| run.terms()).chain(frames.iter().map(|run| run.terms()));
-            if let Some(bytes) = terms.map(payload_max).max()
-                && shared_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
-            {
-                shared_buffer = Some(FrameBuffer::new(bytes).map_err(no_memory)?);
+            let has = shared_buffer.as_ref().map(FrameBuffer::payload_max);
+            match terms.map(payload_max).max() {
+                // Its memory is not counted any more.
+                None => shared_buffer = None,
+                Some(bytes) if has.is_none_or(|has| has < bytes) => {
+                    shared_buffer = Some(FrameBuffer::new(bytes).map_err(no_memory)?);
+                }
+                Some(_) => {}
             }
             for run in flows {
                 let Some(buffer) = &mut shared_buffer else { continue };

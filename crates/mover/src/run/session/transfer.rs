@@ -122,6 +122,14 @@ impl Transfer {
         if let Transfer::Frames(run) = self {
             run.link_lost();
         }
+        self.drop_unsaid();
+    }
+
+    /// What still waits to be said to the link that was is not for the next one, which is told everything anew.
+    pub(super) fn drop_unsaid(&self) {
+        if let Transfer::Send(run) = self {
+            run.link_lost();
+        }
     }
 
     /// A stream is ready.
@@ -156,9 +164,10 @@ impl Transfer {
     /// Some times a second; if it is to `tell`, the peer hears our accounts.
     pub(super) fn tick(&self, tell: bool) {
         match self {
+            Transfer::Send(run) => run.tick(),
             Transfer::Receive(run) => run.tick(),
             Transfer::Frames(run) => run.tick(),
-            Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::ReceiveFlows(_) => {}
+            Transfer::SendFlows(_) | Transfer::ReceiveFlows(_) => {}
         }
         match self {
             Transfer::Send(run) if tell => run.tell_accounts(),
