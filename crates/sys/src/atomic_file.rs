@@ -6,8 +6,8 @@
 //! 3. It gets its name; [`Durability::Synced`]: the directory is synced.
 //!
 //! At every moment the name leads to the old file or to the whole new one. A link of that name is replaced and not
-//! followed; the mode and the owner of what was there are not kept. What is dropped before it has its name is removed; a
-//! process that is killed leaves the hidden file.
+//! followed; the mode and the owner of what was there are not kept. A device, a FIFO or a socket is refused, and a link to
+//! one. What is dropped before it has its name is removed; a process that is killed leaves the hidden file.
 
 use std::fmt;
 use std::fs::File;
@@ -59,8 +59,9 @@ impl AtomicFile {
     /// [`crate::usage::user_mode`]).
     ///
     /// # Errors
-    /// If the directory cannot be opened or written.
+    /// As [`refuse_special`]; if the directory cannot be opened or written.
     pub fn begin(path: &Path, mode: u32, durability: Durability) -> Result<AtomicFile, Error> {
+        refuse_special(path)?;
         make(path, mode, durability).map_err(|cause| Error { path: path.to_owned(), cause })
     }
 
@@ -97,6 +98,25 @@ impl Drop for AtomicFile {
             // It is ours, by its random name; what failed before is the one to tell.
             let _ = self.dir.remove_file(&self.hidden);
         }
+    }
+}
+
+/// Refuses a path under which stands what a file must not replace: as root it could be `/dev/null`, and everybody's.
+///
+/// # Errors
+/// `InvalidInput` for a device, a FIFO or a socket, also behind a link, and for a link that the kernel makes up
+/// (`/dev/stdout`); `IsADirectory` for a directory.
+pub fn refuse_special(path: &Path) -> Result<(), Error> {
+    let fail = |cause| Err(Error { path: path.to_owned(), cause });
+    let is_special = std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+    // Behind it may be a file: what would be replaced is the link, which is everybody's.
+    let is_made_up = || std::fs::read_link(path).is_ok_and(|to| to.starts_with("/proc"));
+    if is_special || is_made_up() {
+        return fail(invalid("a device, FIFO, socket or open file is not replaced: name a regular file"));
+    }
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.is_dir() && path.file_name().is_some() => fail(io::ErrorKind::IsADirectory.into()),
+        _ => Ok(()),
     }
 }
 
@@ -226,6 +246,23 @@ mod tests {
         write(&scratch.path().join("name"), b"new", 0o644, Durability::Unsynced).unwrap();
         assert!(fs::symlink_metadata(scratch.path().join("name")).unwrap().is_file());
         assert_eq!(fs::read_to_string(scratch.path().join("other")).unwrap(), "other");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced_nor_is_a_link_to_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        Dir::open(scratch.path()).unwrap().make_fifo(b"fifo", 0o600).unwrap();
+        for (name, to) in [("to-fifo", "fifo"), ("to-device", "/dev/null"), ("to-open", "/proc/self/fd/1")] {
+            symlink(to, scratch.path().join(name)).unwrap();
+        }
+        let before = names(scratch.path());
+        for name in &before {
+            let path = scratch.path().join(name);
+            let error = write(&path, b"new", 0o600, Durability::Unsynced).unwrap_err();
+            assert_eq!(error.cause.kind(), io::ErrorKind::InvalidInput, "{error}");
+            assert!(!fs::symlink_metadata(&path).unwrap().is_file(), "{name}");
+        }
+        assert_eq!(names(scratch.path()), before);
     }
 
     #[test]

@@ -386,9 +386,10 @@ pub struct Revised {
 pub struct Conclusion {
     /// Entries whose outcome is worse than it was told before.
     pub revised: Vec<Revised>,
-    /// Entries removed, or that would be in a dry run.
+    /// Entries removed, at this end and those before it; in a dry run those that would be.
     pub deleted: u64,
-    /// The names of the first of them, [`DELETED_TOLD_MAX`](thalweg_wire::limits::DELETED_TOLD_MAX) at most.
+    /// The names of the first of them that no end has told yet,
+    /// [`DELETED_TOLD_MAX`](thalweg_wire::limits::DELETED_TOLD_MAX) at most.
     pub deleted_names: Vec<RelativePath>,
     /// What could not be removed or finished, with its path.
     pub troubles: Vec<Failure>,

@@ -158,6 +158,11 @@ impl ReceiveRun {
         self.lock().machine.scan_totals().cloned()
     }
 
+    /// Entries offered so far, and their content bytes.
+    pub fn offered(&self) -> (u64, u64) {
+        self.lock().machine.offered()
+    }
+
     /// Whether it waits for the sender rather than for its own disk.
     pub fn awaits_peer(&self) -> bool {
         let state = self.lock();

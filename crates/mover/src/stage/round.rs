@@ -134,7 +134,15 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
                 match run.destination().read_staged_back(&staged, entry.evidence.size) {
                     Ok(found) if found == digest => {}
                     Ok(_) => damaged.push((id, 0)),
-                    Err(failure) => return RoundResult::Failed(failure.at(&entry.path)),
+                    Err(failure) if matches!(failure.kind, FailureKind::Io | FailureKind::Space) => {
+                        return RoundResult::Failed(failure.at(&entry.path));
+                    }
+                    // Not the disk's fault: it is sent again, a bounded number of times, and then fails alone.
+                    Err(failure) => {
+                        let failure = failure.at(&entry.path);
+                        tracing::warn!(%failure, "a file cannot be read back and is sent again");
+                        damaged.push((id, 0));
+                    }
                 }
             }
             watch.lap(Stage::ReadBack, 0);

@@ -244,6 +244,8 @@ pub struct Receiver {
     /// Outcomes told that the sender may not have heard, and the content bytes that each of them is about.
     told: BTreeMap<EntryId, (Outcome, u64)>,
     scan: Option<ScanTotals>,
+    /// Entries that were offered, and their content bytes; not those that replace others.
+    offered: (u64, u64),
     /// Entries that wait for data or for the sender's word.
     awaiting: BTreeSet<EntryId>,
     /// Where [`Receiver::find_unwritten`] looks first.
@@ -392,6 +394,7 @@ impl Receiver {
             held: Vec::new(),
             told: BTreeMap::new(),
             scan: None,
+            offered: (0, 0),
             awaiting: BTreeSet::new(),
             unwritten: EntryId(0),
             deciding: 0,
@@ -439,6 +442,11 @@ impl Receiver {
     /// What the scan found, once the sender said it is over.
     pub fn scan_totals(&self) -> Option<&ScanTotals> {
         self.scan.as_ref()
+    }
+
+    /// Entries offered so far, and their content bytes: what the scan found is known only when it is over.
+    pub fn offered(&self) -> (u64, u64) {
+        self.offered
     }
 
     /// Whether the end was reached, well or not.
@@ -558,7 +566,8 @@ impl Receiver {
         self.repeating = true;
     }
 
-    /// Answer to [`Action::Conclude`]. What is revised was told as unchanged, if so, else as done.
+    /// Answer to [`Action::Conclude`]. What is revised was told as unchanged, if so, else as done. `deleted` is of this end
+    /// and those before it.
     pub fn concluded(
         &mut self,
         revised: Vec<(RelativePath, bool, Outcome)>,
@@ -571,8 +580,13 @@ impl Receiver {
         }
         // Those of an end before this one have been told.
         self.troubles.clear();
-        self.actions.extend(deleted_names.iter().cloned().map(Action::Deleted));
-        self.deleted_names = deleted_names;
+        let told: BTreeSet<&RelativePath> = self.deleted_names.iter().collect();
+        let room = limits::DELETED_TOLD_MAX.saturating_sub(told.len());
+        let more: Vec<RelativePath> =
+            deleted_names.into_iter().filter(|name| !told.contains(name)).take(room).collect();
+        self.actions.extend(more.iter().cloned().map(Action::Deleted));
+        // A sender that lost the link may not have heard the others.
+        self.deleted_names.extend(more);
         for (path, was_unchanged, outcome) in revised {
             let counted = if was_unchanged { &mut self.totals.unchanged } else { &mut self.totals.done };
             *counted = counted.saturating_sub(1);

@@ -21,7 +21,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::order::{self, Dealer};
 use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,7 +236,7 @@ pub struct Sender {
     /// How long chunks usually took of late, from being handed out to being verified.
     usual: Option<Duration>,
     /// Names of deleted entries that the receiver told.
-    deleted_told: usize,
+    deleted_told: BTreeSet<RelativePath>,
     keeps_pieces: bool,
     dealer: Dealer,
 }
@@ -373,7 +373,7 @@ impl Sender {
             progress: Progress::default(),
             clock: Duration::ZERO,
             usual: None,
-            deleted_told: 0,
+            deleted_told: BTreeSet::new(),
             keeps_pieces: false,
         }
     }
@@ -406,6 +406,16 @@ impl Sender {
     /// Next action, in order.
     pub fn take_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Whether the next action is to say something.
+    pub fn has_to_say(&self) -> bool {
+        matches!(self.actions.front(), Some(Action::Say(_)))
+    }
+
+    /// The link is lost: what was to be said to it is covered by what the next one is told.
+    pub fn link_lost(&mut self) {
+        self.actions.retain(|action| !matches!(action, Action::Say(_)));
     }
 
     /// Whether the scan may hand over more entries, while so many bytes of receipt lines wait for entries of their blocks.
@@ -512,8 +522,7 @@ impl Sender {
         for &id in std::mem::take(&mut self.replaced).keys() {
             self.actions.push_back(Action::Gone(id));
         }
-        // What was to be said to the old link is covered by what is said now.
-        self.actions.retain(|action| !matches!(action, Action::Say(_)));
+        self.link_lost();
         let heard = self.heard.clone();
         self.say_heard(&heard);
         self.unreported = RunSet::new();
@@ -625,11 +634,17 @@ impl Sender {
                 Ok(())
             }
             Say::Deleted(names) => {
-                self.deleted_told += names.len();
-                if self.deleted_told > limits::DELETED_TOLD_MAX {
-                    return Err(protocol("more deleted names than are told"));
+                for name in names {
+                    // After another link they are all told again.
+                    if self.deleted_told.contains(&name) {
+                        continue;
+                    }
+                    if self.deleted_told.len() >= limits::DELETED_TOLD_MAX {
+                        return Err(protocol("more deleted names than are told"));
+                    }
+                    self.deleted_told.insert(name.clone());
+                    self.actions.push_back(Action::Deleted(name));
                 }
-                self.actions.extend(names.into_iter().map(Action::Deleted));
                 Ok(())
             }
             Say::Finished(_) if self.offered_late && !self.items.is_empty() => Ok(()),

@@ -84,6 +84,22 @@ fn one_huge_file_does_not_make_the_receiver_remember_the_thousands_behind_it() {
 }
 
 #[test]
+fn what_was_offered_is_counted_before_the_end_of_the_scan_is_heard_and_again_offered_once() {
+    let limits = sender::Limits::for_segment(terms().segment_bytes);
+    let (mut sender, mut receiver) =
+        (Sender::new(terms(), limits), Receiver::new(terms(), receiver::Limits::default()));
+    sender.link_up();
+    assert_eq!(receiver.offered(), (0, 0));
+    sender.offer(vec![file("huge", 1 << 40), file("small", 5)]);
+    talk(&mut sender, &mut receiver);
+    assert_eq!((receiver.offered(), receiver.scan_totals()), ((2, (1 << 40) + 5), None));
+    sender.link_up();
+    receiver.link_up();
+    talk(&mut sender, &mut receiver);
+    assert_eq!(receiver.offered(), (2, (1 << 40) + 5));
+}
+
+#[test]
 fn who_never_says_what_it_heard_is_refused() {
     let limits = receiver::Limits { told: 100, ..receiver::Limits::default() };
     let mut receiver = Receiver::new(terms(), limits);
@@ -620,6 +636,35 @@ fn what_the_end_brought_to_light_is_not_told_again_at_an_end_after_it() {
     receiver.concluded(Vec::new(), 0, Vec::new(), Vec::new());
     assert!(receiver.is_over());
     assert!(!says(&mut receiver).iter().any(is_trouble));
+}
+
+#[test]
+fn what_was_deleted_is_told_once_however_many_ends_there_are() {
+    let now = Duration::ZERO;
+    let told = Outcome::Unchanged { digest: None };
+    let (mut receiver, _) = concluded(&told, Vec::new());
+    let path = |name: &str| RelativePath::new(name.into()).expect("a path");
+    // An end tells what those before it told when it was a dry run.
+    let ends = [(1, 2, vec!["a", "b"], vec!["a", "b"]), (2, 3, vec!["b", "c"], vec!["c"])];
+    for (id, deleted, names, told_now) in ends {
+        let entry = Entry { id: EntryId(id), ..file(&format!("f{id}"), 5) };
+        receiver.hear(Say::Offer(vec![entry]), now).unwrap();
+        receiver.decided(EntryId(id), Decided::Settled { outcome: told.clone(), made: false }, now);
+        receiver.concluded(Vec::new(), deleted, names.into_iter().map(path).collect(), Vec::new());
+        let mut heard = Vec::new();
+        let mut said = Vec::new();
+        while let Some(action) = receiver.take_action() {
+            match action {
+                Action::Deleted(name) => heard.push(name),
+                Action::Say(Say::Deleted(names)) => said.extend(names),
+                _ => {}
+            }
+        }
+        assert_eq!(heard, told_now.into_iter().map(path).collect::<Vec<_>>());
+        // To a sender that may have lost the link all are said.
+        assert_eq!(said, ["a", "b", "c"].map(path)[..deleted as usize]);
+        assert_eq!(receiver.totals().deleted, deleted);
+    }
 }
 
 /// What a receiver wants done now.

@@ -397,3 +397,60 @@ fn what_is_offered_again_replaces_what_got_its_name_in_a_new_directory() {
     assert_eq!(fs::read(trees.target.join("d/f")).unwrap(), b"newer");
     destination.close(true);
 }
+
+/// An ACL by which this user may read and write.
+fn acl_for(user: u32) -> Vec<u8> {
+    let nobody = u32::MAX;
+    let mut acl = 2u32.to_le_bytes().to_vec();
+    let entries = [(1u16, 6u16, nobody), (2, 6, user), (4, 4, nobody), (0x10, 6, nobody), (0x20, 0, nobody)];
+    for (tag, permissions, id) in entries {
+        acl.extend_from_slice(&tag.to_le_bytes());
+        acl.extend_from_slice(&permissions.to_le_bytes());
+        acl.extend_from_slice(&id.to_le_bytes());
+    }
+    acl
+}
+
+#[test]
+fn a_fifo_whose_acl_names_somebody_else_is_made_again() {
+    const ACL: &[u8] = b"system.posix_acl_access";
+    let trees = trees();
+    let from = Dir::open(&trees.source).unwrap();
+    from.make_fifo(b"fifo", 0o660).unwrap();
+    if from.set_xattr(b"fifo", ACL, &acl_for(1234)).is_err() {
+        eprintln!("skipped: no ACLs here");
+        return;
+    }
+    copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+    from.set_xattr(b"fifo", ACL, &acl_for(1235)).unwrap();
+    let copied = copy(&contents(&trees.source), to(&trees.target));
+    assert!(matches!(copied.assert_whole().outcomes[&b"fifo"[..]], Outcome::Done { .. }));
+    let there = Dir::open(&trees.target).unwrap();
+    assert_eq!(there.xattrs(b"fifo").unwrap(), [(ACL.to_vec(), acl_for(1235))]);
+    let again = copy(&contents(&trees.source), to(&trees.target));
+    assert!(matches!(again.outcomes[&b"fifo"[..]], Outcome::Unchanged { .. }));
+}
+
+#[test]
+fn neither_a_link_nor_a_second_name_replaces_a_fifo_or_a_device() {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "x").unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+    symlink("a", trees.source.join("link")).unwrap();
+    symlink("a", trees.source.join("null")).unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    let there = Dir::open(&trees.target).unwrap();
+    there.make_fifo(b"b", 0o600).unwrap();
+    there.make_fifo(b"link", 0o600).unwrap();
+    // Only root may make one.
+    let is_device = there.make_device(b"null", 0o666, false, 1, 3).is_ok();
+    let copied = copy(&contents(&trees.source), to(&trees.target));
+    for path in ["b", "link", "null"].into_iter().filter(|path| *path != "null" || is_device) {
+        assert_eq!(copied.failure(path).kind, FailureKind::Conflict, "{path}");
+    }
+    assert_eq!(there.stat(b"b").unwrap().kind, thalweg_sys::Kind::Fifo);
+    assert_eq!(there.stat(b"link").unwrap().kind, thalweg_sys::Kind::Fifo);
+    if is_device {
+        assert_eq!(there.stat(b"null").unwrap().kind, thalweg_sys::Kind::CharDevice);
+    }
+}

@@ -27,6 +27,35 @@ fn what_the_source_lacks_goes_and_the_rest_is_exact() {
     assert!(Path::new("/etc/passwd").exists());
 }
 
+/// A source that changes after all was settled is offered again, and there is another end.
+#[test]
+fn what_goes_at_another_end_counts_with_what_went_before_it() {
+    let trees = prepared();
+    let source = contents(&trees.source);
+    let destination = open(delete(&trees.target, 6), &source.form()).unwrap();
+    let (found, totals) = scan(&source);
+    for entry in &found.entries {
+        match destination.decide(entry, &|_, _| true) {
+            Decision::Settled { outcome, .. } => destination.settled(entry, &outcome),
+            _ => panic!("{} is wanted", entry.path),
+        }
+    }
+    let first = destination.conclude(totals.complete, &|| {});
+    assert!(first.troubles.is_empty(), "{:?}", first.troubles);
+    assert_eq!((first.deleted, first.deleted_names.len()), (5, 5));
+    fs::write(trees.target.join("extra"), "x").unwrap();
+    let second = destination.conclude(totals.complete, &|| {});
+    assert!(second.troubles.is_empty(), "{:?}", second.troubles);
+    assert_eq!((second.deleted, second.deleted_names), (6, vec![path(b"extra")]));
+    // All that may go went.
+    fs::write(trees.target.join("extra"), "x").unwrap();
+    let third = destination.conclude(totals.complete, &|| {});
+    assert_eq!(third.troubles[0].kind, FailureKind::Usage, "{:?}", third.troubles);
+    assert!(third.deleted == 6 && trees.target.join("extra").exists());
+    destination.close(true);
+    assert!(!trees.target.join(std::ffi::OsStr::from_bytes(STAGING_NAME)).exists());
+}
+
 /// Many take long, on a network file system above all: who waits for the end is to know that it gets on.
 #[test]
 fn the_end_tells_that_it_gets_on_with_each_name_that_it_counts_or_removes() {

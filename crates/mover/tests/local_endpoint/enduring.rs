@@ -254,3 +254,59 @@ fn two_names_of_a_newer_file_are_both_left_alone_when_asked() {
         assert!(matches!(outcome, Outcome::Skipped(_)), "{name}: {outcome:?}");
     }
 }
+
+#[test]
+fn what_a_file_that_stands_cannot_keep_is_told() {
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    let source = contents(&trees.source);
+    copy(&source, to(&trees.target)).assert_whole();
+    let destination = open(to(&trees.target), &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0], &|_, _| true);
+    let mut entry = found.entry("f").clone();
+    // No system has such attributes.
+    entry.xattrs = vec![thalweg_wire::entry::Xattr { name: b"nowhere.x".to_vec(), value: b"1".to_vec() }];
+    let decision = destination.decide(&entry, &|_, _| true);
+    let Decision::Settled { outcome: Outcome::Done { losses, .. }, made: false } = decision else {
+        panic!("told as unchanged");
+    };
+    assert_eq!(losses.iter().map(|loss| loss.what.as_str()).collect::<Vec<_>>(), ["xattr nowhere.x"]);
+    destination.close(true);
+}
+
+#[test]
+fn where_dots_at_the_end_are_left_out_such_a_name_is_refused_and_nothing_is_deleted_for_it() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let Some(mount) = Mount::new("mkfs.vfat", "vfat") else {
+        eprintln!("skipped: vfat cannot be mounted here");
+        return;
+    };
+    let trees = trees();
+    fs::create_dir(trees.source.join("Acme Inc.")).unwrap();
+    fs::write(trees.source.join("Acme Inc./f"), "x").unwrap();
+    fs::write(trees.source.join("g"), "x").unwrap();
+    let target = mount.path.join("to");
+    fs::create_dir(&target).unwrap();
+    if fs::write(target.join("probe"), "").is_err() || !target.join("probe.").exists() {
+        eprintln!("skipped: dots at the end are kept here");
+        return;
+    }
+    fs::remove_file(target.join("probe")).unwrap();
+    // As an earlier copy left it.
+    fs::create_dir(target.join("Acme Inc")).unwrap();
+    fs::write(target.join("Acme Inc/f"), "x").unwrap();
+    let delete = Terms { delete_max: Some(1000), ..terms() };
+    let copied = copy(&contents(&trees.source), To { terms: delete, ..to(&target) });
+    for path in ["Acme Inc.", "Acme Inc./f"] {
+        let failure = copied.failure(path);
+        assert_eq!(failure.kind, FailureKind::Conflict, "{path}");
+        assert!(failure.cause.contains("keep it as `Acme Inc"), "{failure}");
+    }
+    assert_eq!(fs::read(target.join("g")).unwrap(), b"x");
+    assert_eq!(fs::read(target.join("Acme Inc/f")).unwrap(), b"x");
+    assert_eq!(copied.conclusion.deleted, 0);
+}

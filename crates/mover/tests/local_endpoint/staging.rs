@@ -123,7 +123,10 @@ impl Offered {
     }
 
     fn with(terms: Terms, directories: &[(&str, usize)]) -> Offered {
-        let trees = trees();
+        Offered::in_trees(trees(), terms, directories)
+    }
+
+    fn in_trees(trees: Trees, terms: Terms, directories: &[(&str, usize)]) -> Offered {
         for (directory, files) in directories {
             fs::create_dir(trees.source.join(directory)).unwrap();
             for number in 0..*files {
@@ -298,4 +301,60 @@ fn what_was_read_back_damaged_gets_no_name_with_the_others() {
     offered.destination.sync(&[]).unwrap();
     offered.finish(&d[0], &again[0]);
     offered.end();
+}
+
+#[test]
+fn a_file_that_is_thrown_away_takes_none_with_it_that_has_its_name_in_another_file_system() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let trees = trees();
+    let path = trees.target.join("m");
+    fs::create_dir_all(&path).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&path).output();
+    if !mounted.is_ok_and(|out| out.status.success()) {
+        eprintln!("skipped: tmpfs cannot be mounted here");
+        return;
+    }
+    let mount = Mount { path, _scratch: tempfile::tempdir().unwrap() };
+    let mut offered = Offered::in_trees(trees, terms(), &[("d", 20), ("m", 0), ("m/e", 20)]);
+    let (d, e) = (offered.of("d"), offered.of("m/e"));
+    let (staged, others) = (offered.stage(&d), offered.stage(&e));
+    offered.destination.discard(Ready::Staged(staged[0].clone()));
+    offered.destination.sync(&[]).unwrap();
+    e.iter().zip(&others).for_each(|(entry, staged)| offered.finish(entry, staged));
+    d.iter().zip(&staged).skip(1).for_each(|(entry, staged)| offered.finish(entry, staged));
+    assert_eq!((offered.names("d"), offered.names("m/e")), (19, 20));
+    offered.destination.close(true);
+    let Offered { trees: _trees, destination, .. } = offered;
+    drop(destination);
+    drop(mount);
+}
+
+#[test]
+fn a_file_that_its_owner_may_not_read_is_read_back_all_the_same() {
+    if is_root() {
+        eprintln!("skipped: root may read everything");
+        return;
+    }
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    let source = contents(&trees.source);
+    let terms = Terms { verify: VerifyLevel::Readback, ..terms() };
+    let destination = open(To { terms, ..to(&trees.target) }, &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0], &|_, _| true);
+    // As a sender has it that is root.
+    let mut entry = found.entry("f").clone();
+    entry.mode = 0;
+    assert!(matches!(destination.decide(&entry, &|_, _| true), Decision::Fresh));
+    let digest = Digest(*blake3::hash(b"x").as_bytes());
+    let staged = stage(&destination, &entry, b"x").unwrap();
+    destination.sync(&[]).unwrap();
+    assert_eq!(destination.read_staged_back(&staged, 1).unwrap(), digest);
+    destination.finish(&entry, Ready::Staged(staged), digest).unwrap();
+    destination.sync(&[]).unwrap();
+    assert_eq!(fs::metadata(trees.target.join("f")).unwrap().mode() & 0o777, 0);
+    destination.close(true);
 }

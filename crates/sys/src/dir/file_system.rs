@@ -74,6 +74,14 @@ impl FileSystemKind {
         matches!(self, Fat | ExFat | Ntfs | Smb | Fuse)
     }
 
+    /// Whether [`Dir::sync_file_system`](crate::Dir::sync_file_system) reaches the medium. FUSE, SMB and 9p only hand
+    /// over what the page cache holds: their servers are told to flush by a sync of each file and directory. Of one
+    /// that is not known here nothing is promised.
+    pub fn syncs_whole(self) -> bool {
+        use FileSystemKind::{Fuse, Other, Smb};
+        !matches!(self, Fuse | Smb | Other(_))
+    }
+
     fn from_magic(magic: u64) -> FileSystemKind {
         KINDS.iter().find(|(m, _, _)| *m == magic).map_or(FileSystemKind::Other(magic), |(_, kind, _)| *kind)
     }
@@ -142,6 +150,17 @@ mod tests {
         }
         assert_eq!(FileSystemKind::from_magic(0x1234).to_string(), "other(0x1234)");
         assert_eq!(FileSystemKind::Other(0x1234).name(), "other");
+    }
+
+    #[test]
+    fn what_a_server_must_be_told_to_flush_is_not_synced_as_a_whole() {
+        const NINE_P: u64 = 0x0102_1997;
+        for kind in [FileSystemKind::Fuse, FileSystemKind::Smb, FileSystemKind::from_magic(NINE_P)] {
+            assert!(!kind.syncs_whole(), "{kind}");
+        }
+        for kind in [FileSystemKind::Ext4, FileSystemKind::Xfs, FileSystemKind::Nfs] {
+            assert!(kind.syncs_whole(), "{kind}");
+        }
     }
 
     #[test]

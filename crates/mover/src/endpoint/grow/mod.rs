@@ -103,6 +103,11 @@ pub trait Feed: Send {
         Rule::Never
     }
 
+    /// Whether it reads a pipe: what is asked of files does nothing there.
+    fn is_pipe(&self) -> bool {
+        false
+    }
+
     /// It begins none again: the destination takes nothing a second time.
     fn begins_nothing_again(&mut self) {}
 

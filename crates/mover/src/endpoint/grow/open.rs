@@ -1,7 +1,7 @@
 //! From the words for a source to what reads it.
 
 use super::files::{FilesFeed, FilesSpec};
-use super::pipe::PipeFeed;
+use super::pipe::{PipeFeed, refuse_other_ends};
 use super::{Feed, Taker};
 use crate::again::Rule;
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -12,7 +12,6 @@ use std::time::Duration;
 use thalweg_sys::{Dir, Kind, Links, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{SourceForm, Until};
-use thalweg_wire::path::Escaped;
 
 /// Where to read.
 pub struct GrowingPlace {
@@ -27,7 +26,8 @@ pub struct GrowingPlace {
 /// open for writing; without `--until` a directory never is.
 ///
 /// # Errors
-/// `NotFound`, unless it is to be waited for; `Permission`, `Io`; `Unsupported` for what neither grows nor flows.
+/// `NotFound`, unless it is to be waited for; `Permission`, `Io`; `Unsupported` for what neither grows nor flows; `Usage`
+/// for an end that it cannot have.
 pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(Box<dyn Feed>, SourceForm)> {
     let of_io = |error: &io::Error| place.failed(error);
     let is_contents = place.path.as_os_str().as_bytes().ends_with(b"/");
@@ -73,6 +73,7 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
     let dir = place.dir(parent).map_err(|error| of_io(&error))?;
     match dir.stat(&name) {
         Ok(stat) if stat.kind == Kind::Fifo => {
+            refuse_other_ends(&until)?;
             let path = RelativePath::new(name.clone()).map_err(|error| usage(&error.to_string()))?;
             let fifo = dir.open_fifo(&name).map_err(|error| of_io(&error))?;
             let feed = PipeFeed::new(fifo.into(), path, piece_bytes);
@@ -126,9 +127,8 @@ impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
 
 impl GrowingPlace {
     fn failed(&self, error: &io::Error) -> Failure {
-        let mut failure = failure::of_io("open", error);
-        failure.cause = format!("{}: {}", Escaped(self.path.as_os_str().as_bytes()), failure.cause);
-        failure
+        let shown = failure::shown_path(self.path.as_os_str().as_bytes());
+        failure::with_words(failure::of_io("open", error), &shown)
     }
 
     fn try_clone(&self) -> io::Result<GrowingPlace> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use thalweg_sys::socket::{self, Interest};
 use thalweg_sys::usage;
 use thalweg_wire::RelativePath;
-use thalweg_wire::message::{FlowMark, Origin};
+use thalweg_wire::message::{FlowMark, Origin, Until};
 
 /// How long a look takes at whether it is over, while nothing comes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -30,6 +30,18 @@ pub struct PipeFeed {
     name: RelativePath,
     piece_bytes: usize,
     offset: u64,
+}
+
+/// Refuses what only a file can be complete by: at a pipe nobody would look for it.
+///
+/// # Errors
+/// `Usage` if such an end was asked for.
+pub fn refuse_other_ends(until: &Until) -> Result<()> {
+    if until.bytes.is_none() && until.idle_ms.is_none() && until.marker.is_none() {
+        return Ok(());
+    }
+    let cause = "a pipe is complete when its writer closes it; an end by size, rest or marker is of files";
+    Err(Failure::new(FailureKind::Usage, "open", cause))
 }
 
 impl PipeFeed {
@@ -91,6 +103,10 @@ impl PipeFeed {
 }
 
 impl Feed for PipeFeed {
+    fn is_pipe(&self) -> bool {
+        true
+    }
+
     fn run(mut self: Box<Self>, taker: &dyn Taker) {
         let Ok(flow) = taker.begin(self.name.clone(), (Origin::default(), false), pipe_mode()) else {
             return;

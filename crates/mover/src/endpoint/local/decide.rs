@@ -2,7 +2,7 @@
 
 use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Seen, Spot};
-use super::metadata::{Has, Named, Target, Wanted, apply, differs};
+use super::metadata::{Has, Named, Target, Wanted, apply, are_same, differs};
 use super::partial::Caching;
 use super::spool::Spooled;
 use super::staging::{Abilities, Grain, Staging};
@@ -73,6 +73,10 @@ impl LocalDestination {
         let Some(set) = &mut *offered else { return };
         let path = self.final_path(path);
         let mut added = set.insert(path.as_bytes());
+        // Such an entry fails; what stands under the name that would become of it is not the worse for that.
+        if let Some(kept) = self.root.as_ref().and_then(|root| self.kept_as(root, path.as_bytes())) {
+            added = added.and_then(|()| set.insert(&kept));
+        }
         if is_dir {
             added = added.and_then(|()| set.insert(&as_directory(path.as_bytes())));
         }
@@ -188,26 +192,14 @@ impl LocalDestination {
         if let Some(skipped) = self.left_alone(entry, &stat) {
             return Ok(skipped);
         }
+        check_replaceable(path, &stat, thalweg_sys::Kind::File)?;
         match stat.kind {
             thalweg_sys::Kind::Dir => self.check_way(&place, &name, path)?,
-            // As root a copy to `/dev/null` would take it away from everybody.
-            thalweg_sys::Kind::Fifo
-            | thalweg_sys::Kind::Socket
-            | thalweg_sys::Kind::BlockDevice
-            | thalweg_sys::Kind::CharDevice => {
-                return Err(conflict(
-                    path,
-                    "a device, FIFO or socket stands there, which a file does not replace",
-                ));
-            }
             thalweg_sys::Kind::File => match self.terms.check {
                 Check::Evidence => {
                     if let Some(remembered) = self.is_unchanged(entry, &stat, &place) {
                         let digest = remembered.map(|remembered| remembered.digest);
-                        // If nothing changed on either side since we made it, an entry without attributes has none
-                        // there either.
-                        let xattrs_may_differ = remembered.is_none() || !entry.xattrs.is_empty();
-                        return self.keep(entry, &place, &name, &stat, digest, xattrs_may_differ);
+                        return self.keep(entry, &place, &name, &stat, digest, remembered.is_some());
                     }
                     // Something about one of the two changed, perhaps only its mode.
                     let may_be_same = stat.size == entry.evidence.size
@@ -262,7 +254,8 @@ impl LocalDestination {
         }
     }
 
-    /// The content stays; only metadata may have to follow.
+    /// The content stays; only metadata may have to follow. `is_remembered`: the catalogue says that nothing changed on
+    /// either side since we made it.
     fn keep(
         &self,
         entry: &Entry,
@@ -270,12 +263,13 @@ impl LocalDestination {
         name: &[u8],
         stat: &Stat,
         digest: Option<Digest>,
-        xattrs_may_differ: bool,
+        is_remembered: bool,
     ) -> Result<Decision, Failure> {
         let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
         let preserve = &self.terms.preserve;
         let wanted = Wanted::of(entry);
-        let may_differ = preserve.xattrs && xattrs_may_differ;
+        // Then an entry without attributes has none there either.
+        let may_differ = preserve.xattrs && (!is_remembered || !entry.xattrs.is_empty());
         let xattrs = may_differ
             .then(|| self.with_descriptors(|| place.dir.xattrs(name)))
             .transpose()
@@ -300,11 +294,15 @@ impl LocalDestination {
             }
             Err(error) => return Err(of_io(error)),
         };
-        if !is_changed {
+        if !is_changed && (is_remembered || losses.is_empty()) {
             // What cannot be kept was told when the file was made.
             return Ok(unchanged(digest, false));
         }
-        self.changed_loosely(&place.territory);
+        if !is_changed {
+            self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+            return Ok(settled(Outcome::Done { digest, losses }, false));
+        }
+        self.changed_by_name(&entry.path, place, name);
         let now = place.dir.stat(name).map_err(of_io)?;
         if digest.is_some()
             && now.is_same_entry(stat)
@@ -350,15 +348,19 @@ impl LocalDestination {
     pub(super) fn keep_compared(&self, entry: &Entry, digest: Digest) -> Decision {
         let kept = self.seen_file(entry).and_then(|seen| {
             let Some(((place, name), stat)) = seen else { return Ok(Decision::Fresh) };
-            let decision = self.keep(entry, &place, &name, &stat, Some(digest), true)?;
+            let decision = self.keep(entry, &place, &name, &stat, Some(digest), false)?;
             if self.terms.dry_run {
                 return Ok(decision);
             }
-            self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+            // Before the sync, which may take seconds: who writes into the file meanwhile changes what is seen now.
             let now = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
-            if !now.is_same_entry(&stat) || now.size != stat.size {
+            let is_dressed = matches!(decision, Decision::Settled { made: true, .. });
+            let times = self.terms.preserve.times;
+            let is_given = |mtime| times && self.grain(&place).is_same(entry.evidence.mtime, mtime);
+            if !is_still_compared(&stat, &now, is_dressed, is_given) {
                 return Ok(Decision::Fresh);
             }
+            self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
             self.with_flight(entry.id, |flight| {
                 flight.finished = Some((evidence_of(&now), Some(digest)));
             });
@@ -376,6 +378,7 @@ impl LocalDestination {
             if let Some(skipped) = self.left_alone(entry, stat) {
                 return Ok(skipped);
             }
+            check_replaceable(path, stat, kind_of(&entry.kind))?;
             if stat.kind == thalweg_sys::Kind::Dir {
                 self.check_way(&place, &name, path)?;
             }
@@ -454,8 +457,7 @@ impl LocalDestination {
             _ => false,
         };
         same && same_owner
-            && (!preserve.xattrs
-                || place.dir.xattrs(name).is_ok_and(|found| found.len() == entry.xattrs.len()))
+            && (!preserve.xattrs || place.dir.xattrs(name).is_ok_and(|found| are_same(&found, &entry.xattrs)))
     }
 
     /// Where the entry is; `None` in a dry run whose directory is not there, or not yet one.
@@ -534,6 +536,46 @@ impl LocalDestination {
     }
 }
 
+/// As root a copy to `/dev/null` would take it away from everybody: only what is of the same kind takes such a name.
+pub(super) fn check_replaceable(
+    path: &RelativePath,
+    there: &Stat,
+    new: thalweg_sys::Kind,
+) -> Result<(), Failure> {
+    use thalweg_sys::Kind::{BlockDevice, CharDevice, Fifo, Socket};
+    if !matches!(there.kind, Fifo | Socket | BlockDevice | CharDevice) || there.kind == new {
+        return Ok(());
+    }
+    Err(conflict(path, "a device, FIFO or socket stands there, which nothing of another kind replaces"))
+}
+
+/// What stands at the path of an entry of this kind.
+fn kind_of(kind: &Kind) -> thalweg_sys::Kind {
+    match kind {
+        Kind::Directory => thalweg_sys::Kind::Dir,
+        Kind::File { .. } | Kind::HardLink { .. } => thalweg_sys::Kind::File,
+        Kind::Symlink { .. } => thalweg_sys::Kind::Symlink,
+        Kind::Fifo => thalweg_sys::Kind::Fifo,
+        Kind::Device { block: true, .. } => thalweg_sys::Kind::BlockDevice,
+        Kind::Device { block: false, .. } => thalweg_sys::Kind::CharDevice,
+    }
+}
+
+/// Whether a file is still the one that was compared and looked so `before`. `is_dressed`: we changed its metadata
+/// since; `is_given`: whether that gave it this time.
+fn is_still_compared(
+    before: &Stat,
+    now: &Stat,
+    is_dressed: bool,
+    is_given: impl Fn(thalweg_sys::Time) -> bool,
+) -> bool {
+    if !is_dressed {
+        return Seen::of(before).is_still(now);
+    }
+    // Its ctime is ours; who writes into it changes its mtime.
+    now.is_same_entry(before) && now.size == before.size && (now.mtime == before.mtime || is_given(now.mtime))
+}
+
 fn wanted_mtime(wanted: &Wanted, stat: &Stat, times: bool) -> thalweg_sys::Time {
     if times { super::sys_time(wanted.mtime) } else { stat.mtime }
 }
@@ -553,4 +595,30 @@ fn done(made: bool) -> Decision {
 
 fn unchanged(digest: Option<Digest>, made: bool) -> Decision {
     settled(Outcome::Unchanged { digest }, made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_into_a_file_after_it_was_compared_has_it_sent_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::write(scratch.path().join("f"), "x").unwrap();
+        let before = Dir::open(scratch.path()).unwrap().stat(b"f").unwrap();
+        let given = thalweg_sys::Time { seconds: before.mtime.seconds + 100, nanos: 0 };
+        let later = thalweg_sys::Time { seconds: before.mtime.seconds + 200, nanos: 0 };
+        let is_given = |time: thalweg_sys::Time| time == given;
+        let is_still = |now: &Stat, is_dressed| is_still_compared(&before, now, is_dressed, is_given);
+        assert!(is_still(&before, false));
+        // In place: the same file, as long as before.
+        let written = Stat { mtime: later, ctime: later, ..before };
+        assert!(!is_still(&written, false) && !is_still(&written, true));
+        // With the time put back, only its ctime tells; unless that is our doing.
+        let put_back = Stat { ctime: later, ..before };
+        assert!(!is_still(&put_back, false) && is_still(&put_back, true));
+        assert!(is_still(&Stat { mtime: given, ctime: later, ..before }, true));
+        assert!(!is_still(&Stat { inode: before.inode + 1, ..before }, true));
+        assert!(!is_still(&Stat { size: 2, ..before }, true));
+    }
 }

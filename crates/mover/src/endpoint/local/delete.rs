@@ -22,8 +22,11 @@ use thalweg_wire::limits::DELETED_TOLD_MAX;
 impl LocalDestination {
     pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
-        let replaced = std::mem::take(&mut *lock(&self.replaced));
-        (conclusion.deleted, conclusion.deleted_names) = (replaced.count, replaced.names);
+        {
+            let mut replaced = lock(&self.replaced);
+            conclusion.deleted = replaced.count;
+            conclusion.deleted_names = std::mem::take(&mut replaced.names);
+        }
         if self.root.is_none() {
             return;
         }
@@ -33,14 +36,15 @@ impl LocalDestination {
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
             return;
         }
-        let offered = lock(&self.offered).take();
-        let Some(offered) = offered else {
+        // Held to the end: a name that is offered meanwhile waits, and another end finds it among the others.
+        let offered = lock(&self.offered);
+        let Some(offered) = &*offered else {
             let cause = "nothing was deleted, because the names offered could not be kept".to_owned();
             conclusion.troubles.push(refuse(FailureKind::Io, cause));
             return;
         };
         let mut troubles = Vec::new();
-        let (count, names) = match self.sweep(&offered, None, goes_on, &mut troubles) {
+        let (count, names) = match self.sweep(offered, None, goes_on, &mut troubles) {
             Ok(counted) => counted,
             Err(error) => {
                 conclusion.troubles.push(failure::of_io("delete", &error));
@@ -57,9 +61,9 @@ impl LocalDestination {
         if count > left_max {
             let cause = match conclusion.deleted {
                 0 => format!("nothing was deleted: {count} entries would be, and {delete_max} are allowed"),
-                made_way => format!(
-                    "no more was deleted: {count} entries would be, {made_way} made way for others, and \
-                     {delete_max} are allowed"
+                gone => format!(
+                    "no more was deleted: {count} entries would be, {gone} made way for others or went \
+                     before, and {delete_max} are allowed"
                 ),
             };
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
@@ -69,8 +73,12 @@ impl LocalDestination {
             add(conclusion, (count, names));
             return;
         }
-        match self.sweep(&offered, Some(left_max), goes_on, &mut conclusion.troubles) {
-            Ok(deleted) => add(conclusion, deleted),
+        match self.sweep(offered, Some(left_max), goes_on, &mut conclusion.troubles) {
+            Ok(deleted) => {
+                // Of all ends together no more may go.
+                lock(&self.replaced).count += deleted.0;
+                add(conclusion, deleted);
+            }
             Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
         }
     }
@@ -291,6 +299,9 @@ impl Sweep<'_> {
                 self.count(name);
                 if let Some(root) = &self.destination.root {
                     self.destination.changed_loosely(&root.territory);
+                    if let Ok(dir) = self.walk.dir() {
+                        self.destination.changed_dir(self.walk.path(), &dir, &root.territory);
+                    }
                     if self.walk.depth() == 1 {
                         root.territory.top_is_changed.store(true, Ordering::Release);
                     }

@@ -18,7 +18,7 @@ use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
 use super::spool::Spool;
-use super::staging::{Staging, Territory, TerritoryKey, key_of};
+use super::staging::{self, Staging, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
 use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::together::Together;
@@ -35,10 +35,11 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
+use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
 pub use super::place::DestinationPlace;
@@ -76,9 +77,11 @@ pub struct LocalDestination {
     /// Entries offered besides the root.
     pub(super) offered_entries: AtomicU64,
     pub(super) root_is_offered: AtomicBool,
-    /// Counted as deleted, because something of another kind took its name.
+    /// Counted as deleted: something of another kind took its name, or it was removed at an end.
     pub(super) replaced: Mutex<Replaced>,
     next_number: AtomicU64,
+    /// Nurseries made, in all file systems.
+    pub(super) nurseries_made: AtomicU32,
     /// The first sync that failed. Nothing is believed after it.
     pub(super) failed: Mutex<Option<Failure>>,
     pub(super) rights: Rights,
@@ -223,6 +226,7 @@ impl LocalDestination {
             root_is_offered: AtomicBool::new(false),
             replaced: Mutex::default(),
             next_number: AtomicU64::new(1),
+            nurseries_made: AtomicU32::new(0),
             failed: Mutex::default(),
             rights,
             top_times: Mutex::default(),
@@ -371,7 +375,20 @@ impl LocalDestination {
             }
             failed("open the directory of", &path, &error)
         })?;
+        if let Some(kept) = self.kept_as(&place, path.as_bytes()) {
+            let cause = format!("this file system would keep it as `{}`", Escaped(&kept));
+            return Err(conflict(&path, cause));
+        }
         Ok((place, name.to_vec()))
+    }
+
+    /// The path that the file system of `place` would make of this one, if that is another.
+    pub(super) fn kept_as(&self, place: &Place, path: &[u8]) -> Option<Vec<u8>> {
+        // Almost every path is done with here.
+        if !staging::may_be_stripped(path) {
+            return None;
+        }
+        place.territory.open_staging()?.abilities().kept_as(path)
     }
 
     /// The directory at `path` below the root, held.
@@ -570,10 +587,13 @@ impl Destination for LocalDestination {
         lock(&self.partials).clear();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
+        // NFS keeps a name for a file that has none any more as long as somebody holds it.
+        lock(&self.offered).take();
         if !success {
             if let Some(mut journal) = journal {
                 let _ = journal.flush();
             }
+            self.all_territories().iter().for_each(|territory| territory.close_top());
             lock(&self.lock_file).take();
             lock(&self.scratch).take();
             return;
@@ -675,6 +695,20 @@ fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_that_was_opened_for_us_has_its_mode_again_after_a_failure() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let to =
+            LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap();
+        let root = to.root.clone().unwrap();
+        *lock(&root.territory.mode_before) = Some(0o555);
+        to.close(false);
+        assert_eq!(root.dir.stat_self().unwrap().mode, 0o555);
+        root.dir.as_file().unwrap().set_mode(0o755).unwrap();
+    }
 
     #[test]
     fn names_may_be_given_while_what_an_earlier_attempt_left_is_read_again() {

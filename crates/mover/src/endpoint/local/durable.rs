@@ -2,15 +2,16 @@
 //!
 //! A few files and directories are synced one by one. Many are synced with their whole file system: one call instead
 //! of thousands, and it waits for other processes' data too. Each file system is synced through a descriptor that was
-//! opened before anything was written there, so errors of writing back since then are reported to us.
+//! opened before anything was written there, so errors of writing back since then are reported to us. Where one call
+//! syncs nothing (FUSE, SMB, 9p), each file is synced as soon as it is written, and each directory with the rest.
 //!
 //! An error is final (fsync's second answer proves nothing): every later sync and record fails the same way, and
 //! what was not recorded before is sent again by the next attempt, into files that are read back from the medium
 //! first.
 
-use super::destination::LocalDestination;
+use super::destination::{LocalDestination, Place};
 use super::staging::Territory;
-use super::{at_words, failed, failed_at_words, lock};
+use super::{at_words, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::PartialFile;
 use crate::failure::{Failure, Result};
 use std::collections::HashMap;
@@ -24,17 +25,30 @@ use thalweg_wire::{Digest, RelativePath};
 /// others had just written, 8 files took 2 to 7 ms one by one and 40 to 70 ms with their file system; 16 took as long
 /// either way; with nothing of others, 32 took eight times as long one by one.
 const SINGLE_MAX: usize = 8;
+/// Directories that wait for their own sync on file systems that do not sync as a whole; each is a descriptor.
+const APART_MAX: usize = 128;
 
 /// What no sync covers yet.
 #[derive(Default)]
 pub(super) struct Changed {
     dirs: HashMap<Vec<u8>, Arc<Dir>>,
     files: Vec<Arc<File>>,
+    /// Directories of file systems that do not sync as a whole: never part of `everything`.
+    apart: HashMap<Vec<u8>, Arc<Dir>>,
     /// More than can be listed, or something that has no single descriptor.
     everything: bool,
 }
 
 impl Changed {
+    fn add_dir(&mut self, path: &[u8], dir: &Arc<Dir>, syncs_whole: bool) {
+        if !syncs_whole {
+            self.apart.insert(path.to_vec(), dir.clone());
+        } else if !self.everything {
+            self.dirs.insert(path.to_vec(), dir.clone());
+            self.check();
+        }
+    }
+
     fn check(&mut self) {
         if self.dirs.len() + self.files.len() > SINGLE_MAX {
             self.everything = true;
@@ -51,14 +65,16 @@ impl LocalDestination {
     pub(super) fn changed_dir(&self, path: &[u8], dir: &Arc<Dir>, territory: &Territory) {
         territory.touch();
         let mut changed = lock(&self.changed);
-        if !changed.everything {
-            changed.dirs.insert(path.to_vec(), dir.clone());
-            changed.check();
+        changed.add_dir(path, dir, territory.syncs_whole);
+        if changed.apart.len() > APART_MAX {
+            // Under the lock: a sync that comes meanwhile must not end before this one. Whether it failed, the next
+            // one says.
+            let _ = self.sync_apart(std::mem::take(&mut changed.apart));
         }
     }
 
     /// Names changed in the directory of the entry at `path`.
-    pub(super) fn changed_parent(&self, path: &RelativePath, place: &super::destination::Place) {
+    pub(super) fn changed_parent(&self, path: &RelativePath, place: &Place) {
         let path = self.final_path(path);
         let parent = path.split().map_or(&[][..], |(parent, _)| parent);
         if parent.is_empty() {
@@ -70,6 +86,13 @@ impl LocalDestination {
     /// An open file was written, or its metadata changed. Call after the change, and before the file counts as written.
     pub(super) fn changed_file(&self, file: &Arc<File>, territory: &Territory) {
         territory.touch();
+        if !territory.syncs_whole {
+            if let Err(error) = file.sync_all() {
+                // The next sync says so.
+                self.fail("sync a file below", None, &error);
+            }
+            return;
+        }
         let mut changed = lock(&self.changed);
         if !changed.everything {
             changed.files.push(file.clone());
@@ -77,9 +100,26 @@ impl LocalDestination {
         }
     }
 
-    /// Something changed that only a sync of the whole covers.
+    /// The metadata of the file `name` changed, which is not open.
+    pub(super) fn changed_by_name(&self, path: &RelativePath, place: &Place, name: &[u8]) {
+        self.changed_loosely(&place.territory);
+        if place.territory.syncs_whole {
+            return;
+        }
+        match self.with_descriptors(|| place.dir.open_read(name)) {
+            Ok(file) => self.changed_file(&Arc::new(file), &place.territory),
+            // One that we may not read: its directory is the nearest thing that can be synced.
+            Err(_) => self.changed_parent(path, place),
+        }
+    }
+
+    /// Something changed that only a sync of the whole covers. Where there is none, the caller names the directory too:
+    /// a link, FIFO or device cannot be synced by itself.
     pub(super) fn changed_loosely(&self, territory: &Territory) {
         territory.touch();
+        if !territory.syncs_whole {
+            return;
+        }
         let mut changed = lock(&self.changed);
         changed.everything = true;
         changed.check();
@@ -108,16 +148,23 @@ impl LocalDestination {
             partials.iter().filter_map(|partial| open.get(&partial.number()).cloned()).collect()
         };
         files.iter().for_each(|partial| partial.territory.touch());
-        let single = files.len() + changed.dirs.len() + changed.files.len();
+        let is_all_open = partials.len() == files.len();
+        let (whole, apart): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|partial| partial.territory.syncs_whole);
+        for partial in &apart {
+            partial.file.sync_data().map_err(|error| self.fail("sync", Some(&partial.path), &error))?;
+        }
+        self.sync_apart(std::mem::take(&mut changed.apart))?;
+        let single = whole.len() + changed.dirs.len() + changed.files.len();
         // Directories above the root may be on a file system of their own.
         let above: Vec<_> = changed.dirs.extract_if(|path, _| path.starts_with(b"/")).collect();
         for (_, dir) in &above {
             dir.sync().map_err(|error| self.fail("sync a directory above", None, &error))?;
         }
-        if changed.everything || single > SINGLE_MAX || partials.len() != files.len() {
+        if changed.everything || single > SINGLE_MAX || !is_all_open {
             return self.sync_file_systems();
         }
-        for partial in &files {
+        for partial in &whole {
             partial.file.sync_data().map_err(|error| self.fail("sync", Some(&partial.path), &error))?;
         }
         for file in &changed.files {
@@ -131,6 +178,30 @@ impl LocalDestination {
                 }
                 other => other.map_err(|error| {
                     let path = RelativePath::new(path.clone()).ok();
+                    self.fail("sync a directory", path.as_ref(), &error)
+                })?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs directories of file systems that do not sync as a whole, each by itself.
+    fn sync_apart(&self, dirs: HashMap<Vec<u8>, Arc<Dir>>) -> Result<()> {
+        for (path, dir) in dirs {
+            match dir.sync() {
+                // Removed since, with its names.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // May be passed through, not read; or the file system knows no sync of directories: then there is
+                // nothing else to call than this.
+                Err(error)
+                    if error.kind() == io::ErrorKind::PermissionDenied
+                        || is_errno(&error, errno::INVALID)
+                        || is_errno(&error, errno::NOT_SUPPORTED) =>
+                {
+                    self.sync_file_systems()?;
+                }
+                other => other.map_err(|error| {
+                    let path = RelativePath::new(path).ok();
                     self.fail("sync a directory", path.as_ref(), &error)
                 })?,
             }
@@ -192,5 +263,64 @@ impl LocalDestination {
             _ => failed_at_words(operation, &self.words, error),
         };
         lock(&self.failed).get_or_insert(failure).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Destination;
+    use crate::endpoint::local::DestinationPlace;
+    use crate::manifest::Filter;
+    use std::os::fd::OwnedFd;
+    use thalweg_wire::message::{SourceForm, Terms};
+
+    /// A file that cannot be synced: the end of a pipe.
+    fn never_synced() -> Arc<File> {
+        let (_, end) = std::io::pipe().unwrap();
+        Arc::new(File::from_fd(OwnedFd::from(end)))
+    }
+
+    #[test]
+    fn where_no_call_syncs_the_whole_each_file_and_directory_is_synced_by_itself() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let to =
+            LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap();
+        let top = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut territory = Territory::new(top.clone(), &top.stat_self().unwrap());
+        territory.syncs_whole = false;
+        to.sync(&[]).unwrap();
+        for number in 0..3 * SINGLE_MAX {
+            to.changed_dir(format!("d{number}").as_bytes(), &top, &territory);
+        }
+        to.changed_loosely(&territory);
+        {
+            let changed = lock(&to.changed);
+            assert!(!changed.everything, "a call that does nothing would do for all");
+            assert_eq!(changed.apart.len(), 3 * SINGLE_MAX);
+        }
+        to.sync(&[]).unwrap();
+        assert!(lock(&to.changed).apart.is_empty());
+        for number in 0..=APART_MAX {
+            to.changed_dir(format!("d{number}").as_bytes(), &top, &territory);
+        }
+        assert!(lock(&to.changed).apart.is_empty(), "each holds a descriptor");
+        to.check_sound().unwrap();
+        to.changed_file(&never_synced(), &territory);
+        assert_eq!(to.sync(&[]).unwrap_err().operation, "sync a file below");
+        to.close(false);
+    }
+
+    #[test]
+    fn many_changes_of_a_file_system_that_syncs_as_a_whole_are_one_sync() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut changed = Changed::default();
+        for number in 0..=SINGLE_MAX {
+            changed.add_dir(format!("d{number}").as_bytes(), &dir, true);
+        }
+        assert!(changed.everything && changed.dirs.is_empty() && changed.apart.is_empty());
     }
 }

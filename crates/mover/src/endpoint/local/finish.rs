@@ -1,5 +1,6 @@
 //! Content into hidden files, and hidden files under their names.
 
+use super::decide::check_replaceable;
 use super::destination::{LocalDestination, Place, Seen};
 use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
 use super::nursery::{Fate, is_nursery};
@@ -166,7 +167,7 @@ impl LocalDestination {
                 &mut losses,
             )
             .map_err(|error| failed("set the metadata of", path, &error))?;
-            self.changed_loosely(&place.territory);
+            self.changed_by_name(path, &place, &name);
         }
         if self.has_catalogue
             && let Ok(stat) = place.dir.stat(&name)
@@ -279,6 +280,7 @@ impl LocalDestination {
     pub(super) fn discard_ready(&self, ready: Ready) {
         match ready {
             Ready::Staged(Staged { lane, name: Some(name), .. }) => {
+                // A nursery's number is in one file system only.
                 for staging in self.stagings() {
                     if let Some(dir) = staging.nurseries.dir(lane) {
                         let _ = dir.remove_file(&name);
@@ -311,7 +313,7 @@ impl LocalDestination {
             None => staged.number.to_string().into_bytes(),
         };
         for (_, dir) in self.lanes_of(staged) {
-            match dir.open_read(&name) {
+            match open_own(&dir, &name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(of_io(error)),
                 Ok(file) => {
@@ -374,8 +376,11 @@ impl LocalDestination {
         {
             return Ok(Outcome::Skipped(reason.to_owned()));
         }
-        if there.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
-            self.check_way(&place, &name, path)?;
+        if let Some(there) = &there {
+            check_replaceable(path, there, Kind::File)?;
+            if there.kind == Kind::Dir {
+                self.check_way(&place, &name, path)?;
+            }
         }
         if self.terms.dry_run {
             return Ok(done());
@@ -462,6 +467,24 @@ impl LocalDestination {
 
 /// Where a nursery is, and what became of it.
 type Nursed = (Arc<Staging>, Arc<Dir>, Fate);
+
+/// Opens a file in staging for reading. One whose mode keeps ourselves out is opened for us for the time being: nobody
+/// else gets at it there.
+fn open_own(dir: &Dir, name: &[u8]) -> io::Result<File> {
+    match dir.open_read(name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let mode = dir.stat(name)?.mode;
+            dir.set_mode(name, mode | 0o400)?;
+            let opened = dir.open_read(name);
+            dir.set_mode(name, mode)?;
+            let file = opened?;
+            // What was synced before had its final mode; so has this.
+            file.sync_all()?;
+            Ok(file)
+        }
+        other => other,
+    }
+}
 
 fn no_content(path: &RelativePath) -> Failure {
     Failure::new(FailureKind::Internal, "finish", "what it was staged in is gone").at(path)

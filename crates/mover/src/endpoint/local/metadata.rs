@@ -17,6 +17,10 @@ use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Time};
 
 const SET_ID: u32 = 0o6000;
+const GROUP: u32 = 0o070;
+/// The attribute that is a file's ACL. With one, the group bits of the mode are the most that it gives to anybody but
+/// the owner and the others.
+const ACL: &[u8] = b"system.posix_acl_access";
 
 /// What we may do.
 pub(super) struct Rights {
@@ -157,7 +161,8 @@ pub(super) fn apply(
     rights: &Rights,
     has_mode: bool,
 ) -> io::Result<(Vec<Loss>, bool)> {
-    let mut applying = Applying { target, losses: Vec::new(), is_changed: false, is_owner_kept: true };
+    let mut applying =
+        Applying { target, losses: Vec::new(), is_changed: false, is_owner_kept: true, is_acl_kept: true };
     let mut mode = if preserve.mode { wanted.mode } else { has.mode.unwrap_or(wanted.mode) };
     let mut mode_is_known = has.mode;
     if preserve.owner && (has.uid, has.gid) != (wanted.uid, wanted.gid) {
@@ -167,12 +172,19 @@ pub(super) fn apply(
         }
     }
     if preserve.xattrs && (has.may_have_xattrs || !wanted.xattrs.is_empty()) {
-        applying.xattrs(has, wanted)?;
+        // `user.` attributes of our own file need its write bit.
+        let closed = has.mode.filter(|mode| {
+            rights.uid != 0 && has.uid == rights.uid && mode & 0o200 == 0 && mode & SET_ID == 0
+        });
+        applying.xattrs(has, wanted, closed)?;
     }
     if has_mode && preserve.mode {
         if !applying.is_owner_kept && mode & SET_ID != 0 {
             applying.lose("set-id bits", "the owner could not be kept");
             mode &= !SET_ID;
+        }
+        if !applying.is_acl_kept {
+            mode &= !GROUP | owning_group(&wanted.xattrs);
         }
         if mode_is_known != Some(mode) {
             applying.mode(mode)?;
@@ -189,6 +201,7 @@ struct Applying<'a, T> {
     losses: Vec<Loss>,
     is_changed: bool,
     is_owner_kept: bool,
+    is_acl_kept: bool,
 }
 
 impl<T: Target> Applying<'_, T> {
@@ -222,12 +235,27 @@ impl<T: Target> Applying<'_, T> {
         Ok(())
     }
 
-    fn xattrs(&mut self, has: &Has, wanted: &Wanted) -> io::Result<()> {
+    /// `closed`: the mode of a file of ours that we may not write, which is opened for us as long as this takes.
+    fn xattrs(&mut self, has: &Has, wanted: &Wanted, closed: Option<u32>) -> io::Result<()> {
         let present = if has.may_have_xattrs { self.target.attributes()? } else { Vec::new() };
-        for (name, _) in &present {
+        let closed = closed.filter(|_| !are_same(&present, &wanted.xattrs));
+        let opened = closed.filter(|mode| self.target.permit(mode | 0o600).is_ok());
+        self.is_changed |= opened.is_some();
+        let set = self.set_xattrs(&present, wanted);
+        if let Some(mode) = opened
+            && let Err(error) = self.target.permit(mode)
+            && set.is_ok()
+        {
+            return Err(error);
+        }
+        set
+    }
+
+    fn set_xattrs(&mut self, present: &[(Vec<u8>, Vec<u8>)], wanted: &Wanted) -> io::Result<()> {
+        for (name, _) in present {
             let is_wanted = wanted.xattrs.iter().any(|xattr| xattr.name == *name);
             // Labels come from the policy of this machine and cannot be taken off.
-            if is_wanted || name.starts_with(b"security.selinux") {
+            if is_wanted || name.starts_with(b"security.selinux") || is_of_the_file_system(name) {
                 continue;
             }
             match self.target.remove_attribute(name) {
@@ -248,6 +276,7 @@ impl<T: Target> Applying<'_, T> {
                     // A label that policy gave it by itself is no loss.
                     let now = self.target.attributes().unwrap_or_default();
                     if !now.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value) {
+                        self.is_acl_kept &= xattr.name != ACL;
                         self.lose_xattr(&xattr.name, &error);
                     }
                 }
@@ -346,11 +375,34 @@ pub(super) fn differs(
         || xattrs.is_some_and(|present| preserve.xattrs && !are_same(present, &wanted.xattrs))
 }
 
-fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr]) -> bool {
-    present.len() == wanted.len()
-        && wanted
-            .iter()
-            .all(|xattr| present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value))
+/// Whether these are the attributes wanted, as far as that is for us to say.
+pub(super) fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr]) -> bool {
+    let present_count = present.iter().filter(|(name, _)| !is_of_the_file_system(name)).count();
+    let mut ours = wanted.iter().filter(|xattr| !is_of_the_file_system(&xattr.name));
+    present_count == ours.clone().count()
+        && ours.all(|xattr| present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value))
+}
+
+/// Whether the file system makes this attribute itself, of each file: the ACLs of NFSv4 and of SMB, by which its server
+/// shows modes and owners. They cannot be taken off.
+fn is_of_the_file_system(name: &[u8]) -> bool {
+    [&b"system.nfs4_"[..], b"system.cifs_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The group bits of a mode that these attributes' ACL gives to the owning group itself; none if that cannot be read.
+fn owning_group(xattrs: &[Xattr]) -> u32 {
+    /// Before the entries: a version.
+    const HEAD_BYTES: usize = 4;
+    /// Tag and permissions of 16 bits each, and a number.
+    const ENTRY_BYTES: usize = 8;
+    const GROUP_OBJ: u16 = 0x04;
+    let Some(acl) = xattrs.iter().find(|xattr| xattr.name == ACL) else { return 0 };
+    let entries = acl.value.get(HEAD_BYTES..).unwrap_or_default().chunks_exact(ENTRY_BYTES);
+    let mut entries = entries
+        .map(|entry| (u16::from_le_bytes([entry[0], entry[1]]), u16::from_le_bytes([entry[2], entry[3]])));
+    entries
+        .find(|&(tag, _)| tag == GROUP_OBJ)
+        .map_or(0, |(_, permissions)| (u32::from(permissions) << 3) & GROUP)
 }
 
 /// Not allowed, not known here, or a number that this machine cannot express.
@@ -358,7 +410,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
-    )
+    ) || is_errno(error, errno::OVERFLOW)
 }
 
 /// The disk is at fault, or there is none to write to any more. An attribute that finds no space is not meant:
@@ -371,4 +423,133 @@ fn is_medium(error: &io::Error) -> bool {
 
 fn sentence(error: &io::Error) -> String {
     failure::of_io("", error).cause
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use thalweg_sys::Dir;
+
+    const UID: u32 = 1000;
+
+    /// A file of a user's on a poor file system.
+    struct Poor {
+        mode: Cell<u32>,
+        attributes: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+        /// What is answered to who gives it away or gives it an ACL.
+        refusal: i32,
+    }
+
+    impl Poor {
+        fn new(mode: u32, refusal: i32) -> Poor {
+            Poor { mode: Cell::new(mode), attributes: RefCell::default(), refusal }
+        }
+
+        fn has(&self) -> Has {
+            let mode = Some(self.mode.get());
+            Has { uid: UID, gid: UID, mode, mtime: Some(Time::default()), may_have_xattrs: true }
+        }
+
+        fn apply(&self, wanted: &Wanted) -> (Vec<String>, bool) {
+            let rights = Rights { uid: UID, gid: UID, can_chown: true };
+            let (losses, is_changed) =
+                apply(self, &self.has(), wanted, &Preserve::ALL, &rights, true).unwrap();
+            (losses.into_iter().map(|loss| loss.what).collect(), is_changed)
+        }
+
+        fn is_open(&self) -> io::Result<()> {
+            match self.mode.get() & 0o200 {
+                0 => Err(io::ErrorKind::PermissionDenied.into()),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    impl Target for Poor {
+        fn look(&self) -> io::Result<Stat> {
+            let root = Dir::open(std::path::Path::new("/"))?;
+            Ok(Stat { mode: self.mode.get(), ..root.stat_self()? })
+        }
+        fn own(&self, _: Option<u32>, _: Option<u32>) -> io::Result<()> {
+            Err(io::Error::from_raw_os_error(self.refusal))
+        }
+        fn permit(&self, mode: u32) -> io::Result<()> {
+            self.mode.set(mode);
+            Ok(())
+        }
+        fn stamp(&self, _: Option<thalweg_sys::Time>, _: Time) -> io::Result<()> {
+            Ok(())
+        }
+        fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+            Ok(self.attributes.borrow().clone())
+        }
+        fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
+            if name == ACL {
+                return Err(io::Error::from_raw_os_error(self.refusal));
+            }
+            self.is_open()?;
+            self.attributes.borrow_mut().push((name.to_vec(), value.to_vec()));
+            Ok(())
+        }
+        fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
+            self.is_open()?;
+            self.attributes.borrow_mut().retain(|(there, _)| there != name);
+            Ok(())
+        }
+    }
+
+    fn wanted(mode: u32, xattrs: &[(&[u8], &[u8])]) -> Wanted {
+        let xattr = |&(name, value): &(&[u8], &[u8])| Xattr { name: name.to_vec(), value: value.to_vec() };
+        let xattrs = xattrs.iter().map(xattr).collect();
+        Wanted { mode, uid: UID, gid: UID, mtime: Time::default(), xattrs }
+    }
+
+    #[test]
+    fn an_acl_that_is_not_kept_does_not_widen_what_the_owning_group_may() {
+        // The owner may read and write, user 7 too, the group read, the others nothing; at most, read and write.
+        let mut acl = vec![2, 0, 0, 0];
+        let nobody = u32::MAX;
+        for (tag, permissions, id) in [(1u16, 6u16, nobody), (2, 6, 7), (4, 4, nobody), (0x10, 6, nobody)] {
+            acl.extend_from_slice(&tag.to_le_bytes());
+            acl.extend_from_slice(&permissions.to_le_bytes());
+            acl.extend_from_slice(&id.to_le_bytes());
+        }
+        let poor = Poor::new(0o600, errno::NOT_SUPPORTED);
+        let (losses, _) = poor.apply(&wanted(0o660, &[(ACL, &acl[..])]));
+        assert_eq!((losses, poor.mode.get()), (vec!["xattr system.posix_acl_access".to_owned()], 0o640));
+        // Of one that cannot be read the group has nothing.
+        poor.apply(&wanted(0o660, &[(ACL, &acl[..9])]));
+        assert_eq!(poor.mode.get(), 0o600);
+    }
+
+    #[test]
+    fn attributes_of_our_own_file_are_set_though_we_may_not_write_it() {
+        let poor = Poor::new(0o444, errno::NOT_SUPPORTED);
+        let wanted = wanted(0o444, &[(&b"user.a"[..], &b"1"[..])]);
+        assert_eq!(poor.apply(&wanted), (Vec::new(), true));
+        assert_eq!(*poor.attributes.borrow(), [(b"user.a".to_vec(), b"1".to_vec())]);
+        assert_eq!(poor.mode.get(), 0o444);
+        assert_eq!(poor.apply(&wanted), (Vec::new(), false), "nothing is opened for nothing");
+    }
+
+    #[test]
+    fn what_the_file_system_lists_by_itself_is_neither_removed_nor_compared() {
+        let poor = Poor::new(0o644, errno::NOT_SUPPORTED);
+        let own = |name: &[u8]| (name.to_vec(), b"of the server".to_vec());
+        let listed = vec![own(b"system.nfs4_acl"), own(b"system.cifs_acl")];
+        *poor.attributes.borrow_mut() = listed.clone();
+        assert_eq!(poor.apply(&wanted(0o644, &[])), (Vec::new(), false));
+        assert_eq!(*poor.attributes.borrow(), listed);
+        assert!(are_same(&listed, &[]));
+        let user = wanted(0o644, &[(&b"user.a"[..], &b"1"[..])]).xattrs;
+        assert!(!are_same(&listed, &user) && !are_same(&[own(b"user.a")], &user));
+    }
+
+    #[test]
+    fn an_owner_that_an_idmapped_mount_cannot_express_is_a_loss() {
+        let poor = Poor::new(0o644, errno::OVERFLOW);
+        let foreign = Wanted { uid: UID + 1, ..wanted(0o644, &[]) };
+        assert_eq!(poor.apply(&foreign), (vec!["owner".to_owned()], false));
+    }
 }

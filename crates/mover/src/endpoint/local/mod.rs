@@ -17,7 +17,6 @@ use crate::failure::{self, Failure, FailureKind};
 use crate::mutex::lock;
 use std::io;
 use thalweg_sys::{Stat, Time};
-use thalweg_wire::path::Escaped;
 use thalweg_wire::{Evidence, RelativePath};
 
 mod held;
@@ -96,6 +95,7 @@ mod errno {
     pub const NO_SYSTEM_CALL: i32 = 38;
     pub const LOOP: i32 = 40;
     pub const NO_DATA: i32 = 61;
+    pub const OVERFLOW: i32 = 75;
     pub const NOT_SUPPORTED: i32 = 95;
 }
 
@@ -132,9 +132,8 @@ fn failed_at_words(operation: &str, words: &std::path::Path, error: &io::Error) 
 }
 
 /// The same failure, with a path as the user wrote it.
-fn at_words(mut failure: Failure, words: &std::path::Path) -> Failure {
-    failure.cause = format!("{}: {}", shown(words), failure.cause);
-    failure
+fn at_words(failure: Failure, words: &std::path::Path) -> Failure {
+    failure::with_words(failure, &shown(words))
 }
 
 /// Why a reservation of space that failed must not be passed over. File systems that cannot reserve say so in many
@@ -151,5 +150,5 @@ fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {
 
 /// A path of the user's, for people.
 fn shown(words: &std::path::Path) -> String {
-    format!("`{}`", Escaped(words.as_os_str().as_encoded_bytes()))
+    format!("`{}`", failure::shown_path(words.as_os_str().as_encoded_bytes()))
 }

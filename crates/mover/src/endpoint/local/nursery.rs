@@ -24,6 +24,7 @@ use super::lock;
 use super::staging::{lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, Replace};
 
@@ -48,7 +49,6 @@ pub(super) struct Nurseries {
 struct Inner {
     of_stream: HashMap<u32, u32>,
     there: HashMap<u32, Nursery>,
-    made: u32,
 }
 
 struct Nursery {
@@ -90,13 +90,15 @@ pub(super) fn is_nursery(lane: u32) -> bool {
 
 impl Nurseries {
     /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file counts as
-    /// being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
+    /// being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once. `numbers` counts
+    /// those of all file systems: by its number alone a file is found again.
     pub(super) fn next(
         &self,
         staging: &Dir,
         stream: u32,
         (place, path): (&Arc<Place>, &[u8]),
         handful: usize,
+        numbers: &AtomicU32,
     ) -> Option<(u32, Arc<Dir>)> {
         let mut inner = lock(&self.inner);
         if let Some(&number) = inner.of_stream.get(&stream) {
@@ -113,8 +115,7 @@ impl Nurseries {
         if handful < HANDFUL || inner.there.len() >= NURSERIES_MAX || !place.may_be_moved_to() {
             return None;
         }
-        let number = FIRST.checked_add(inner.made)?;
-        inner.made += 1;
+        let number = FIRST.checked_add(numbers.fetch_add(1, Ordering::Relaxed))?;
         // What cannot be made is not needed: there are lanes.
         let dir = make(staging, number, place).ok().flatten()?;
         let mut nursery = Nursery {

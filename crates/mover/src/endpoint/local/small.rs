@@ -92,9 +92,11 @@ impl LocalDestination {
         let above = path.split().map_or(&[][..], |(above, _)| above);
         // Of those that take their place as a whole none may turn out damaged after the sync.
         let may_be_nursed = self.terms.verify < VerifyLevel::Readback;
-        if may_be_nursed
-            && let Some((lane, dir)) = staging.nurseries.next(&staging.dir, stream, (&place, above), handful)
-        {
+        let nursery = || {
+            let (at, numbers) = ((&place, above), &self.nurseries_made);
+            staging.nurseries.next(&staging.dir, stream, at, handful, numbers)
+        };
+        if may_be_nursed && let Some((lane, dir)) = nursery() {
             // Another version of it may be there: then this one goes the usual way.
             if let Ok(file) = dir.create_new(&name, first) {
                 let (name, file) = (Some(name.into()), Arc::new(file));

@@ -38,6 +38,8 @@ pub(super) struct Territory {
     pub(super) top_is_changed: AtomicBool,
     /// Something was written that no sync covers yet.
     pub(super) is_dirty: AtomicBool,
+    /// One call syncs all of it; otherwise each file and directory must be synced by itself.
+    pub(super) syncs_whole: bool,
     /// What stood there before us was synced by us.
     pub(super) past_is_durable: AtomicBool,
     /// The top directory's own mode, where it was opened for us for the time being.
@@ -54,7 +56,9 @@ pub(super) fn key_of(stat: &Stat) -> TerritoryKey {
 
 impl Territory {
     pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
+        let syncs_whole = top.file_system().is_ok_and(|system| system.kind.syncs_whole());
         Territory {
+            syncs_whole,
             key: key_of(stat),
             top,
             top_mtime: stat.mtime,
@@ -123,10 +127,18 @@ impl Territory {
             let _ = set_mode(mode | 0o300);
         }
         self.remove(&staging, job, times);
-        if let Some(mode) = closed.or(*lock(&self.mode_before)) {
+        if let Some(mode) = closed.or(lock(&self.mode_before).take()) {
             let _ = set_mode(mode);
         }
         let _ = self.top.sync();
+    }
+
+    /// Gives the top directory its own mode again, if it was opened for us for the time being.
+    pub(super) fn close_top(&self) {
+        if let Some(mode) = lock(&self.mode_before).take() {
+            let _ = self.top.as_file().and_then(|top| top.set_mode(mode));
+            let _ = self.top.sync();
+        }
     }
 
     fn remove(&self, staging: &Staging, job: &str, times: Option<Time>) {
@@ -142,6 +154,13 @@ impl Territory {
         {
             let _ = top.set_times(None, Some(mtime));
         }
+    }
+}
+
+/// Also where a destination could not be opened.
+impl Drop for Territory {
+    fn drop(&mut self) {
+        self.close_top();
     }
 }
 
@@ -166,6 +185,9 @@ pub(super) struct Abilities {
     pub(super) mode_is_exact: bool,
     /// Names that differ in case only are one name.
     pub(super) folds_case: bool,
+    /// Dots at the end of a name are left out, as are spaces.
+    strips_dots: bool,
+    strips_spaces: bool,
     pub(super) grain: Grain,
     /// Owner and group of what we create here; not ours where a server maps them.
     pub(super) owner: Option<(u32, u32)>,
@@ -184,11 +206,36 @@ impl Default for Abilities {
             is_forgetful: false,
             mode_is_exact: false,
             folds_case: false,
+            strips_dots: false,
+            strips_spaces: false,
             grain: Grain::FINEST,
             owner: None,
             mode_of_0777: None,
         }
     }
+}
+
+impl Abilities {
+    /// The path that becomes of `path` here, if that is another one: two entries would be one, and what is deleted is
+    /// told by its name.
+    pub(super) fn kept_as(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let is_stripped = |byte: u8| match byte {
+            b'.' => self.strips_dots,
+            b' ' => self.strips_spaces,
+            _ => false,
+        };
+        let names = path.split(|&byte| byte == b'/').map(|name| {
+            let length = name.iter().rposition(|&byte| !is_stripped(byte)).map_or(0, |last| last + 1);
+            &name[..length]
+        });
+        let kept = names.collect::<Vec<_>>().join(&b'/');
+        (kept != path).then_some(kept)
+    }
+}
+
+/// Whether a name of the path ends in what some file systems leave out.
+pub(super) fn may_be_stripped(path: &[u8]) -> bool {
+    path.split(|&byte| byte == b'/').any(|name| matches!(name.last(), Some(b'.' | b' ')))
 }
 
 /// How finely a file system keeps times, in nanoseconds.
@@ -362,6 +409,8 @@ impl Staging {
             direct: direct_alignment(&file),
             mode_is_exact: stat.mode == 0o777,
             folds_case: self.dir.stat(b"PROBE-CASE").is_ok(),
+            strips_dots: self.dir.stat(b"probe-case.").is_ok(),
+            strips_spaces: self.dir.stat(b"probe-case ").is_ok(),
             grain: Grain::FINEST,
             owner: Some((stat.uid, stat.gid)),
             mode_of_0777: Some(stat.mode),
@@ -482,6 +531,30 @@ mod tests {
         assert!(Grain(1_000_000_000).is_same(wanted(-5, 7), kept(-5, 0)));
         assert!(Grain(2_000_000_000).is_same(wanted(7, 999), kept(6, 0)));
         assert!(!Grain(2_000_000_000).is_same(wanted(8, 0), kept(6, 0)));
+    }
+
+    #[test]
+    fn a_name_that_is_kept_as_another_is_known_by_its_end() {
+        let dots = Abilities { strips_dots: true, ..Abilities::default() };
+        let kept = |path: &[u8]| dots.kept_as(path).map(|kept| String::from_utf8(kept).unwrap());
+        assert_eq!(kept(b"Acme Inc./a").as_deref(), Some("Acme Inc/a"));
+        assert_eq!(kept(b"a/b..").as_deref(), Some("a/b"));
+        assert_eq!((kept(b"a.b/.c"), kept(b"a ")), (None, None));
+        assert!(may_be_stripped(b"Acme Inc./a") && may_be_stripped(b"a ") && !may_be_stripped(b"a.b/.c"));
+        let both = Abilities { strips_spaces: true, ..dots };
+        assert_eq!(both.kept_as(b"a. ."), Some(b"a".to_vec()));
+        assert_eq!(Abilities::default().kept_as(b"a."), None);
+    }
+
+    #[test]
+    fn a_top_directory_that_was_opened_for_us_is_closed_again_however_it_ends() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Arc::new(Dir::open(scratch.path()).unwrap());
+        let territory = Territory::new(top.clone(), &top.stat_self().unwrap());
+        *lock(&territory.mode_before) = Some(0o555);
+        drop(territory);
+        assert_eq!(top.stat_self().unwrap().mode, 0o555);
+        top.as_file().unwrap().set_mode(0o755).unwrap();
     }
 
     #[test]

@@ -27,10 +27,11 @@ use thalweg_sys::{Dir, Kind, Links, Replace, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
 
-/// What was set aside for others, or would be in a dry run.
+/// What was set aside for others, or would be in a dry run; and what was removed at the ends so far.
 #[derive(Default)]
 pub(super) struct Replaced {
     pub(super) count: u64,
+    /// The first of what no end has told yet.
     pub(super) names: Vec<RelativePath>,
 }
 

@@ -94,6 +94,10 @@ impl Receiver {
         // A source that changed after all was settled: what was concluded is concluded again.
         self.end = End::Open;
         self.next_id = EntryId(id.0 + 1);
+        if !replaces {
+            self.offered.0 += 1;
+            self.offered.1 = self.offered.1.saturating_add(entry.content_bytes());
+        }
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
         self.deciding += 1;
