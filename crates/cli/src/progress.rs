@@ -100,8 +100,10 @@ fn draw(bar: &ProgressBar, meter: &Meter) {
     let settled = meter.entries_settled.load(Ordering::Relaxed);
     let entries = meter.entries_found.load(Ordering::Relaxed);
     let more = if meter.scan_over.load(Ordering::Relaxed) { "" } else { "+" };
-    bar.set_length(found);
-    bar.set_position(meter.bytes_verified.load(Ordering::Relaxed).min(found));
+    let verified = meter.bytes_verified.load(Ordering::Relaxed);
+    // Both grow while they are read.
+    bar.set_length(found.max(verified));
+    bar.set_position(verified);
     bar.set_message(format!("{settled}/{entries}{more} entries"));
 }
 
@@ -118,5 +120,21 @@ impl Drop for Progress {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_is_shown_also_before_it_is_known_how_much_there_is() {
+        let (bar, meter) = (ProgressBar::hidden(), Meter::default());
+        meter.bytes_verified.store(5 << 20, Ordering::Relaxed);
+        draw(&bar, &meter);
+        assert_eq!((bar.position(), bar.length()), (5 << 20, Some(5 << 20)));
+        meter.bytes_found.store(6 << 20, Ordering::Relaxed);
+        draw(&bar, &meter);
+        assert_eq!((bar.position(), bar.length()), (5 << 20, Some(6 << 20)));
     }
 }

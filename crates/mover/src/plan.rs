@@ -58,6 +58,8 @@ pub struct Asked {
     pub no_io_uring: Option<String>,
     /// Bytes that all buffers of this process may take.
     pub memory_bytes: Option<u64>,
+    /// What is sent is packed first, beside what it is made of.
+    pub compress: bool,
 }
 
 /// What is known of the way between two movers.
@@ -223,8 +225,9 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let goal = known_rate.as_ref().map_or(RATE_BITS_PER_S, |(rate, _)| *rate);
     // What trials found was found without a rate to keep.
     let tuned = path.tuned.as_ref().filter(|_| asked.rate_bits_per_s.is_none() && !asked.yields);
-    let tuned_streams =
-        tuned.filter(|_| path.learned().is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
+    // On a near path what copies taught says nothing of streams.
+    let is_learned = far.is_some() && path.learned().is_some();
+    let tuned_streams = tuned.filter(|_| !is_learned).and_then(|tuned| Some((tuned.streams?, tuned.why())));
     let streams = match (asked.streams, tuned_streams, path.rtt, far) {
         (Some(streams), ..) => chosen(streams, "as asked"),
         (None, Some((streams, why)), ..) => chosen(streams, why),
@@ -238,7 +241,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value, far.is_some());
     let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     // Frames of all streams have so much memory.
-    let of_all = limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + FRAME_MORE_BYTES);
+    let frames = if asked.compress { 2 } else { 1 };
+    let of_all = limits::STREAM_BYTES_MAX / (frames * (u64::from(segment_bytes.value) + FRAME_MORE_BYTES));
     let of_ours = for_frames(asked).map(|bytes| bytes / frame_bytes(u64::from(segment_bytes.value)));
     let streams_max = u16::try_from(of_all.min(of_ours.unwrap_or(u64::MAX)).max(1)).unwrap_or(u16::MAX);
     // What was asked for is refused by who reads it, if it is too much for everybody; within our own bound it is bounded.
@@ -479,6 +483,20 @@ mod tests {
     }
 
     #[test]
+    fn streams_that_trials_found_for_a_near_way_stay_when_copies_have_taught_its_rate() {
+        let tuned = Tuned { streams: Some(6), rate_bits_per_s: 940_000_000, ..Tuned::default() };
+        let streams_at = |rtt| {
+            let learned = Learned { streams: 9, rate_bits_per_s: 960_000_000, rtt };
+            let known = Path { tuned: Some(tuned.clone()), learned: Some(learned), ..path(Some(rtt), 2) };
+            plan(&Asked::default(), &known).streams
+        };
+        let near = streams_at(Duration::from_micros(200));
+        assert_eq!(near.value, 6);
+        assert!(near.why.contains("trials found it best"), "{}", near.why);
+        assert_eq!(streams_at(Duration::from_millis(100)).value, 9);
+    }
+
+    #[test]
     fn memory_that_is_bounded_bounds_streams_and_then_segments_and_is_named() {
         let far = path(Some(Duration::from_millis(100)), 2);
         let with = |bytes: u64, streams| {
@@ -520,6 +538,8 @@ mod tests {
         let plan = plan(&asked, &far);
         assert_eq!((plan.segment_bytes.value, plan.chunk_bytes.value), (64 << 20, 64 << 20));
         assert_eq!(plan.streams.value, 15);
+        let packed = super::plan(&Asked { compress: true, ..asked }, &far);
+        assert_eq!(packed.streams.value, 7);
         assert_eq!(plan.disk.engine.to_string(), "threads (io_uring is not to be had: EPERM)");
     }
 }

@@ -61,6 +61,8 @@ impl Host {
         let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = FlowSend::new(open.terms, flow, logged_notes());
+        let kept = run.clone();
+        let told = told.map(|told| told.with_rate(move || kept.rate()));
         run.note_there();
         run.attach(open.transfer, session.outbox(), None);
         session.add(open.transfer, Transfer::SendFlows(run.clone()))?;

@@ -139,6 +139,8 @@ pub struct Served {
     publisher: Publisher,
     terms: Terms,
     is_flow: bool,
+    /// The rate that is kept now; absent where the client keeps it.
+    rate: Option<Box<dyn Fn() -> Option<u64> + Send>>,
 }
 
 impl Served {
@@ -151,7 +153,13 @@ impl Served {
             Direction::Pull => (here, there),
         };
         let publisher = Publisher::begin(state?, &from, &to, true)?;
-        Some(Served { publisher, terms: open.terms.clone(), is_flow: open.flow.is_some() })
+        Some(Served { publisher, terms: open.terms.clone(), is_flow: open.flow.is_some(), rate: None })
+    }
+
+    /// Of what is sent from here: `rate` says what is kept now, as the client may have changed it since.
+    #[must_use]
+    pub fn with_rate(self, rate: impl Fn() -> Option<u64> + Send + 'static) -> Served {
+        Served { rate: Some(Box::new(rate)), ..self }
     }
 
     /// Tells where the time goes on both sides.
@@ -171,6 +179,7 @@ impl Served {
         sender: SideAccounts,
         receiver: SideAccounts,
     ) -> Evidence {
+        let rate = self.rate.as_ref().map_or(self.terms.rate_bytes_per_s, |rate| rate());
         let settings = Settings {
             is_linked: true,
             is_flow: self.is_flow,
@@ -178,11 +187,25 @@ impl Served {
             streams: u16::try_from(streams).unwrap_or(u16::MAX),
             concurrency: self.terms.concurrency.unwrap_or(plan::CONCURRENCY),
             depth: self.terms.depth,
-            rate_bytes_per_s: self.terms.rate_bytes_per_s,
+            rate_bytes_per_s: rate,
             window_bytes: self.terms.window_bytes,
         };
-        ledger::evidence(&settings, entries, sender, receiver)
+        let evidence = ledger::evidence(&settings, entries, sender, receiver);
+        // Nobody says here what the client changed it to.
+        let at_once = u64::from(settings.streams) * u64::from(self.terms.segment_bytes);
+        let (bytes, nanos) = (evidence.bytes, evidence.elapsed_nanos);
+        // It is one of bytes as they are sent: of packed ones there is more content.
+        let is_known = self.rate.is_some() || self.terms.compress;
+        let is_kept = |rate: &u64| is_known || !is_exceeded(*rate, bytes, nanos, at_once);
+        Evidence { rate_bytes_per_s: rate.filter(is_kept), ..evidence }
     }
+}
+
+/// Whether more was moved than a rate allows, the first pieces of all streams aside: then it was raised meanwhile.
+fn is_exceeded(bytes_per_s: u64, bytes: u64, nanos: u64, at_once: u64) -> bool {
+    /// Neither clocks nor what is sent again make more of it.
+    const SLACK: f64 = 1.2;
+    bytes.saturating_sub(at_once) as f64 > bytes_per_s as f64 * (nanos as f64 / 1e9) * SLACK
 }
 
 /// A place that a client named, inert.
@@ -294,6 +317,26 @@ mod tests {
             .collect();
         let found: Vec<String> = all(state.path()).into_iter().map(|snapshot| snapshot.id).collect();
         assert_eq!(found, began);
+    }
+
+    #[test]
+    fn a_rate_that_was_changed_since_the_terms_is_told_as_it_is_or_not_at_all() {
+        let state = tempfile::tempdir().unwrap();
+        let terms = Terms { rate_bytes_per_s: Some(9_000_000), ..Terms::of(4 << 20, 1 << 20) };
+        let publisher = Publisher::begin(state.path(), "a", "b", true).unwrap();
+        let served = Served { publisher, terms, is_flow: false, rate: None };
+        let told = |served: &Served| {
+            served.evidence(2, 0, SideAccounts::default(), SideAccounts::default()).rate_bytes_per_s
+        };
+        assert_eq!(told(&served), Some(9_000_000));
+        let served = served.with_rate(|| Some(5_000_000));
+        assert_eq!(told(&served), Some(5_000_000));
+        assert_eq!(told(&served.with_rate(|| None)), None);
+        // Where the client keeps it, only what is moved says that it was raised.
+        let at_once = 2 << 20;
+        assert!(!is_exceeded(9_000_000, at_once, 0, at_once), "it has just begun");
+        assert!(!is_exceeded(9_000_000, 90_000_000, 10_000_000_000, at_once));
+        assert!(is_exceeded(9_000_000, 180_000_000, 10_000_000_000, at_once));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::exit::Exit;
 use crate::{identity, json, out, units};
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 use thalweg_mover::basin::{self, Evidence, Verdict, width};
@@ -18,6 +20,8 @@ use thalweg_service::published::{self, Snapshot, State};
 use thalweg_wire::account::{ProcessAccount, SideAccounts, StreamAccount};
 use thalweg_wire::path::Escaped;
 
+/// Longer lines are passed over: no event with evidence has as much.
+const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -102,25 +106,46 @@ fn find(args: &WhyArgs, state: &Path) -> Result<Subject> {
 /// The last object with evidence in what `cp --json` printed.
 fn from_file(name: &OsStr) -> Result<Subject> {
     let shown = Escaped(name.as_encoded_bytes()).to_string();
-    let text = std::fs::read_to_string(name).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
+    let found = File::open(name).and_then(|file| last_evidence(BufReader::new(file)));
+    let evidence = found.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
             let cause = format!(
                 "`{shown}` is neither a process, a file nor a job: `thalweg why --list` shows those known"
             );
             Failure::new(FailureKind::NotFound, "look for transfers", cause)
         }
-        _ => failure::of_io("read the events", &error),
+        _ => {
+            let failure = failure::of_io("read the events", &error);
+            Failure { cause: format!("`{shown}`: {}", failure.cause), ..failure }
+        }
     })?;
-    let evidence = text.lines().rev().find_map(|line| {
-        let mut value: Value = serde_json::from_str(line).ok()?;
-        serde_json::from_value(value.get_mut("evidence")?.take()).ok()
-    });
     let evidence = evidence.ok_or_else(|| {
         let cause =
             format!("`{shown}` has no event `finished` of a copy: it is written by `thalweg cp --json`");
         Failure::new(FailureKind::NotFound, "read the events", cause)
     })?;
     Ok(Subject { snapshot: None, evidence })
+}
+
+/// The evidence of the last event that has some; of a file as long as a copy took, a line at a time.
+fn last_evidence(mut events: impl BufRead) -> io::Result<Option<Evidence>> {
+    let (mut last, mut line) = (None, Vec::new());
+    loop {
+        line.clear();
+        if events.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+            return Ok(last);
+        }
+        if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            events.skip_until(b'\n')?;
+            continue;
+        }
+        last = evidence_in(&line).or(last);
+    }
+}
+
+fn evidence_in(line: &[u8]) -> Option<Evidence> {
+    let mut value: Value = serde_json::from_slice(line).ok()?;
+    serde_json::from_value(value.get_mut("evidence")?.take()).ok()
 }
 
 fn tell(args: &WhyArgs, subject: &Subject) {
@@ -319,4 +344,33 @@ fn about(told: &Snapshot) -> Map<String, Value> {
 /// Words that come from a file or a peer.
 fn inert(text: &str) -> String {
     text.chars().map(|c| if thalweg_wire::path::is_inert(c) || c == '\\' { c } else { '?' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(bytes: u64) -> String {
+        let evidence = Evidence { bytes, ..Evidence::default() };
+        json!({ "event": "finished", "evidence": evidence }).to_string()
+    }
+
+    #[test]
+    fn the_last_evidence_counts_and_a_line_that_is_too_long_is_passed_over() {
+        let long = "x".repeat(LINE_BYTES_MAX as usize);
+        let [first, second, third] = [1, 2, 3].map(event);
+        let text = format!("{first}\n{second}\n{{\"event\":\"entry\"}}\n{long}{third}\n");
+        let bytes = |text: &str| last_evidence(text.as_bytes()).unwrap().map(|evidence| evidence.bytes);
+        assert_eq!(bytes(&text), Some(2));
+        // What a copy that is under way has not written to its end is not there yet.
+        assert_eq!(bytes(&format!("{first}\n{}", &second[..20])), Some(1));
+        assert_eq!(bytes(""), None);
+    }
+
+    #[test]
+    fn events_that_cannot_be_read_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let failure = from_file(directory.path().as_os_str()).err().unwrap();
+        assert!(failure.cause.contains(directory.path().to_str().unwrap()), "{failure}");
+    }
 }

@@ -1,7 +1,8 @@
-//! A far mover, and the session with it that copies share.
+//! A far mover, and the sessions with it that copies share.
 //!
 //! The first copy that needs it dials; the others find the session and take numbers of their own in it, so pushes and
-//! pulls ride on one link at the same time. When it is over, whoever comes first begins another.
+//! pulls ride on one link at the same time. When it is over, or has as many as it bears, whoever comes first begins
+//! another.
 
 use crate::event::Events;
 use crate::failure::Result;
@@ -9,6 +10,7 @@ use crate::run::client::{Client, Connect, LinkSettings};
 use crate::run::spread::{Local, Spread};
 use rustls::ClientConfig;
 use std::sync::{Arc, Mutex, MutexGuard};
+use thalweg_wire::limits;
 use thalweg_wire::message::TransferNumber;
 
 /// What is told of options that do nothing on the way to a far mover, or within this machine; of each whether it does not.
@@ -30,8 +32,18 @@ pub struct FarMover {
     connect: Arc<dyn Connect>,
     tls: Arc<ClientConfig>,
     server_name: String,
-    shared: Mutex<Option<Shared>>,
+    sessions: Mutex<Sessions>,
 }
+
+#[derive(Default)]
+struct Sessions {
+    shared: Vec<Shared>,
+    /// How the one is reached that was begun last: it knows which ways are bad.
+    connect: Option<Arc<dyn Connect>>,
+}
+
+/// Transfers at the same time in one session. The far side takes one out a moment after us, so it bears some more.
+const AT_ONCE: usize = limits::TRANSFERS_MAX - 4;
 
 struct Shared {
     client: Arc<Client>,
@@ -39,11 +51,29 @@ struct Shared {
     transfers: u16,
 }
 
+impl Shared {
+    /// Transfers that were begun and are not over.
+    fn under_way(&self) -> usize {
+        usize::from(self.transfers).saturating_sub(self.client.session.transfers_over())
+    }
+
+    /// A number for one more transfer, if there is room for it.
+    fn begin(&mut self) -> Option<TransferNumber> {
+        self.transfers = next_number(self.transfers, self.under_way())?;
+        Some(TransferNumber(self.transfers))
+    }
+}
+
+/// The number after `last`, if so many under way leave room for one more.
+fn next_number(last: u16, under_way: usize) -> Option<u16> {
+    if under_way < AT_ONCE { last.checked_add(1) } else { None }
+}
+
 impl FarMover {
     /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled
     /// yet.
     pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> FarMover {
-        FarMover { connect, tls, server_name: server_name.to_owned(), shared: Mutex::default() }
+        FarMover { connect, tls, server_name: server_name.to_owned(), sessions: Mutex::default() }
     }
 
     /// Has data streams spread over addresses of both sides, as [`Spread::new`]; none of either changes nothing.
@@ -77,38 +107,59 @@ impl FarMover {
     /// # Errors
     /// As [`Client::connect`].
     pub fn dial(&self, settings: LinkSettings, events: Events) -> Result<Client> {
-        Client::connect(self.connect.clone(), self.tls.clone(), &self.server_name, settings, events)
+        self.dial_by(self.connect.clone(), settings, events)
     }
 
-    /// The session that is shared, and a number for one more transfer in it. Dials if there is none, or no more;
-    /// `settings` and `events` are those of who dials.
+    fn dial_by(&self, connect: Arc<dyn Connect>, settings: LinkSettings, events: Events) -> Result<Client> {
+        Client::connect(connect, self.tls.clone(), &self.server_name, settings, events)
+    }
+
+    /// A session that is shared, and a number for one more transfer in it. Dials if there is none, or no more, or none
+    /// with room; `settings` and `events` are those of who dials.
     ///
     /// # Errors
     /// As [`Client::connect`].
     pub fn transfer(&self, settings: LinkSettings, events: Events) -> Result<(Arc<Client>, TransferNumber)> {
         // Held while it is dialled: the others wait for it rather than dial as well.
-        let mut shared = self.lock();
-        if let Some(Shared { client, transfers }) = &mut *shared
-            && !client.session.is_closed()
-            && let Some(number) = transfers.checked_add(1)
-        {
-            *transfers = number;
-            return Ok((client.clone(), TransferNumber(number)));
+        let mut sessions = self.lock();
+        sessions.shared.retain(|shared| !shared.client.session.is_closed());
+        let begin = |shared: &mut Shared| Some((shared.begin()?, shared.client.clone()));
+        if let Some((number, client)) = sessions.shared.iter_mut().find_map(begin) {
+            // Those that a crowd needed go with it.
+            sessions.shared.retain(|shared| shared.under_way() > 0);
+            return Ok((client, number));
         }
-        let client = Arc::new(self.dial(settings, events)?);
-        *shared = Some(Shared { client: client.clone(), transfers: 1 });
+        let latest = sessions.connect.as_ref().unwrap_or(&self.connect);
+        let connect = latest.for_session().unwrap_or_else(|| latest.clone());
+        let client = Arc::new(self.dial_by(connect.clone(), settings, events)?);
+        sessions.connect = Some(connect);
+        sessions.shared.push(Shared { client: client.clone(), transfers: 1 });
         Ok((client, TransferNumber(1)))
     }
 
-    /// All copies are over: ends the session in order, and what was started to reach the far mover.
+    /// All copies are over: ends the sessions in order, and what was started to reach the far mover.
     pub fn close(&self) {
-        if let Some(shared) = self.lock().take() {
-            shared.client.close();
-        }
+        let shared = std::mem::take(&mut self.lock().shared);
+        shared.iter().for_each(|shared| shared.client.close());
         self.connect.close();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Shared>> {
-        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_room_for_fewer_transfers_than_the_far_side_bears_and_again_when_one_is_over() {
+        assert_eq!(next_number(0, 0), Some(1));
+        let last = AT_ONCE as u16;
+        assert_eq!(next_number(last - 1, AT_ONCE - 1), Some(last));
+        assert_eq!(next_number(last, AT_ONCE), None);
+        assert_eq!(next_number(last, AT_ONCE - 1), Some(last + 1));
+        assert_eq!(next_number(u16::MAX, 0), None, "numbers are used once");
     }
 }

@@ -149,6 +149,16 @@ impl Connect for Spread {
         self.dial_in_order(&order, Some(stream), deadline)
     }
 
+    fn for_session(&self) -> Option<Arc<dyn Connect>> {
+        Some(Arc::new(Spread {
+            inner: self.inner.clone(),
+            far: self.far.clone(),
+            local: self.local.clone(),
+            ways: Mutex::new(self.lock().without_streams()),
+            began: self.began,
+        }))
+    }
+
     fn stream_to_move(&self) -> Option<u16> {
         let mut ways = self.lock();
         ways.moving = ways.to_move(self.began.elapsed());
@@ -240,6 +250,12 @@ impl Ways {
             moving: None,
             stood: BTreeMap::new(),
         }
+    }
+
+    /// The same ways, shunned as they are, for the streams of another session.
+    fn without_streams(&self) -> Ways {
+        let bare = |way: &Way| Way { streams: BTreeSet::new(), ..*way };
+        Ways { ways: self.ways.iter().map(bare).collect(), ..Ways::new(0) }
     }
 
     /// A stream of the way that has the most, for the one that has the fewest, if that would not only change places.
@@ -365,6 +381,19 @@ mod tests {
             ways.place(stream, way);
         }
         assert_eq!(counts(&ways), [3, 3, 3]);
+    }
+
+    #[test]
+    fn streams_of_another_session_are_spread_as_if_there_had_been_none_and_keep_from_bad_ways() {
+        let mut ways = Ways::new(2);
+        placed(&mut ways, 0..16, SECOND);
+        let counts = |ways: &Ways| [ways.ways[0].streams.len(), ways.ways[1].streams.len()];
+        assert_eq!(counts(&ways), [8, 8]);
+        let mut next = ways.without_streams();
+        placed(&mut next, 0..8, SECOND);
+        assert_eq!((counts(&next), next.to_move(SECOND)), ([4, 4], None));
+        ways.shun(0, SECOND);
+        assert_eq!(ways.without_streams().order(SECOND), [1, 0]);
     }
 
     #[test]

@@ -93,17 +93,16 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// For a transfer that begins by `plan`, over a path with this round-trip time. With `tunes`, what the user did not
-    /// ask for may be changed.
+    /// For a transfer that begins by `plan` and keeps this rate by its terms, over a path with this round-trip time: to a
+    /// rate that changed since the first look turns. With `tunes`, what the user did not ask for may be changed.
     pub fn new(
         plan: &Plan,
         asked: &crate::plan::Asked,
         rtt: Duration,
-        rate: &Rate,
+        rate_bytes_per_s: Option<u64>,
         tunes: bool,
         events: Events,
     ) -> Steering {
-        let rate_bytes_per_s = rate.bytes_per_s();
         let concurrency = Some(plan.concurrency.value);
         let steer = Steer { rate_bytes_per_s, streams: None, concurrency, depth: plan.depth.value };
         let mut knobs = Vec::new();
@@ -208,7 +207,7 @@ impl Steering {
     fn file_bytes(&self, sample: &Sample) -> Option<u64> {
         let (bytes, entries) = match sample.entries_found >= ENTRIES_MIN {
             true => (sample.bytes_found, sample.entries_found),
-            // A pull does not know what is still to come; what was there already brought no bytes.
+            // Few were found so far; what was there already brought no bytes.
             false => (sample.bytes, sample.entries_moved),
         };
         (entries >= ENTRIES_MIN).then(|| bytes / entries)
@@ -256,7 +255,7 @@ mod tests {
             }
         });
         let rate = Rate::default();
-        let mut steering = Steering::new(&plan, &Asked::default(), rtt, &rate, true, events);
+        let mut steering = Steering::new(&plan, &Asked::default(), rtt, None, true, events);
         assert_eq!(steering.streams(), plan.streams.value);
         let steer = steering.look(&rate, &sample);
         let turned = steer.and_then(|steer| steer.streams);
@@ -281,6 +280,20 @@ mod tests {
         assert_eq!((first.bytes_per_s(), whole.bytes_per_s()), (None, None));
     }
 
+    /// As when another item of a watch begins, or `thalweg limit` is called, while the far side opens the place.
+    #[test]
+    fn a_rate_that_changes_while_the_transfer_is_opened_is_turned_to_by_the_first_look() {
+        let (rtt, rate, asked) = (Duration::from_millis(100), Rate::new(Some(900)), Asked::default());
+        let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
+        let of_terms = rate.bytes_per_s();
+        rate.set(Some(300));
+        let mut steering = Steering::new(&plan, &asked, rtt, of_terms, true, Arc::new(|_| {}));
+        assert_eq!(steering.now().rate_bytes_per_s, Some(900));
+        let turned = steering.look(&rate, &Sample::default());
+        assert_eq!(turned.and_then(|steer| steer.rate_bytes_per_s), Some(300));
+        assert_eq!(steering.look(&rate, &Sample::default()), None, "it is said once");
+    }
+
     #[test]
     fn the_depth_that_was_tuned_for_a_route_stays_when_another_knob_is_turned() {
         let (rtt, rate) = (Duration::from_millis(100), Rate::default());
@@ -288,7 +301,7 @@ mod tests {
         let path = Path { rtt: Some(rtt), tuned: Some(tuned), ..Path::default() };
         let asked = Asked::default();
         let plan = plan(&asked, &path);
-        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let mut steering = Steering::new(&plan, &asked, rtt, rate.bytes_per_s(), true, Arc::new(|_| {}));
         assert_eq!(steering.now().depth, Some(8));
         rate.set(Some(1_000_000));
         let turned = steering.look(&rate, &Sample::default());
@@ -323,7 +336,7 @@ mod tests {
         let asked = Asked { streams: Some(2), ..Asked::default() };
         let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
         let rate = Rate::default();
-        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let mut steering = Steering::new(&plan, &asked, rtt, rate.bytes_per_s(), true, Arc::new(|_| {}));
         let found = Sample { entries_found: files, bytes_found: files * file_bytes, ..Sample::default() };
         let samples = (0..200).map(|tick| (Duration::from_millis(100 * tick), tick * 10_000_000));
         let turns =
@@ -344,7 +357,7 @@ mod tests {
         let asked = Asked { streams: Some(2), ..Asked::default() };
         let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
         let rate = Rate::default();
-        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let mut steering = Steering::new(&plan, &asked, rtt, rate.bytes_per_s(), true, Arc::new(|_| {}));
         let found = Sample { entries_found: 10_000, bytes_found: 10_000 * (4 << 20), ..Sample::default() };
         let (mut tick, mut bytes) = (0, 0);
         let mut first_turn = |bytes_per_s: u64, seconds: u32| {
@@ -376,7 +389,7 @@ mod tests {
         let asked = Asked { rate_bits_per_s: Some(100_000_000), ..Asked::default() };
         let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
         assert_eq!(plan.streams.value, 1);
-        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let mut steering = Steering::new(&plan, &asked, rtt, rate.bytes_per_s(), true, Arc::new(|_| {}));
         let mut streams_at = |bytes_per_s| {
             rate.set(bytes_per_s);
             steering.look(&rate, &Sample::default()).and_then(|steer| steer.streams)

@@ -58,6 +58,11 @@ impl Pace {
         self.lock().rate()
     }
 
+    /// The rate that was asked for last, whatever others leave.
+    pub fn asked(&self) -> Option<u64> {
+        self.lock().asked
+    }
+
     /// Whether anybody waits at this moment.
     pub fn is_waited_for(&self) -> bool {
         self.lock().waiting > 0

@@ -25,6 +25,25 @@ pub struct Sample {
     pub acked_bytes: u64,
     /// Bytes were sent again since the last sample.
     pub lost: bool,
+    /// Other transfers that share these streams and yield as well.
+    pub others: u32,
+    /// What the peer acknowledged of theirs.
+    pub others_acked_bytes: u64,
+}
+
+impl Sample {
+    /// Of what several transfers showed together, the part of each of them, by how much each sent lately: what all of
+    /// them carry is not what each of them does, and all of them leave others what one alone would.
+    pub fn parts(&self, sent: &[f64]) -> Vec<Sample> {
+        let total: f64 = sent.iter().sum();
+        let others = u32::try_from(sent.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let part = |sent: &f64| {
+            let share = if total > 0.0 { sent / total } else { 1.0 / (f64::from(others) + 1.0) };
+            let acked_bytes = ((self.acked_bytes as f64 * share) as u64).min(self.acked_bytes);
+            Sample { acked_bytes, others, others_acked_bytes: self.acked_bytes - acked_bytes, ..*self }
+        };
+        sent.iter().map(part).collect()
+    }
 }
 
 /// See the module. Time comes in with each sample, as the time since any fixed moment.
@@ -44,20 +63,25 @@ pub struct Ledbat {
     unseen_bytes: u64,
     /// Round-trip time at the last decision.
     rtt_before: Duration,
-    /// The most that was carried, in bytes a second.
+    /// The most that was carried, in bytes a second; with others that share the streams, as in [`Sample`].
     carried_max: f64,
     /// Bytes acknowledged since the last decision.
     acked_bytes: u64,
+    /// Of those others.
+    others_acked_bytes: u64,
     lost: bool,
 }
 
 /// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call suffers.
 pub const TARGET: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(60));
 /// Never less than two full packets (RFC 6817 section 2.4.2) for each decision, nor than a share of the most that was
-/// carried: the kernel's round-trip time follows acknowledgements, an eighth of the way each.
+/// carried: the kernel's round-trip time follows acknowledgements, an eighth of the way each. Transfers that share
+/// their streams have this together.
 const SHARE_MIN: f64 = 0.02;
 const RATE_MIN: f64 = 40.0 * 1448.0;
 const RATE_MAX: f64 = 125e9;
+/// What it begins with.
+const RATE_FIRST: f64 = 4.0 * RATE_MIN;
 /// Minutes of base delays that are remembered (RFC 6817: BASE_HISTORY).
 const BASE_MINUTES: usize = 10;
 /// Round trips that are filtered (RFC 6817: CURRENT_FILTER).
@@ -83,7 +107,7 @@ impl Ledbat {
     pub fn new(frame_bytes: u32) -> Ledbat {
         Ledbat {
             frame_bytes: f64::from(frame_bytes),
-            bytes_per_s: 4.0 * RATE_MIN,
+            bytes_per_s: RATE_FIRST,
             is_starting: true,
             base: VecDeque::new(),
             recent: VecDeque::new(),
@@ -93,6 +117,7 @@ impl Ledbat {
             rtt_before: Duration::ZERO,
             carried_max: 0.0,
             acked_bytes: 0,
+            others_acked_bytes: 0,
             lost: false,
         }
     }
@@ -105,13 +130,19 @@ impl Ledbat {
     /// Takes a sample. Returns the rate from now on, in bytes a second.
     pub fn sample(&mut self, now: Duration, sample: &Sample) -> u64 {
         self.note(now, sample);
+        let transfers = f64::from(sample.others) + 1.0;
+        if self.decided_at.is_none() {
+            self.bytes_per_s = RATE_FIRST / transfers;
+        }
         self.acked_bytes += sample.acked_bytes;
-        self.unseen_bytes = self.unseen_bytes.saturating_sub(sample.acked_bytes);
+        self.others_acked_bytes += sample.others_acked_bytes;
+        self.unseen_bytes = self.unseen_bytes.saturating_sub(sample.acked_bytes + sample.others_acked_bytes);
         self.lost |= sample.lost;
         let passed = now.saturating_sub(*self.decided_at.get_or_insert(now));
         if passed >= sample.rtt.max(STEP_MIN) && (self.acked_bytes > 0 || self.lost) {
-            self.decide(now, sample.rtt, passed);
-            (self.decided_at, self.acked_bytes, self.lost) = (Some(now), 0, false);
+            self.decide(now, sample.rtt, passed, transfers);
+            (self.decided_at, self.lost) = (Some(now), false);
+            (self.acked_bytes, self.others_acked_bytes) = (0, 0);
         }
         self.rate()
     }
@@ -148,11 +179,12 @@ impl Ledbat {
         }
     }
 
-    fn decide(&mut self, now: Duration, rtt: Duration, passed: Duration) {
+    fn decide(&mut self, now: Duration, rtt: Duration, passed: Duration, transfers: f64) {
         let fill = self.queue().as_secs_f64() / self.target().as_secs_f64();
         let carried = self.acked_bytes as f64 / passed.as_secs_f64();
-        self.carried_max = self.carried_max.max(carried);
-        let least = RATE_MIN.max(SHARE_MIN * self.carried_max);
+        let together = (self.acked_bytes + self.others_acked_bytes) as f64 / passed.as_secs_f64();
+        self.carried_max = self.carried_max.max(together);
+        let least = RATE_MIN.max(SHARE_MIN * self.carried_max) / transfers;
         if self.lost || fill > 1.0 {
             self.is_starting = false;
             let is_shown = self.unseen_bytes == 0 || now >= self.cut_again_at + CUT_STEP.1;
@@ -207,7 +239,7 @@ mod tests {
             let share = ours / (ours + others).max(1.0);
             let acked_bytes = (ours * seconds).min(room * share) as u64;
             let rtt = self.base + Duration::from_secs_f64(self.queue_bytes / self.bytes_per_s);
-            Sample { rtt, rtt_min: self.base, acked_bytes, lost }
+            Sample { rtt, rtt_min: self.base, acked_bytes, lost, ..Sample::default() }
         }
     }
 
@@ -246,13 +278,49 @@ mod tests {
     }
 
     #[test]
+    fn sixteen_transfers_that_share_their_streams_leave_others_what_one_leaves() {
+        for (bytes_per_s, base) in [(2.5e6, 40), (125e6, 100)] {
+            let base = Duration::from_millis(base);
+            let mut link = Link { bytes_per_s, base, queue_bytes: 0.0, queue_max: bytes_per_s * 0.3 };
+            let mut all: Vec<Ledbat> = (0..16).map(|_| Ledbat::new(64 << 10)).collect();
+            let (mut now, mut rates, mut shares) = (Duration::ZERO, vec![905.0; 16], Vec::new());
+            for others in [0.0, 1.05] {
+                let mut acked_bytes = 0;
+                for step in 0..300 {
+                    now += STEP;
+                    let sample = link.carry(rates.iter().sum(), others * bytes_per_s, STEP);
+                    let parts = sample.parts(&rates);
+                    let each = all.iter_mut().zip(&parts);
+                    rates = each.map(|(one, part)| one.sample(now, part) as f64).collect();
+                    acked_bytes += if step < 150 { 0 } else { sample.acked_bytes };
+                }
+                shares.push(acked_bytes as f64 / (STEP * 150).as_secs_f64() / bytes_per_s);
+            }
+            assert!(shares[0] > 0.75, "{base:?}: alone {shares:?}");
+            assert!(shares[1] < 0.1, "{base:?}: beside others {shares:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_sample_are_by_what_was_sent_and_the_whole_together() {
+        let sample = Sample { acked_bytes: 1000, lost: true, ..Sample::default() };
+        assert_eq!(sample.parts(&[7.0]), [sample]);
+        let parts = sample.parts(&[3.0, 0.0, 1.0]);
+        assert_eq!(parts.iter().map(|part| part.acked_bytes).collect::<Vec<_>>(), [750, 0, 250]);
+        assert!(parts.iter().all(|part| part.acked_bytes + part.others_acked_bytes == 1000));
+        assert!(parts.iter().all(|part| part.lost && part.others == 2));
+        // Nobody knows whose it is.
+        assert_eq!(sample.parts(&[0.0, 0.0])[1].acked_bytes, 500);
+    }
+
+    #[test]
     fn loss_halves_and_nothing_leaves_the_bounds() {
         let mut ledbat = Ledbat::new(64 << 10);
         let sample = Sample {
             rtt: Duration::from_millis(10),
             rtt_min: Duration::from_millis(10),
             acked_bytes: 1 << 30,
-            lost: false,
+            ..Sample::default()
         };
         let mut now = Duration::ZERO;
         for _ in 0..1000 {

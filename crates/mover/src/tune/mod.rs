@@ -11,7 +11,8 @@
 //!
 //! Guaranteed: values stay within their bounds; a trial that was not better is undone; trials in one pass are bounded, and
 //! so are passes in any time.
-//! Not guaranteed: the best setting where there are several hills, or while the rate wanders more than the steps change it.
+//! Not guaranteed: the best setting where there are several hills, or while the rate wanders more than the steps change
+//! it; a better one where nothing comes for two intervals again and again.
 
 use crate::plan::show_rate;
 use std::ops::RangeInclusive;
@@ -247,6 +248,14 @@ impl Tuner {
         }
         let bytes = sample.bytes.saturating_sub(before.bytes);
         let entries = sample.entries.saturating_sub(before.entries);
+        let was_silent = self.rates.last().is_none_or(|(rate, _)| *rate <= 0.0);
+        if bytes + entries == 0 && was_silent && !matches!(self.phase, Phase::Trying { .. }) {
+            // An outage says nothing of the setting, and beside it any trial would be better. Where chunks take long,
+            // one interval alone may bring nothing.
+            self.since = Some((now, *sample));
+            self.rates.clear();
+            return None;
+        }
         let seconds = passed.as_secs_f64();
         self.rates.push(((bytes + entries * ENTRY_BYTES) as f64 / seconds, bytes as f64 / seconds));
         self.since = Some((now, *sample));
@@ -474,6 +483,20 @@ mod tests {
         let first: Vec<_> = ran.turns.iter().take(4).map(|(_, turn)| (turn.from, turn.to)).collect();
         assert_eq!(first, [(8, 16), (16, 8), (8, 6), (6, 8)]);
         assert!(ran.turns[1].1.why.contains("not better"), "{}", ran.turns[1].1.why);
+    }
+
+    #[test]
+    fn an_outage_while_the_present_setting_is_measured_keeps_no_trial() {
+        for began in 0..80u64 {
+            let range = Range { knob: Knob::Streams, start: 8, bounds: 1..=32 };
+            let (mut tuner, mut bytes) = (Tuner::new(vec![range], Duration::ZERO), 0);
+            for tick in 0..1200 {
+                bytes += if (began..began + 100).contains(&tick) { 0 } else { 10_000_000 };
+                tuner.sample(Duration::from_millis(100 * tick), &Sample { bytes, ..Sample::default() });
+            }
+            let kept = tuner.best(Knob::Streams).map(|(streams, _)| streams);
+            assert_eq!(kept, Some(8), "an outage of ten seconds from tick {began} on");
+        }
     }
 
     #[test]

@@ -208,6 +208,8 @@ impl Host {
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), logged_notes());
+        let kept = run.clone();
+        let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
         session.add(open.transfer, Transfer::Send(run.clone()))?;
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
