@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_client::far_movers::{FarMovers, How};
+use thalweg_client::far_movers::{self, FarMovers, How};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
@@ -68,7 +68,8 @@ pub struct Watch {
     pub state: PathBuf,
     /// Looks between which nothing needs to be told; default by whether the kernel tells of changes.
     pub look_every: Option<Duration>,
-    /// Ends when there was nothing to do for so long; without, never by itself.
+    /// Ends when there was nothing to do for so long, as a look saw that began then; without, never by itself. While nobody
+    /// can look it goes on, and tells why.
     pub idle_exit: Option<Duration>,
 }
 
@@ -105,6 +106,8 @@ pub struct Ended {
     pub given_up: Vec<RelativePath>,
     /// Items that went from the source after copies of them failed, and did not arrive.
     pub lost: Vec<RelativePath>,
+    /// Where the last look could not look: what is there, or below, nobody knows.
+    pub unseen: Vec<RelativePath>,
     /// Whether somebody asked to stop.
     pub is_stopped: bool,
 }
@@ -140,7 +143,7 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     };
     let mut looks = Looks::new(watch.look_every);
     let result = std::thread::scope(|scope| {
-        let life = Life { driver: &driver, machine, journal, done: 0 };
+        let life = Life { driver: &driver, machine, journal, done: 0, unseen: Vec::new() };
         let result = life.live(scope, &mut looks, inputs, hears);
         driver.is_over.store(true, Ordering::Release);
         // Copies under way end in order: what is durable stays for the next life.
@@ -177,13 +180,13 @@ impl Watch {
         if self.results.is_some() && self.analysis.is_none() {
             return usage("there are no results without a command");
         }
-        if let Named::Local(source) = &self.source {
-            for other in [Some(&self.destination), self.results.as_ref()].into_iter().flatten() {
-                if let Named::Local(other) = other
-                    && nearest(other).starts_with(nearest(source))
-                {
-                    return usage("the destination, or the place of results, is in the watched directory");
-                }
+        for other in [Some(&self.destination), self.results.as_ref()].into_iter().flatten() {
+            let is_within = match (&self.source, other) {
+                (Named::Local(source), Named::Local(other)) => nearest(other).starts_with(nearest(source)),
+                (source, other) => far_movers::holds(source, other),
+            };
+            if is_within {
+                return usage("the destination, or the place of results, is in the watched directory");
             }
         }
         Ok(())
@@ -202,19 +205,28 @@ impl Watch {
 
     /// Of this source, destination and kind of items: the same command finds it again.
     fn directory(&self) -> PathBuf {
+        // As seen from anywhere: it is told to commands.
+        let state = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
+        let named = |is_plain| state.join("watch").join(self.name(is_plain));
+        let (directory, as_typed) = (named(true), named(false));
+        // Once it was named after far places as they were typed. It is not left behind, nor moved: commands that run know
+        // where it is.
+        if !directory.exists() && as_typed.exists() { as_typed } else { directory }
+    }
+
+    /// The name of that directory, where however a far place is written it is the same one, or as it is typed.
+    fn name(&self, is_plain: bool) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 watch");
         for place in [&self.source, &self.destination] {
             let text = match place {
                 Named::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
+                far if is_plain => far.plain().to_string(),
                 far => far.to_string(),
             };
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
         hasher.update(&[u8::from(self.scanner.kind == ItemKind::Directory)]);
-        let name = Digest(*hasher.finalize().as_bytes()).to_string();
-        // As seen from anywhere: it is told to commands.
-        let state = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
-        state.join("watch").join(&name[..16])
+        Digest(*hasher.finalize().as_bytes()).to_string()[..16].to_owned()
     }
 }
 
@@ -259,6 +271,8 @@ struct Life<'a> {
     machine: Machine,
     journal: Journal,
     done: u64,
+    /// Where the last look could not look.
+    unseen: Vec<RelativePath>,
 }
 
 type Scope<'scope, 'env> = &'scope std::thread::Scope<'scope, 'env>;
@@ -283,12 +297,18 @@ impl<'a> Life<'a> {
         }
         let looker = driver.looker();
         let mut idle_since = Duration::ZERO;
+        // When the last look began that saw what is there.
+        let mut seen_at: Option<Duration> = None;
         loop {
             if let Some(failure) = lock(&driver.refused).take() {
                 return Err(failure);
             }
             let now = started.elapsed();
-            if looks.is_due(now, driver.changed.load(Ordering::Acquire), self.machine.wakes_at()) {
+            // Only a look can tell that there is nothing to do.
+            let idle_at = driver.watch.idle_exit.map(|idle| idle_since.saturating_add(idle));
+            let ends_at = idle_at.filter(|at| seen_at.is_none_or(|seen_at| seen_at < *at));
+            let wakes_at = self.machine.wakes_at().into_iter().chain(ends_at).min();
+            if looks.is_due(now, driver.changed.load(Ordering::Acquire), wakes_at) {
                 driver.changed.store(false, Ordering::Release);
                 looks.is_under_way = true;
                 looker.begin(now, looks.reach.take(), inputs.clone())?;
@@ -308,8 +328,8 @@ impl<'a> Life<'a> {
             }
             // Nobody knows what a look that is under way will see, nor how what is tried once more will end.
             let may_change = looks.is_under_way || self.machine.is_busy();
-            let idle = driver.watch.idle_exit.filter(|_| !may_change);
-            if idle.is_some_and(|idle| now.saturating_sub(idle_since) >= idle) {
+            let idle = driver.watch.idle_exit.filter(|_| !may_change).zip(seen_at);
+            if idle.is_some_and(|(idle, seen_at)| seen_at >= idle_since.saturating_add(idle)) {
                 return Ok(self.ended(false));
             }
             let heard = match hears.recv_timeout(NOTICE) {
@@ -333,14 +353,25 @@ impl<'a> Life<'a> {
                 match looked.view {
                     Ok(view) => {
                         looks.has_seen = true;
-                        if let Some(changes) = &changes {
-                            driver.hear_below(changes, &view.directories);
+                        seen_at = Some(looked.began);
+                        self.unseen.clone_from(&view.unseen);
+                        if let Some(changes) = &changes
+                            && let Err(error) = driver.hear_below(changes, &view.directories)
+                            && driver.watch.look_every.is_none()
+                            && looks.every > POLL_EVERY
+                        {
+                            looks.every = POLL_EVERY;
+                            let text = format!(
+                                "not every directory can be watched ({error}); all are looked at every second"
+                            );
+                            (driver.tell)(Told::Link(&Event::Note(text)));
                         }
                         self.hear(looked.began, Input::Looked(view.items, view.unseen))?;
                     }
                     // At the beginning it is a mistake in the command; later it is an outage.
                     Err(failure) if !looks.has_seen => return Err(failure),
-                    Err(failure) => (driver.tell)(Told::Trouble(None, &failure)),
+                    Err(failure) if looked.is_new => (driver.tell)(Told::Trouble(None, &failure)),
+                    Err(_) => {}
                 }
             }
         }
@@ -349,7 +380,7 @@ impl<'a> Life<'a> {
     fn ended(&self, is_stopped: bool) -> Ended {
         let given_up = self.machine.given_up().into_iter().cloned().collect();
         let lost = self.machine.lost().cloned().collect();
-        Ended { done: self.done, given_up, lost, is_stopped }
+        Ended { done: self.done, given_up, lost, unseen: self.unseen.clone(), is_stopped }
     }
 
     fn hear(&mut self, now: Duration, input: Input) -> Result<()> {
@@ -378,6 +409,7 @@ impl<'a> Life<'a> {
                 }
                 Record::Done(name) => {
                     self.done += 1;
+                    self.driver.forget_results(name);
                     (self.driver.tell)(Told::Done(name));
                 }
                 Record::Same(..) | Record::Known(..) | Record::Past(_) => {}

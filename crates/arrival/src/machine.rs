@@ -210,7 +210,17 @@ struct Look {
     version: Version,
     /// From when on it is as it is, as far as looks saw it.
     since: Duration,
+    /// When it was seen last.
     is_marked: bool,
+    /// The last look could not see it, or not all of it.
+    is_unseen: bool,
+}
+
+impl Look {
+    /// Nobody saw it rest, nor whether its marker still counts: before it is seen again it is not complete.
+    fn unseen(&mut self, now: Duration) {
+        (self.since, self.is_unseen) = (now, true);
+    }
 }
 
 /// Place in the order.
@@ -461,7 +471,7 @@ impl Machine {
                 Complete::Stable(time) => {
                     self.looked_at.is_some_and(|at| at.saturating_sub(look.since) >= time)
                 }
-                Complete::Marker(_) => look.is_marked,
+                Complete::Marker(_) => look.is_marked && !look.is_unseen,
             });
             if item.is_over(&self.rules) {
                 records.push(Record::Done(line.name.clone()));
@@ -510,14 +520,13 @@ impl Machine {
             });
             let is_whole = !unseen.is(&name);
             match &mut item.seen {
-                Some(look) if !is_whole => look.since = now,
-                Some(look) if look.version == version => look.is_marked = is_marked,
+                Some(look) if !is_whole => look.unseen(now),
+                Some(look) if look.version == version => {
+                    (look.is_marked, look.is_unseen) = (is_marked, false);
+                }
                 seen => {
-                    *seen = Some(Look { version, since: now, is_marked: is_marked && is_whole });
-                    if rules.order == Order::Time && item.known.is_none() {
-                        self.open.remove(&item.line);
-                        item.line.first = version.changed_ns;
-                    }
+                    let is_marked = is_marked && is_whole;
+                    *seen = Some(Look { version, since: now, is_marked, is_unseen: !is_whole });
                     // What failed was another version.
                     let waits = matches!(item.work, Work::Later(_)) && item.is_replaced();
                     if item.work == Work::GivenUp || waits {
@@ -543,9 +552,9 @@ impl Machine {
                 self.gone(&name);
                 continue;
             }
-            // It stays as it was, but nobody saw it rest.
+            // It stays as it was.
             if let Some(look) = self.items.get_mut(&name).and_then(|item| item.seen.as_mut()) {
-                look.since = now;
+                look.unseen(now);
             }
             self.note_rest(now, &name);
         }
@@ -696,9 +705,16 @@ impl Machine {
         self.settle(&name.clone());
     }
 
-    /// Keeps the list of what is left to do.
+    /// Keeps the list of what is left to do, and in it the place of each by time.
     fn settle(&mut self, name: &RelativePath) {
-        let Some(item) = self.items.get(name) else { return };
+        let Some(item) = self.items.get_mut(name) else { return };
+        if self.rules.order == Order::Time
+            && let Some(version) = item.version()
+            && version.changed_ns != item.line.first
+        {
+            self.open.remove(&item.line);
+            item.line.first = version.changed_ns;
+        }
         let is_over = item.work == Work::Rest
             && item.known.as_ref().is_some_and(|known| {
                 known.stage == Stage::Done
@@ -741,6 +757,12 @@ impl Item {
     fn rest(&mut self) {
         (self.tries, self.work) = (0, Work::Rest);
         (self.missing, self.is_missed) = (None, false);
+    }
+
+    /// The version whose turn comes next: what arrived until that is done, then what is there.
+    fn version(&self) -> Option<Version> {
+        let arrived = self.known.as_ref().filter(|known| known.stage != Stage::Done);
+        arrived.map(|known| known.arrived.version).or(self.seen.map(|look| look.version))
     }
 
     /// When it will have rested for as long as is asked, if it stays as it was seen.

@@ -2,12 +2,13 @@
 
 use crate::item::{Complete, ItemKind, Version};
 use crate::machine::Seen;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::Found;
-use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
-use thalweg_wire::{Entry, Kind, RelativePath, Time};
+use thalweg_wire::{Entry, Evidence, Kind, RelativePath, Time};
 
 /// Lists items: what counts as one.
 pub struct Scanner {
@@ -16,7 +17,7 @@ pub struct Scanner {
     /// When one is complete.
     pub complete: Complete,
     /// Which names to leave out. Hidden ones (that begin with a dot, in any component) always are: it is how programs name
-    /// what is not finished.
+    /// what is not finished. In a directory that is an item they are part of it, as they are copied with it.
     pub filter: Filter,
 }
 
@@ -78,6 +79,49 @@ impl Scanner {
         Ok(self.view(gathered))
     }
 
+    /// The version of an item of which these entries were copied: of a file itself, of a directory with what is in it, by
+    /// path. Its mark is that of a look if all of it was copied; of its bytes those of further hard links are missing.
+    pub fn version_of<'a>(
+        &self,
+        name: &RelativePath,
+        mut entries: impl Iterator<Item = &'a Entry>,
+    ) -> Option<Version> {
+        match self.kind {
+            ItemKind::File => entries.next().map(version_of_file),
+            ItemKind::Directory => {
+                let mut gathered = Gathered::default();
+                entries.for_each(|entry| self.take_entry(entry, &mut gathered));
+                gathered.items.remove(name).map(|parts| parts.version)
+            }
+        }
+    }
+
+    /// Looks at one directory that is an item: its version now, if all of it can be seen. `reach` is what is watched.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn look_at(&self, name: &RelativePath, reach: &Reach) -> Result<Option<Version>> {
+        let mut gathered = Gathered::default();
+        reach.below(name.as_bytes()).list(true, &mut |found| {
+            let below = |path: &RelativePath| {
+                let slash: &[u8] = if path.is_root() { b"" } else { b"/" };
+                RelativePath::new([name.as_bytes(), slash, path.as_bytes()].concat())
+                    .map_err(|error| Failure::new(FailureKind::Unsupported, "look", error))
+            };
+            let found = match found {
+                Found::Entry(entry) => Found::Entry(Entry { path: below(&entry.path)?, ..entry }),
+                Found::Trouble(failure) => match failure.path.as_ref().map(below).transpose()? {
+                    Some(path) => Found::Trouble(failure.at(&path)),
+                    None => Found::Trouble(failure),
+                },
+            };
+            self.take(found, &mut gathered);
+            Ok(())
+        })?;
+        let is_whole = gathered.unseen.is_empty();
+        Ok(gathered.items.remove(name).filter(|_| is_whole).map(|parts| parts.version))
+    }
+
     fn view(&self, gathered: Gathered) -> View {
         let Gathered { items, markers, unseen, directories } = gathered;
         let marked_beside = |name: &RelativePath| match (&self.complete, self.kind) {
@@ -104,6 +148,11 @@ impl Scanner {
     /// What has no path has a name that no item can have.
     fn miss(&self, failure: &Failure, gathered: &mut Gathered) {
         let Some(path) = &failure.path else { return };
+        // Of what could not be listed it is known that it is a directory.
+        let is_out = |is_dir| !path.is_root() && self.is_out(path, is_dir);
+        if is_out(true) && (failure.operation == "list" || is_out(false)) {
+            return;
+        }
         let item = top_of(path).filter(|_| self.kind == ItemKind::Directory);
         gathered.unseen.insert(item.unwrap_or_else(|| path.clone()));
         if gathered.unseen.len() > UNSEEN_MAX {
@@ -130,45 +179,64 @@ impl Scanner {
                     gathered.markers.insert(entry.path.clone(), entry.evidence.ctime);
                     return;
                 }
-                if self.is_item(&entry.path, false) {
-                    // The name is the item's own; it is no part of its version.
-                    let bare = Entry { path: RelativePath::root(), ..entry.clone() };
-                    let parts =
-                        Parts { changed: Some(changed(entry)), ..Parts::new(Version::EMPTY.with(&bare)) };
+                if !self.is_out(&entry.path, false) {
+                    let parts = Parts { changed: Some(changed(entry)), ..Parts::new(version_of_file(entry)) };
                     gathered.items.insert(entry.path.clone(), parts);
                 }
             }
             ItemKind::Directory => {
                 let Some(top) = top_of(&entry.path) else { return };
-                if top == entry.path && is_directory && self.is_item(&top, true) {
-                    gathered.items.insert(top, Parts::new(Version::EMPTY.with(entry)));
+                if top == entry.path && is_directory && !self.is_out(&top, true) {
+                    gathered.items.insert(top, Parts::new(Version::EMPTY.with(&self.counted(entry))));
                 } else if let Some(parts) = gathered.items.get_mut(&top) {
-                    parts.version = parts.version.with(entry);
                     let within = entry.path.as_bytes().get(top.as_bytes().len() + 1..);
                     match &self.complete {
                         Complete::Marker(name) if within == Some(name) => {
                             parts.marked = Some(entry.evidence.ctime);
                         }
+                        // It is not copied: whatever becomes of it, nothing waits for that.
+                        _ if self.is_out(&entry.path, is_directory) => return,
                         // A directory changes when the marker comes into it.
                         _ if is_directory => {}
                         _ => parts.changed = parts.changed.max(Some(changed(entry))),
                     }
+                    parts.version = parts.version.with(&self.counted(entry));
                 }
             }
         }
     }
 
-    fn is_item(&self, path: &RelativePath, is_dir: bool) -> bool {
-        let is_hidden = path.as_bytes().split(|byte| *byte == b'/').any(|part| part.starts_with(b"."));
-        if is_hidden {
-            return false;
+    /// What of it counts for the version of a directory. Its own times change when what is left out comes and goes.
+    fn counted<'a>(&self, entry: &'a Entry) -> Cow<'a, Entry> {
+        if self.filter.is_empty() || !matches!(entry.kind, Kind::Directory) {
+            return Cow::Borrowed(entry);
+        }
+        let evidence = Evidence { inode: entry.evidence.inode, ..Evidence::default() };
+        Cow::Owned(Entry { evidence, ..entry.clone() })
+    }
+
+    /// Whether it is no item, and no part of one.
+    fn is_out(&self, path: &RelativePath, is_dir: bool) -> bool {
+        let mut parts = path.as_bytes().split(|byte| *byte == b'/');
+        let is_hidden = |part: &[u8]| part.starts_with(b".");
+        let is_in_hidden = match self.kind {
+            ItemKind::File => parts.any(is_hidden),
+            ItemKind::Directory => parts.next().is_some_and(is_hidden),
+        };
+        if is_in_hidden || self.filter.is_empty() {
+            return is_in_hidden;
         }
         // What is in a directory that is left out is left out.
         let ends = path.as_bytes().iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let parents = ends.filter_map(|end| RelativePath::new(path.as_bytes()[..end].to_vec()).ok());
         let is_out = |path: &RelativePath, is_dir| !self.filter.decide(path, is_dir).included;
-        !parents.into_iter().any(|parent| is_out(&parent, true)) && !is_out(path, is_dir)
+        parents.into_iter().any(|parent| is_out(&parent, true)) || is_out(path, is_dir)
     }
+}
+
+/// The name is the item's own; it is no part of its version.
+fn version_of_file(entry: &Entry) -> Version {
+    Version::EMPTY.with(&Entry { path: RelativePath::root(), ..entry.clone() })
 }
 
 /// More directories than these are not heard of; they are looked at all the same.
@@ -193,8 +261,7 @@ fn top_of(path: &RelativePath) -> Option<RelativePath> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use thalweg_mover::failure::FailureKind;
-    use thalweg_wire::{EntryId, Evidence};
+    use thalweg_wire::EntryId;
 
     fn look(scanner: &Scanner, directory: &std::path::Path) -> Vec<(String, bool)> {
         let reach = Reach::Local(directory.to_owned());
@@ -264,8 +331,16 @@ mod tests {
     }
 
     fn view(kind: ItemKind, marker: &str, found: Vec<Found>) -> View {
+        view_without(&[], kind, marker, found)
+    }
+
+    /// What these patterns match is left out.
+    fn view_without(patterns: &[&str], kind: ItemKind, marker: &str, found: Vec<Found>) -> View {
         let complete = Complete::Marker(marker.into());
-        let scanner = Scanner { kind, complete, filter: Filter::new(Vec::new()).unwrap() };
+        let rule =
+            |pattern: &&str| thalweg_wire::message::FilterRule { include: false, pattern: (*pattern).into() };
+        let filter = Filter::new(patterns.iter().map(rule).collect()).unwrap();
+        let scanner = Scanner { kind, complete, filter };
         let mut gathered = Gathered::default();
         found.into_iter().for_each(|found| scanner.take(found, &mut gathered));
         scanner.view(gathered)
@@ -308,6 +383,25 @@ mod tests {
                 .is_marked
         );
         assert!(!view(ItemKind::Directory, "READY", vec![directory("run", 1)]).items[0].is_marked);
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_directory_does_not_decide_whether_it_is_complete() {
+        let of = |found| view_without(&["*.log", "logs/", "READY"], ItemKind::Directory, "READY", found);
+        let data = || vec![directory("run", 1), file("run/data", 5, 5), file("run/READY", 6, 6)];
+        let before = of(data()).items.remove(0);
+        assert!(before.is_marked, "its marker counts though it is not copied");
+        // It came and grew after the marker was made; what it is in has changed with it.
+        let mut found = vec![directory("run", 9), file("run/data", 5, 5), file("run/READY", 6, 6)];
+        found.extend([file("run/a.log", 9, 9), directory("run/logs", 9), file("run/logs/b", 9, 9)]);
+        found.extend([trouble("run/logs"), trouble("run/logs/deep")]);
+        let after = of(found);
+        assert_eq!(after.items, std::slice::from_ref(&before));
+        assert!(after.unseen.is_empty(), "{:?}", after.unseen);
+        let mut found = data();
+        found.push(file("run/more", 9, 9));
+        let more = of(found).items.remove(0);
+        assert!(more.version != before.version && !more.is_marked);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Far movers that a command needs: places at the same daemon or ssh host share one.
 
-use crate::place::{Named, Places};
+use crate::place::{Named, Places, plain};
 use crate::ssh;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -137,6 +137,25 @@ pub fn place_there(place: &Named) -> Option<Place> {
         Named::Ssh { path, .. } => Some(ssh::place(path.clone())),
         Named::Local(_) | Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_) | Named::Null => None,
     }
+}
+
+/// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a path
+/// with `..` may lead anywhere.
+pub fn holds(outer: &Named, inner: &Named) -> bool {
+    let is_same_mover = match (Whom::of(outer), Whom::of(inner)) {
+        // Who we are to it says nothing of what is there.
+        (Some(Whom::Daemon(outer, _)), Some(Whom::Daemon(inner, _))) => outer == inner,
+        (outer, inner) => outer.is_some() && outer == inner,
+    };
+    let (Some(outer), Some(inner)) = (place_there(outer), place_there(inner)) else { return false };
+    let is_same_export = outer.export == inner.export;
+    let (outer, inner) = (plain(&outer.path), plain(&inner.path));
+    let is_same_root = outer.starts_with(b"/") == inner.starts_with(b"/");
+    let climbs = |path: &[u8]| path.split(|&byte| byte == b'/').any(|part| part == b"..");
+    let is_below = inner.strip_prefix(outer.as_slice()).is_some_and(|rest| {
+        rest.is_empty() || outer.is_empty() || outer.ends_with(b"/") || rest.starts_with(b"/")
+    });
+    is_same_mover && is_same_export && is_same_root && is_below && !climbs(&outer) && !climbs(&inner)
 }
 
 /// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export itself and what ends in `..` are

@@ -192,6 +192,22 @@ impl Named {
         }
     }
 
+    /// The same place, the path of a far one without `.`, doubled slashes, and slashes at its end: it has one name.
+    #[must_use]
+    pub fn plain(&self) -> Named {
+        let mut named = self.clone();
+        if let Named::Daemon { path, .. } | Named::Ssh { path, .. } = &mut named {
+            *path = plain(path);
+        }
+        if let Named::Ssh { path, .. } = &mut named
+            && path.is_empty()
+        {
+            // As it is read.
+            path.push(b'.');
+        }
+        named
+    }
+
     /// The same place, where ssh is told this port for all that name none.
     #[must_use]
     pub fn with_port(mut self, default: Option<u16>) -> Named {
@@ -304,6 +320,14 @@ fn is_url(bytes: &[u8]) -> bool {
     bytes[..at].iter().all(|&b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
+/// A path, bytes, without `.`, doubled slashes, and slashes at its end.
+pub(crate) fn plain(path: &[u8]) -> Vec<u8> {
+    let root: &[u8] = if path.starts_with(b"/") { b"/" } else { b"" };
+    let is_said = |part: &&[u8]| !part.is_empty() && *part != b".";
+    let parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(is_said).collect();
+    [root, &parts.join(&b'/')].concat()
+}
+
 /// A name below a path, both bytes.
 pub(crate) fn joined(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     if !path.is_empty() && !path.ends_with(b"/") && !name.is_empty() {
@@ -338,15 +362,22 @@ fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
     Ok(spec)
 }
 
-/// The address of a daemon that is named alone, without an export: `tw://host[:port]`, with a slash behind it or without.
-pub fn daemon_alone(text: &OsStr) -> Option<String> {
+/// The address of a daemon that is named alone, without an export, and the ticket that the configuration gives for it:
+/// `tw://host[:port]`, or `@NAME` of such a one; with a slash behind it or without.
+pub fn daemon_alone(text: &OsStr, places: &Places) -> Option<(String, Option<PathBuf>)> {
+    if let Some(name) = text.as_bytes().strip_prefix(b"@") {
+        let name = std::str::from_utf8(name.strip_suffix(b"/").unwrap_or(name)).ok()?;
+        let known = places.0.get(name)?;
+        let (address, _) = daemon_alone(OsStr::new(&known.url), &Places::default())?;
+        return Some((address, known.ticket.clone()));
+    }
     let authority = text.as_bytes().strip_prefix(b"tw://")?;
     let authority = authority.strip_suffix(b"/").unwrap_or(authority);
     if authority.contains(&b'/') {
         return None;
     }
     match daemon(&[authority, b"/any"].concat()) {
-        Ok(Named::Daemon { address, .. }) => Some(address),
+        Ok(Named::Daemon { address, .. }) => Some((address, None)),
         _ => None,
     }
 }
@@ -452,6 +483,48 @@ mod tests {
             assert_eq!(parse("tw://h/data").below(name.as_bytes()), parse(&format!("tw://h/data/{name}")));
         }
         assert_eq!(parse("/data/").below(b""), parse("/data/"));
+    }
+
+    #[test]
+    fn a_far_place_is_the_same_with_slashes_at_its_end_and_without() {
+        for (text, shown) in [
+            ("tw://h/data/x/", "tw://h:8487/data/x"),
+            ("tw://h/data/./x//y/.", "tw://h:8487/data/x/y"),
+            ("tw://h/data/", "tw://h:8487/data/"),
+            ("tw://h/data", "tw://h:8487/data/"),
+            ("h:x/", "h:x"),
+            ("h:./x", "h:x"),
+            ("h:", "h:"),
+            ("h:./", "h:"),
+            ("h:/", "h:/"),
+            ("ssh://h:22//x/", "ssh://h:22/x"),
+            ("/x//", "/x//"),
+        ] {
+            assert_eq!(parse(text).plain().to_string(), shown, "{text}");
+        }
+        let holds = |outer, inner| crate::far_movers::holds(&parse(outer), &parse(inner));
+        for (outer, inner) in [
+            ("tw://h/data", "tw://h:8487/data/x"),
+            ("tw://h/data/x/", "tw://h/data/x"),
+            ("tw://h/data/x", "tw://h/data/./x//y"),
+            ("h:", "h:x"),
+            ("h:~/x", "h:x/y"),
+            ("h:/", "h:/x"),
+        ] {
+            assert!(holds(outer, inner), "{outer} {inner}");
+        }
+        for (outer, inner) in [
+            ("tw://h/data/x", "tw://h/data/xy"),
+            ("tw://h/data/x", "tw://h/other/x/y"),
+            ("tw://h/data/x", "tw://g/data/x/y"),
+            ("tw://h/data/x/y", "tw://h/data/x"),
+            ("h:", "h:/x"),
+            ("h:x", "h:x/../y"),
+            ("h:x", "ssh://h:22/~/x/y"),
+            ("/x", "/x/y"),
+        ] {
+            assert!(!holds(outer, inner), "{outer} {inner}");
+        }
     }
 
     /// Two places are shown alike only if they are the same.

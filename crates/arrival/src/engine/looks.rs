@@ -5,7 +5,9 @@
 
 use super::{Driver, Heard, NOTICE, POLL_EVERY, Scope, Tell, Told};
 use crate::scan::{Scanner, View};
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +36,8 @@ pub(super) struct Looked {
     /// How long it took to list what is there, without the way to it.
     pub took: Duration,
     pub view: Result<View>,
+    /// Why it saw nothing was not told since the last look that saw something.
+    pub is_new: bool,
     /// For the next; a session that failed is not kept.
     pub reach: Option<Reach>,
 }
@@ -63,7 +67,7 @@ impl Looks {
         }
     }
 
-    /// `wakes_at`: when something may be seen to be complete.
+    /// `wakes_at`: when something may be seen to be complete, or that there is nothing to do.
     pub(super) fn is_due(&self, now: Duration, has_changed: bool, wakes_at: Option<Duration>) -> bool {
         let is_wanted = has_changed || now >= self.due_at || wakes_at.is_some_and(|at| now >= at);
         is_wanted && now >= self.not_before && !self.is_under_way
@@ -86,6 +90,31 @@ impl Looks {
     }
 }
 
+/// What was told of looks. What lasts is seen by each of them, once a second, and is told once.
+#[derive(Default)]
+struct Troubles {
+    /// Hashes of what stands: the looks before saw it.
+    told: HashSet<blake3::Hash>,
+    /// And of what this one does.
+    seen: HashSet<blake3::Hash>,
+}
+
+impl Troubles {
+    /// Whether it is to be told.
+    fn is_new(&mut self, failure: &Failure) -> bool {
+        let text = blake3::hash(failure.to_string().as_bytes());
+        self.seen.insert(text) && !self.told.contains(&text)
+    }
+
+    /// The look is over. What it did not meet is over too, if it saw all that it could.
+    fn end(&mut self, has_seen: bool) {
+        if has_seen {
+            self.told.clear();
+        }
+        self.told.extend(self.seen.drain());
+    }
+}
+
 /// Looks.
 #[derive(Clone)]
 pub(super) struct Looker {
@@ -93,6 +122,7 @@ pub(super) struct Looker {
     scanner: Arc<Scanner>,
     far_movers: Arc<Mutex<FarMovers>>,
     tell: Tell,
+    troubles: Arc<Mutex<Troubles>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -107,6 +137,7 @@ impl Looker {
                 began,
                 took: Duration::ZERO,
                 view: Err(Failure::new(FailureKind::Internal, "look", "the thread that looks panicked")),
+                is_new: true,
                 reach: None,
             });
             // Nobody hears it when the watch is over.
@@ -120,25 +151,33 @@ impl Looker {
     }
 
     fn look(&self, began: Duration, reach: Option<Reach>) -> Looked {
-        let looked = |took, view, reach| Looked { began, took, view, reach };
+        let mut troubles = lock(&self.troubles);
+        let (took, view, reach) = self.see(reach, &mut troubles);
+        let is_new = view.as_ref().err().is_some_and(|failure| troubles.is_new(failure));
+        troubles.end(view.is_ok());
+        Looked { began, took, view, is_new, reach }
+    }
+
+    /// How long it took, what there is, and how that was reached.
+    fn see(&self, reach: Option<Reach>, troubles: &mut Troubles) -> (Duration, Result<View>, Option<Reach>) {
         let reach = match reach.map_or_else(|| self.reach(), Ok) {
             Ok(reach) => reach,
-            Err(failure) => return looked(Duration::ZERO, Err(failure), None),
+            Err(failure) => return (Duration::ZERO, Err(failure), None),
         };
         let begun = Instant::now();
         let mut trouble = |failure: &Failure| {
-            if !self.is_over.load(Ordering::Acquire) {
+            if troubles.is_new(failure) && !self.is_over.load(Ordering::Acquire) {
                 (self.tell)(Told::Trouble(None, failure));
             }
         };
         match self.scanner.scan(&reach, &mut trouble) {
-            Ok(view) => looked(begun.elapsed(), Ok(view), Some(reach)),
-            Err(failure) => looked(begun.elapsed(), Err(failure), None),
+            Ok(view) => (begun.elapsed(), Ok(view), Some(reach)),
+            Err(failure) => (begun.elapsed(), Err(failure), None),
         }
     }
 
     /// As [`Reach::of`], but copies need not wait until it is dialled.
-    fn reach(&self) -> Result<Reach> {
+    pub(super) fn reach(&self) -> Result<Reach> {
         let Some((whom, place)) = Whom::of(&self.source).zip(far_movers::place_there(&self.source)) else {
             return Reach::of(self.source.clone(), &mut lock(&self.far_movers));
         };
@@ -169,13 +208,24 @@ impl Driver<'_> {
         Some(changes)
     }
 
-    pub(super) fn hear_below(&self, changes: &Changes, directories: &[RelativePath]) {
-        let Named::Local(root) = &self.watch.source else { return };
+    /// Hears of changes in these too.
+    ///
+    /// # Errors
+    /// The first reason why the kernel will not tell of them all; of the others it does. The regular looks remain.
+    pub(super) fn hear_below(&self, changes: &Changes, directories: &[RelativePath]) -> io::Result<()> {
+        let Named::Local(root) = &self.watch.source else { return Ok(()) };
+        let mut heard = Ok(());
         for directory in directories {
-            // Without, the regular looks remain.
             let below = root.join(OsString::from_vec(directory.as_bytes().to_vec()));
-            let _ = Dir::open(&below).and_then(|directory| changes.add(&directory));
+            // What cannot be opened is gone, or cannot be looked at either.
+            let Ok(directory) = Dir::open(&below) else { continue };
+            if let Err(error) = changes.add(&directory)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                heard = heard.and(Err(error));
+            }
         }
+        heard
     }
 
     pub(super) fn looker(&self) -> Looker {
@@ -184,7 +234,36 @@ impl Driver<'_> {
             scanner: self.watch.scanner.clone(),
             far_movers: self.far_movers.clone(),
             tell: self.tell.clone(),
+            troubles: Arc::default(),
             is_over: self.is_over.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_look_cannot_see_is_told_once_until_a_look_has_none_of_it() {
+        let trouble = |path: &str| {
+            let path = RelativePath::new(path.into()).unwrap();
+            Failure::new(FailureKind::Io, "list", "Input/output error").at(&path)
+        };
+        let mut troubles = Troubles::default();
+        let mut look = |paths: &[&str], has_seen: bool| -> Vec<String> {
+            let told = paths.iter().filter(|path| troubles.is_new(&trouble(path)));
+            let told = told.map(|path| (*path).to_owned()).collect();
+            troubles.end(has_seen);
+            told
+        };
+        assert_eq!(look(&["a", "b", "b"], true), ["a", "b"]);
+        assert_eq!(look(&["a", "b", "c"], true), ["c"]);
+        assert!(look(&["b"], true).is_empty());
+        // One that saw nothing says nothing of what the others saw.
+        assert_eq!(look(&["whole"], false), ["whole"]);
+        assert!(look(&["whole"], false).is_empty());
+        assert!(look(&["b"], true).is_empty());
+        assert_eq!(look(&["a", "whole", "b"], true), ["a", "whole"]);
     }
 }

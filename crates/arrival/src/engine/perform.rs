@@ -3,7 +3,7 @@
 
 use super::{Driver, NOTICE, Told};
 use crate::command::{self, RunPlace};
-use crate::item::{ItemKind, key_of};
+use crate::item::{ItemKind, Version, key_of};
 use crate::machine::{Action, Arrived, Input, Outcome, Trouble};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{self, Check};
-use thalweg_wire::{Digest, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Before what cannot be read of a run is looked at once more.
 const READ_AGAIN: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ impl Driver<'_> {
         }
         match action {
             Action::Move(name, version) => {
-                let result = self.copy_item(&name).map(|(digest, bytes)| Arrived {
+                let result = self.copy_item(&name, version).map(|(digest, bytes)| Arrived {
                     version,
                     digest: digest.to_string(),
                     key: key_of(&name, &digest),
@@ -89,8 +89,9 @@ impl Driver<'_> {
         self.is_over.load(Ordering::Acquire) || self.stop.is_asked()
     }
 
-    /// Copies an item; its digest and bytes.
-    fn copy_item(&self, name: &RelativePath) -> Result<(Digest, u64)> {
+    /// Copies this version of an item; its digest and bytes. One that has changed since it was seen to be complete does
+    /// not count as arrived.
+    fn copy_item(&self, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
         let source = self.watch.source.below(name.as_bytes());
         let above = name.split().map_or(&b""[..], |(above, _)| above);
         let mut destination = self.watch.destination.below(above);
@@ -111,7 +112,23 @@ impl Driver<'_> {
         (wishes.lines, wishes.header) = (Some(receipt.lines()), Some(receipt.header_digest()));
         let (report, settled) = self.copy(name, source, destination, &wishes)?;
         receipt.finish(&report.agreed)?;
-        settled.digest(self.watch.scanner.kind)
+        let scanner = &self.watch.scanner;
+        let mut copied = scanner.version_of(name, settled.entries());
+        let is_partial = settled.is_partial;
+        let digest = settled.digest(scanner.kind)?;
+        // By the mark: to a listing a further name of a file has its bytes once more, to a copy it has none.
+        let is_version = |copied: Option<Version>| copied.is_some_and(|copied| copied.mark == version.mark);
+        if !is_version(copied) && is_partial && scanner.kind == ItemKind::Directory {
+            // What was not copied counts too: of that only another look can tell.
+            copied = scanner.look_at(name, &self.looker().reach()?)?;
+        }
+        match is_version(copied) {
+            true => Ok(digest),
+            false => {
+                let cause = "it is not what it was when it was seen to be complete";
+                Err(Failure::new(FailureKind::Changed, "copy", cause))
+            }
+        }
     }
 
     fn send_back(&self, name: &RelativePath) -> Result<()> {
@@ -250,11 +267,18 @@ impl Driver<'_> {
         self.directory.join("results").join(short(name))
     }
 
+    /// Removes the directory of results of an item that is done, unless something is in it: that was not sent back because
+    /// nobody asked for it, and somebody may look for it.
+    pub(super) fn forget_results(&self, name: &RelativePath) {
+        let _ = std::fs::remove_dir(self.results(name));
+    }
+
     /// Removes what a kill left of the runs of these names, durably: runs of theirs have numbers from 1 again.
     pub(super) fn forget_runs(&self, names: &[RelativePath]) -> Result<()> {
         if names.is_empty() {
             return Ok(());
         }
+        names.iter().for_each(|name| self.forget_results(name));
         let of_io = |error: std::io::Error| failure::of_io("forget old runs", &error);
         let directory = self.directory.join("runs");
         let gone: HashSet<String> = names.iter().map(short).collect();
@@ -291,36 +315,35 @@ fn is_noted(event: &Event) -> bool {
 /// What a copy of an item said of its entries.
 #[derive(Default)]
 struct Settled {
-    /// Path, and what is there: kind and digest, or the target of a link.
-    entries: BTreeMap<RelativePath, (u8, Vec<u8>)>,
-    digest: Option<Digest>,
-    bytes: u64,
+    /// By path what stands at the destination, and the digest of its content.
+    entries: BTreeMap<RelativePath, (Arc<Entry>, Option<Digest>)>,
+    /// Something was left out.
+    is_partial: bool,
     failure: Option<Failure>,
 }
 
 impl Settled {
     fn hear(&mut self, event: Event) {
-        let (entry, digest) = match event {
+        match event {
             Event::Settled(entry, message::Outcome::Done { digest, .. })
-            | Event::Settled(entry, message::Outcome::Unchanged { digest }) => (entry, digest),
+            | Event::Settled(entry, message::Outcome::Unchanged { digest }) => {
+                self.entries.insert(entry.path.clone(), (entry, digest));
+            }
             Event::Settled(_, message::Outcome::Failed(failure))
             | Event::Aside(_, message::Outcome::Failed(failure)) => {
                 self.failure.get_or_insert(failure);
-                return;
             }
-            _ => return,
-        };
-        let what = match &entry.kind {
-            Kind::File { .. } => (b'f', digest.map(|digest| digest.0.to_vec()).unwrap_or_default()),
-            Kind::Directory => (b'd', Vec::new()),
-            Kind::Symlink { target } => (b'l', target.clone()),
-            Kind::HardLink { .. } => (b'h', Vec::new()),
-            Kind::Fifo => (b'p', Vec::new()),
-            Kind::Device { .. } => (b'b', Vec::new()),
-        };
-        self.bytes += entry.content_bytes();
-        self.digest = self.digest.or(digest);
-        self.entries.insert(entry.path.clone(), what);
+            Event::Settled(_, message::Outcome::Skipped(_))
+            | Event::Aside(_, message::Outcome::Skipped(_)) => self.is_partial = true,
+            // The next attempt tells all of it once more, as it is then.
+            Event::LinkLost(_) => *self = Settled::default(),
+            _ => {}
+        }
+    }
+
+    /// What stands at the destination.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().map(|(entry, _)| &**entry)
     }
 
     /// Digest of the whole item, and its bytes.
@@ -328,20 +351,34 @@ impl Settled {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        let bytes: u64 = self.entries.values().map(|(entry, _)| entry.content_bytes()).sum();
         let digest = match kind {
-            ItemKind::File => self.digest.ok_or_else(|| {
+            ItemKind::File => self.entries.values().find_map(|(_, digest)| *digest).ok_or_else(|| {
                 Failure::new(FailureKind::Changed, "copy", "it was a file, and is none any more")
             })?,
             ItemKind::Directory => {
                 let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 directory digest");
-                for (path, (kind, what)) in &self.entries {
-                    for part in [path.as_bytes(), &[*kind][..], what] {
+                for (path, (entry, digest)) in &self.entries {
+                    let (kind, what) = match &entry.kind {
+                        Kind::File { .. } => {
+                            (b'f', digest.as_ref().map_or(&[][..], |digest| digest.0.as_slice()))
+                        }
+                        Kind::Directory => (b'd', &[][..]),
+                        Kind::Symlink { target } => (b'l', target.as_slice()),
+                        Kind::HardLink { .. } => (b'h', &[][..]),
+                        Kind::Fifo => (b'p', &[][..]),
+                        Kind::Device { .. } => (b'b', &[][..]),
+                    };
+                    for part in [path.as_bytes(), &[kind][..], what] {
                         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
                     }
                 }
                 Digest(*hasher.finalize().as_bytes())
             }
         };
-        Ok((digest, self.bytes))
+        Ok((digest, bytes))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -618,6 +618,25 @@ fn a_directory_that_is_seen_in_part_is_no_other_version_and_not_complete() {
 }
 
 #[test]
+fn a_marker_that_nobody_could_look_at_does_not_count_until_it_is_seen_again() {
+    let at = Duration::from_secs;
+    let all = || vec![Seen { name: path("a/1"), version: version(1), is_marked: true }];
+    // The item itself is seen in part; it is not seen, because nobody could look into the directory above it.
+    for (seen_then, unseen) in [(all(), "a/1"), (Vec::new(), "a")] {
+        let complete = Complete::Marker(b".done".to_vec());
+        let mut machine = Machine::new(Rules { complete, ..rules(Order::Arrival) });
+        let _ = machine.take(at(0), looked(all()));
+        assert_eq!(machine.decide(at(0)).1, [Action::Move(path("a/1"), version(1))]);
+        let _ = machine.take(at(1), Input::Moved(path("a/1"), Err(Trouble::Passing)));
+        let _ = machine.take(at(2), Input::Looked(seen_then, vec![path(unseen)]));
+        assert_eq!(machine.decide(at(3)).1, [], "{unseen}");
+        assert!(!machine.is_idle(), "{unseen}: it is complete as far as anybody knows");
+        let _ = machine.take(at(4), looked(all()));
+        assert_eq!(machine.decide(at(4)).1, [Action::Move(path("a/1"), version(1))], "{unseen}");
+    }
+}
+
+#[test]
 fn an_item_without_its_marker_is_nothing_to_do_and_is_told_where_others_wait_for_it_in_order() {
     let at = Duration::from_secs;
     for order in [Order::Arrival, Order::Name] {
@@ -653,6 +672,53 @@ fn an_item_without_its_marker_is_nothing_to_do_and_is_told_where_others_wait_for
         }
         let _ = machine.take(at(2), look(&["a", "b"]));
         assert!(!machine.is_idle() && machine.given_up().is_empty(), "{order:?}");
+    }
+}
+
+#[test]
+fn by_time_what_is_written_anew_waits_for_what_changed_before_it_in_this_life_and_in_the_next() {
+    let at = Duration::from_secs;
+    let by_time = || Rules { returns_results: false, ..rules(Order::Time) };
+    let look = |files: &[(&str, u64)]| {
+        let files = files.iter().map(|(name, content)| ((*name).to_owned(), *content)).collect();
+        looked(seen(&files))
+    };
+    let moved = |name: &str, content| Input::Moved(path(name), Ok(arrived(&path(name), version(content))));
+    let life = |records: &[Record]| {
+        let mut machine = Machine::new(by_time());
+        records.iter().cloned().for_each(|record| machine.replay(record));
+        machine.begin();
+        machine
+    };
+    for is_replayed in [false, true] {
+        let mut records = Vec::new();
+        let mut machine = life(&records);
+        for second in [0, 2] {
+            records.extend(machine.take(at(second), look(&[("a", 1)])));
+        }
+        assert_eq!(machine.decide(at(2)).1, [Action::Move(path("a"), version(1))]);
+        records.extend(machine.take(at(2), moved("a", 1)));
+        let (started, actions) = machine.decide(at(2));
+        assert_eq!(actions, [Action::Run(path("a"), 1)]);
+        records.extend(started);
+        records.extend(machine.take(at(3), Input::Ended(path("a"), 1, Outcome::Succeeded)));
+        if is_replayed {
+            machine = life(&records);
+        }
+        let later = [("a", 9), ("b", 5)];
+        for second in [10, 12] {
+            records.extend(machine.take(at(second), look(&later)));
+        }
+        let moves = [Action::Move(path("b"), version(5)), Action::Move(path("a"), version(9))];
+        assert_eq!(machine.decide(at(12)).1, moves, "replayed: {is_replayed}");
+        records.extend(machine.take(at(13), moved("a", 9)));
+        assert_eq!(machine.decide(at(13)).1, [], "replayed: {is_replayed}");
+        records.extend(machine.take(at(13), moved("b", 5)));
+        if is_replayed {
+            machine = life(&records);
+            let _ = machine.take(at(14), look(&later));
+        }
+        assert_eq!(machine.decide(at(14)).1, [Action::Run(path("b"), 1)], "replayed: {is_replayed}");
     }
 }
 

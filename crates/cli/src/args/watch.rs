@@ -59,7 +59,8 @@ pub struct WatchArgs {
     /// Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub look_every: Option<Duration>,
-    /// End when there was nothing to do for so long (default: never)
+    /// End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch
+    /// goes on trying (default: never)
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub idle_exit: Option<Duration>,
     /// Which names.

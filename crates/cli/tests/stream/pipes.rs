@@ -232,6 +232,31 @@ fn a_fifo_is_a_source_and_events_are_json() {
     assert!(std::fs::read(&to).unwrap() == noise(7, 200_000));
 }
 
+#[test]
+fn a_pipe_is_complete_when_its_writer_closes_it_and_asked_for_another_end_it_is_refused() {
+    let scratch = Scratch::new();
+    let (fifo, to) = (scratch.path("fifo"), scratch.path("to"));
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let ends = [["--until-size", "1MB"], ["--until-idle", "1s"], ["--until-marker", "DONE"]];
+    for (end, from) in ends.iter().flat_map(|end| [(end, Path::new("-")), (end, &*fifo)]) {
+        let mut stream = command(&scratch);
+        let output = stream.args(end).args([from, &*to]).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{end:?} {from:?}: {said}");
+        assert!(said.contains("a pipe is complete when its writer closes it"), "{said}");
+        assert!(!to.exists());
+    }
+    // What only files need does no harm, and is told.
+    let options = ["--until-closed", "--recheck", "--poll", "1s", "--wait"];
+    let mut child = piped(&scratch, to.to_str().unwrap(), &options);
+    child.stdin.take().unwrap().write_all(b"all of it").unwrap();
+    let output = finish(child);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("without effect for a pipe: --wait, --poll, --recheck"), "{said}");
+    assert_eq!(std::fs::read(&to).unwrap(), b"all of it");
+}
+
 /// As what `cat > FILE` would have made, here and at a daemon, whatever umask that one has.
 #[test]
 fn a_pipe_becomes_a_file_with_the_mode_that_the_users_umask_leaves() {

@@ -2,6 +2,7 @@
 
 use crate::support::wait_until;
 use crate::{Bench, LIMIT, LOG, analysis, ends, start, terminate};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// All records of its watches.
@@ -43,11 +44,33 @@ fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known
 }
 
 #[test]
+fn of_results_a_watch_keeps_only_what_is_in_them_and_nobody_asked_for() {
+    let bench = Bench::new();
+    let keeps = r#"[ "$THALWEG_ITEM_NAME" != keeps ] || echo seen > "$THALWEG_ITEM_RESULTS/seen""#;
+    let script = analysis(&bench.scratch, keeps);
+    for name in ["a", "b", "keeps"] {
+        bench.put(name, name.as_bytes());
+    }
+    let (code, text) = ends(bench.local(&["--idle-exit", "500ms", "--on-arrival", script.to_str().unwrap()]));
+    assert_eq!(code, Some(0), "{text}");
+    let watches = std::fs::read_dir(bench.scratch.path("client-state/watch")).unwrap().flatten();
+    let results = watches.flat_map(|watch| std::fs::read_dir(watch.path().join("results")).unwrap());
+    let results: Vec<_> = results.map(|results| results.unwrap().path()).collect();
+    assert_eq!(results.len(), 1, "{results:?}");
+    assert_eq!(std::fs::read(results[0].join("seen")).unwrap(), b"seen\n");
+}
+
+#[test]
 fn what_is_done_and_gone_leaves_the_journal_and_is_not_analysed_when_it_comes_again() {
     let bench = Bench::new();
-    let script = analysis(&bench.scratch, LOG);
+    let keeps = r#"[ "$THALWEG_ITEM_NAME" != r0-0 ] || {
+            echo seen > "$THALWEG_ITEM_RESULTS/seen"
+            printf '%s' "$THALWEG_ITEM_RESULTS" > "$LOG.where"
+        }"#;
+    let script = analysis(&bench.scratch, &format!("{keeps}\n{LOG}"));
     let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "4"];
     let mut watch = start(bench.local(&more));
+    let results = || PathBuf::from(std::fs::read_to_string(bench.scratch.path("log.where")).unwrap());
     let (mut written, mut is_forgotten) = (0, false);
     for round in 0..200 {
         let names: Vec<String> = (0..8).map(|number| format!("r{round}-{number}")).collect();
@@ -60,12 +83,17 @@ fn what_is_done_and_gone_leaves_the_journal_and_is_not_analysed_when_it_comes_ag
         for name in &names {
             std::fs::remove_file(bench.source.join(name)).unwrap();
         }
+        if round == 0 {
+            // Somebody took them.
+            std::fs::remove_file(results().join("seen")).unwrap();
+        }
         is_forgotten = round > 0 && !journal(&bench).contains("\"r0-0\"");
         if is_forgotten {
             break;
         }
     }
     assert!(is_forgotten, "{} lines after {written} items that are gone", journal(&bench).lines().count());
+    assert!(!results().exists(), "the directory of its results is forgotten with it");
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
     // As it was, and under the same name with something else in it.

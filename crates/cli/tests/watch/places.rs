@@ -5,10 +5,12 @@ use crate::support::job::Running;
 use crate::support::machine::in_place_of_ssh;
 use crate::support::proxy::Proxy;
 use crate::support::volume::{self, Volume};
-use crate::support::{facts, wait_until};
+use crate::support::{facts, noise, wait_until};
 use crate::{Bench, LIMIT, LOG, analysis, arrived_whole, ends, items_done, sshd, start, terminate};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,25 @@ fn a_destination_that_is_not_there_is_told_and_no_success() {
     std::fs::remove_file(bench.source.join("a")).unwrap();
     let ran = watch.end(LIMIT).expect(2);
     assert!(ran.stdout.contains(r#""lost":["a"]"#), "{}", ran.stdout);
+}
+
+#[test]
+fn more_items_at_the_same_time_than_a_session_bears_arrive_without_trouble() {
+    let bench = Bench::new();
+    let out = bench.scratch.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let daemon = bench.scratch.daemon(&[("data", &out)]);
+    let names: Vec<String> = (0..20).map(|number| format!("item{number}")).collect();
+    for (seed, name) in (0..).zip(&names) {
+        bench.put(name, &noise(seed, 256 << 10));
+    }
+    let (source, ticket) = (bench.source.to_str().unwrap(), daemon.ticket.to_str().unwrap());
+    // So slow that all of them are under way at the same time.
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--transfers", "20", "--bwlimit", "1MB/s"];
+    let (code, text) = ends(bench.watch(source, &daemon.place("data", ""), &more));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(!text.contains("too many transfers"), "{text}");
+    arrived_whole(&bench.source, &out, &names);
 }
 
 #[test]
@@ -67,6 +88,79 @@ fn while_a_far_directory_does_not_answer_the_watch_can_end_and_afterwards_sees_a
     let ran = watch.end(LIMIT);
     assert!(in_time("the end during an outage", begun.elapsed(), Duration::from_secs(2)));
     ran.expect(143);
+}
+
+/// Whether there is something to do only a look can tell.
+#[test]
+fn a_watch_does_not_end_for_want_of_work_while_nobody_can_look() {
+    let bench = Bench::new();
+    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    let proxy = Proxy::new(&daemon.address());
+    let ticket = daemon.ticket.to_str().unwrap();
+    let more = ["--ticket", ticket, "--json", "--idle-exit", "5s"];
+    bench.put("a", b"a");
+    let place = proxy.place("data", "");
+    let mut watch = Running::start(bench.watch(&place, bench.destination.to_str().unwrap(), &more));
+    let is_done = || items_done(&watch.said()).iter().any(|(_, done)| done == "a");
+    assert!(wait_until(LIMIT, is_done));
+    proxy.refuse(true);
+    proxy.cut();
+    std::thread::sleep(Duration::from_secs(12));
+    assert!(!watch.is_over(), "it ended, and nobody could look");
+    bench.put("b", b"b");
+    proxy.refuse(false);
+    watch.end(LIMIT).expect(0);
+    arrived_whole(&bench.source, &bench.destination, &["a".to_owned(), "b".to_owned()]);
+}
+
+#[test]
+fn a_watch_that_could_look_at_a_part_only_tells_the_rest_and_ends_with_no_success() {
+    let bench = Bench::new();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(bench.scratch.root(), 0o755);
+    let Some(by) = bench.scratch.as_nobody("watch of a part") else { return };
+    bench.put("a", b"a");
+    bench.put("closed/b", b"b");
+    let state = bench.scratch.path("state");
+    for path in [&state, &bench.destination] {
+        std::fs::create_dir(path).unwrap();
+        mode(path, 0o777);
+    }
+    mode(&bench.source.join("closed"), 0o000);
+    let watch = |more: &[&str]| {
+        let own = ["--idle-exit", "500ms", "--json", "--state", state.to_str().unwrap()];
+        let more = [&own[..], more].concat();
+        let mut command = by(bench.local(&more));
+        command.current_dir(bench.scratch.root());
+        ends(command)
+    };
+    let (code, text) = watch(&[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains(r#""unseen":["closed"]"#) && text.contains("error: closed: "), "{text}");
+    // What is left out is not missed.
+    let (code, text) = watch(&["--exclude", "closed/"]);
+    assert_eq!(code, Some(0), "{text}");
+    mode(&bench.source.join("closed"), 0o755);
+    let (code, text) = watch(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    arrived_whole(&bench.source, &bench.destination, &["a".to_owned(), "closed/b".to_owned()]);
+}
+
+/// They would be items, and their results items again.
+#[test]
+fn results_do_not_go_back_into_a_far_directory_that_is_watched() {
+    let bench = Bench::new();
+    let destination = bench.destination.to_str().unwrap();
+    // Nobody is there: who began to look would tell that.
+    let source = "tw://127.0.0.1:1/data/in";
+    for place in ["tw://127.0.0.1:1/data/in/results", "tw://127.0.0.1:1/data/./in//"] {
+        let more = ["--on-arrival", "true", "--results-back", place];
+        let (code, text) = ends(bench.watch(source, destination, &more));
+        assert_eq!(code, Some(1), "{place}: {text}");
+        assert!(text.contains("is in the watched directory"), "{place}: {text}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::grow::Feed;
 use crate::endpoint::grow::open::{self, GrowingPlace};
-use crate::endpoint::grow::pipe::PipeFeed;
+use crate::endpoint::grow::pipe::{PipeFeed, refuse_other_ends};
 use crate::endpoint::local::destination::DestinationPlace;
 use crate::endpoint::local::flows::LocalFlows;
 use crate::endpoint::local::overlap;
@@ -567,17 +567,39 @@ impl Job<'_> {
 
     fn feed(&self, from: FlowFrom, terms: &Terms) -> Result<(Box<dyn Feed>, SourceForm)> {
         let piece_bytes = terms.segment_bytes as usize;
-        match from {
+        let until = &self.wishes.terms.until;
+        let is_given = matches!(from, FlowFrom::Pipe(_));
+        let (feed, form): (Box<dyn Feed>, SourceForm) = match from {
             FlowFrom::Pipe(pipe) => {
+                refuse_other_ends(until)?;
                 let name =
                     RelativePath::new(PIPE_NAME.to_vec()).map_err(|error| internal(&error.to_string()))?;
                 let feed = PipeFeed::new(pipe, name, piece_bytes);
-                Ok((Box::new(feed), SourceForm::Single { name: PIPE_NAME.to_vec() }))
+                (Box::new(feed), SourceForm::Single { name: PIPE_NAME.to_vec() })
             }
-            FlowFrom::Local(path) => {
-                open::open(&GrowingPlace { path, below: None }, &self.wishes.terms.until, piece_bytes)
-            }
-            FlowFrom::Far(..) => Err(internal("the source is far")),
+            FlowFrom::Local(path) => open::open(&GrowingPlace { path, below: None }, until, piece_bytes)?,
+            FlowFrom::Far(..) => return Err(internal("the source is far")),
+        };
+        if feed.is_pipe() {
+            self.tell_unused_of_pipe(is_given);
+        }
+        Ok((feed, form))
+    }
+
+    /// Says what was asked for and is only for files. A pipe that has a name may be waited for; one that is given is there.
+    fn tell_unused_of_pipe(&self, is_given: bool) {
+        let until = &self.wishes.terms.until;
+        let options = [
+            ("-f", until.forever),
+            ("--wait", until.wait && is_given),
+            ("--poll", until.poll_ms.is_some()),
+            ("--recheck", until.recheck),
+        ];
+        let unused: Vec<&str> =
+            options.into_iter().filter_map(|(option, is_asked)| is_asked.then_some(option)).collect();
+        if !unused.is_empty() {
+            let text = format!("without effect for a pipe: {}", unused.join(", "));
+            (self.watch.events)(Event::Note(text));
         }
     }
 

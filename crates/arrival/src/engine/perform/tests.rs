@@ -1,0 +1,187 @@
+use super::*;
+use crate::engine::{Tell, Watch};
+use crate::item::{Complete, Order};
+use crate::machine::Rules;
+use crate::scan::Scanner;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use thalweg_client::far_movers::{FarMovers, How, SshOptions};
+use thalweg_client::place::Places;
+use thalweg_client::reach::Reach;
+use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::run::copy::Stop;
+use thalweg_sys::priority::Priority;
+use thalweg_wire::message::FilterRule;
+use thalweg_wire::{EntryId, Evidence};
+
+fn path(text: &str) -> RelativePath {
+    RelativePath::new(text.into()).unwrap()
+}
+
+/// From `in` to `out`, both below this directory; what the patterns match is left out.
+fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) -> Watch {
+    let rule = |pattern: &&str| FilterRule { include: false, pattern: (*pattern).into() };
+    let filter: Vec<FilterRule> = patterns.iter().map(rule).collect();
+    Watch {
+        source: Named::Local(root.join("in")),
+        destination: Named::Local(root.join("out")),
+        scanner: Arc::new(Scanner {
+            kind,
+            complete: complete.clone(),
+            filter: Filter::new(filter.clone()).unwrap(),
+        }),
+        rules: Rules {
+            complete,
+            order: Order::Arrival,
+            moves_max: 1,
+            runs_max: 1,
+            attempts_max: 1,
+            runs_command: false,
+            returns_results: false,
+        },
+        analysis: None,
+        results: None,
+        how: How::to_ask(&Places::default(), None, SshOptions::default()),
+        wishes: Wishes { filter, ..Wishes::default() },
+        results_congestion: None,
+        priority: Priority::default(),
+        state: root.join("state"),
+        look_every: None,
+        idle_exit: None,
+    }
+}
+
+/// What a look sees of it.
+fn seen(watch: &Watch, name: &RelativePath) -> Version {
+    let Named::Local(source) = &watch.source else { panic!("it is here") };
+    let reach = Reach::Local(source.clone());
+    let view = watch.scanner.scan(&reach, &mut |failure| panic!("{failure}")).unwrap();
+    view.items.into_iter().find(|seen| seen.name == *name).unwrap().version
+}
+
+fn copied(watch: &Watch, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
+    let directory = watch.state.join("watch");
+    std::fs::create_dir_all(directory.join("receipts")).unwrap();
+    let tell: Tell = Arc::new(|_: Told<'_>| {});
+    let stop = Stop::default();
+    let driver = Driver {
+        watch,
+        directory,
+        far_movers: Arc::new(Mutex::new(FarMovers::new(watch.how.clone()))),
+        tell: &tell,
+        stop: &stop,
+        changed: AtomicBool::new(false),
+        refused: Mutex::default(),
+        is_over: Arc::default(),
+    };
+    driver.copy_item(name, version)
+}
+
+#[test]
+fn a_file_that_was_written_on_after_it_was_seen_complete_does_not_arrive_in_its_place() {
+    let scratch = tempfile::tempdir().unwrap();
+    let complete = Complete::Stable(Duration::ZERO);
+    let watch = watch_of(scratch.path(), ItemKind::File, complete, &[]);
+    let (name, file) = (path("deep/one"), scratch.path().join("in/deep/one"));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "half").unwrap();
+    let before = seen(&watch, &name);
+    std::fs::write(&file, "half of what is to come").unwrap();
+    let failure = copied(&watch, &name, before).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed, "{failure}");
+    // It stands there by now: that it is the same is an arrival, too.
+    for _ in 0..2 {
+        let (digest, bytes) = copied(&watch, &name, seen(&watch, &name)).unwrap();
+        assert_eq!(digest.0, *blake3::hash(b"half of what is to come").as_bytes());
+        assert_eq!(bytes, 23);
+    }
+}
+
+/// Looks and copies must agree on everything that can be in a directory, or it never arrives.
+#[test]
+fn a_directory_arrives_as_it_was_seen_complete_whatever_is_in_it_and_left_out_of_it() {
+    let stable = || Complete::Stable(Duration::ZERO);
+    let marker = || Complete::Marker(b"READY".to_vec());
+    let cases = [
+        (stable(), &[][..]),
+        (stable(), &["*.log"][..]),
+        (marker(), &[][..]),
+        // It is not copied, and counts.
+        (marker(), &["READY"][..]),
+    ];
+    for (complete, patterns) in cases {
+        let scratch = tempfile::tempdir().unwrap();
+        let watch = watch_of(scratch.path(), ItemKind::Directory, complete, patterns);
+        let run = scratch.path().join("in/run");
+        std::fs::create_dir_all(run.join("deep/empty")).unwrap();
+        for name in ["data", "a.log", "deep/.hidden", "deep/nothing", "READY"] {
+            std::fs::write(run.join(name), name.repeat(usize::from(name != "deep/nothing"))).unwrap();
+        }
+        std::fs::hard_link(run.join("data"), run.join("deep/data")).unwrap();
+        std::os::unix::fs::symlink("data", run.join("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(run.join("socket")).unwrap();
+        let name = path("run");
+        let before = seen(&watch, &name);
+        let first = copied(&watch, &name, before).unwrap();
+        assert_eq!(copied(&watch, &name, seen(&watch, &name)).unwrap(), first, "{patterns:?}: it was there");
+        std::fs::write(run.join("data"), "data that are longer").unwrap();
+        let failure = copied(&watch, &name, before).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Changed, "{patterns:?}: {failure}");
+        assert!(copied(&watch, &name, seen(&watch, &name)).is_ok(), "{patterns:?}");
+    }
+}
+
+#[test]
+fn a_watch_is_found_again_however_its_far_place_is_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let of = |text: &str| {
+        let complete = Complete::Stable(Duration::ZERO);
+        let destination = Named::parse(text.as_ref(), &Places::default()).unwrap();
+        Watch { destination, ..watch_of(scratch.path(), ItemKind::File, complete, &[]) }
+    };
+    let (bare, slash) = (of("tw://h/data/out"), of("tw://h/data/out/"));
+    for text in ["tw://h/data/out//", "tw://h/data/./out", "tw://h:8487/data/out"] {
+        assert_eq!(of(text).directory(), bare.directory(), "{text}");
+    }
+    assert_eq!(slash.directory(), bare.directory());
+    assert_ne!(of("tw://h/data/out2").directory(), bare.directory());
+    // One whose state is under the name that it had once goes on with it, until there is one under the new name.
+    let once = slash.state.join("watch").join(slash.name(false));
+    std::fs::create_dir_all(&once).unwrap();
+    assert_eq!(slash.directory(), once);
+    assert_ne!(bare.directory(), once);
+    std::fs::create_dir_all(bare.directory()).unwrap();
+    assert_eq!(slash.directory(), bare.directory());
+}
+
+#[test]
+fn what_a_second_attempt_brings_counts_once_and_what_failed_in_the_first_is_over() {
+    let entry = |size| {
+        Arc::new(Entry {
+            id: EntryId(0),
+            path: path("one"),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size, ..Evidence::default() },
+            xattrs: Vec::new(),
+        })
+    };
+    let failure = || Failure::new(FailureKind::Connection, "read", "Connection reset by peer");
+    let done = |size, digest| {
+        let digest = Some(Digest([digest; 32]));
+        Event::Settled(entry(size), message::Outcome::Done { digest, losses: Vec::new() })
+    };
+    let end = |events: Vec<Event>| {
+        let mut settled = Settled::default();
+        events.into_iter().for_each(|event| settled.hear(event));
+        settled.digest(ItemKind::File)
+    };
+    assert_eq!(end(vec![done(3, 1)]).unwrap(), (Digest([1; 32]), 3));
+    let lost = || Event::LinkLost(failure());
+    assert_eq!(end(vec![done(3, 1), lost(), done(5, 2)]).unwrap(), (Digest([2; 32]), 5));
+    let failed = || Event::Settled(entry(3), message::Outcome::Failed(failure()));
+    assert_eq!(end(vec![failed(), lost(), done(5, 2)]).unwrap(), (Digest([2; 32]), 5));
+    assert!(end(vec![lost(), failed(), done(5, 2)]).is_err());
+}
