@@ -12,8 +12,10 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
         Compared::Unknown(missing) => format!("; no profile of {} on this way yet", missing.0.name()),
         Compared::Told(told) => {
             let predicted = &told.predicted;
+            let after = told.after_s.map(|seconds| format!(" after {}", units::time(seconds)));
             let range = format!(
-                "; predicted {} ({} to {})",
+                "; predicted{} {} ({} to {})",
+                after.unwrap_or_default(),
                 units::time(predicted.seconds),
                 units::time(predicted.low_s),
                 units::time(predicted.high_s)
@@ -28,13 +30,16 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
 pub fn details(compared: &Compared) -> Vec<String> {
     let Compared::Told(told) = compared else { return Vec::new() };
     let predicted = &told.predicted;
+    let basis = match told.after_s {
+        Some(seconds) => format!("its own first {}", units::time(seconds)),
+        None => format!("{} earlier transfers", predicted.rests_on),
+    };
     let mut lines = vec![format!(
-        "predicted {} ({} to {}, P99 {}) from {} earlier transfers, took {}: {}",
+        "predicted {} ({} to {}, P99 {}) from {basis}, took {}: {}",
         units::time(predicted.seconds),
         units::time(predicted.low_s),
         units::time(predicted.high_s),
         units::time(predicted.p99_s),
-        predicted.rests_on,
         units::time(told.actual.seconds()),
         wrong(told),
     )];
@@ -79,5 +84,11 @@ mod tests {
         let range = "; predicted 2.00 s (1.00 s to 4.00 s)";
         assert_eq!(told(0.5, 1.25), format!("{range}, most off: bytes took 250 ms less"));
         assert_eq!(told(4.5, 1.5), format!("{range}, not in the range: start-up took 4.00 s more"));
+        // By its own beginning, where nothing else is known.
+        let compared = compare(predicted, Taken { start_s: 0.5, bytes_s: 1.25, ..Taken::default() });
+        let by_beginning = Compared::Told(Box::new(Comparison { after_s: Some(0.75), ..compared }));
+        let words = short(&by_beginning, false);
+        assert!(words.starts_with("; predicted after 750 ms 2.00 s (1.00 s to 4.00 s), most off"), "{words}");
+        assert!(details(&by_beginning)[0].contains("from its own first 750 ms, took 1.75 s"));
     }
 }

@@ -42,15 +42,15 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
     assert_eq!(out.status.code(), Some(2), "{out:?}");
     assert_eq!(last(&out)["missing"], "entries");
 
-    // Slow enough to show what a byte and an entry cost.
-    let first = copy(&scratch, 1, &[]);
+    // Slow enough to show what the way carries at least.
+    let first = copy(&scratch, 1, &["--bwlimit", "8MB/s"]);
     assert_eq!(first["prediction"]["missing"], "profile");
     let profiles = scratch.path("client-state/profiles.json");
     let learned = std::fs::read_to_string(&profiles).unwrap();
     let place = scratch.root().file_name().unwrap().to_str().unwrap();
     assert!(!learned.contains(place) && !learned.contains("from"), "{learned}");
 
-    // What is limited is known without having been seen, and predicted to be as slow as it is asked to be.
+    // The way carries more than the limit, so that a copy is predicted to be as slow as it is asked to be.
     std::fs::remove_dir_all(scratch.path("to-1")).unwrap();
     for number in 0..100 {
         std::fs::remove_file(scratch.path(&format!("from/{number}"))).unwrap();
@@ -112,6 +112,24 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
     assert!(words.contains("; predicted "), "{words}");
     let report = std::fs::read_to_string(report).unwrap();
     assert!(report.lines().last().unwrap().contains("\"event\":\"prediction\""), "{report}");
+}
+
+/// Nobody has seen this way; the first three seconds of it say what the rest takes.
+#[test]
+fn the_first_copy_of_a_way_is_predicted_by_its_own_beginning() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/large"), noise(1, 32 << 20)).unwrap();
+    let first = copy(&scratch, 1, &["--bwlimit", "3MB/s", "--chunk", "256KiB"]);
+    let told = &first["prediction"];
+    assert!(told["missing"].is_null() && told["after_s"].as_f64() >= Some(3.0), "{told}");
+    assert!(told["after_s"].as_f64() < told["actual_s"].as_f64(), "{told}");
+    assert!(told["wrong"].is_string() && told["rests_on"] == 1, "{told}");
+    // The next one is predicted by this one: of the way is known that it carries so much.
+    std::fs::write(scratch.path("from/large"), noise(1, 9 << 20)).unwrap();
+    let second = copy(&scratch, 2, &["--bwlimit", "3MB/s", "--chunk", "256KiB"]);
+    let told = &second["prediction"];
+    assert!(told["missing"].is_null() && told["after_s"].is_null(), "{told}");
 }
 
 #[test]

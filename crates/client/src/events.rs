@@ -247,7 +247,7 @@ pub fn compared(compared: &Compared) -> Map<String, Value> {
             "p99_s": told.predicted.p99_s, "rests_on": told.predicted.rests_on,
             "terms": terms(&told.predicted),
             "actual_s": told.actual.seconds(), "actual": told.actual, "within": told.is_within,
-            "wrong": told.wrong, "wrong_by_s": told.wrong_by_s,
+            "wrong": told.wrong, "wrong_by_s": told.wrong_by_s, "after_s": told.after_s,
         }),
     };
     match value {

@@ -185,10 +185,16 @@ impl Job {
             && is_profiled
         {
             let is_of_kind = profiles::is_of_kind(&report.totals);
-            report.compared = Some(match foreknown {
+            let compared = match foreknown {
                 _ if !is_of_kind => Compared::LittleMoved,
                 Some(known) => known.compare(report),
                 None => Compared::NoProfile,
+            };
+            report.compared = Some(match compared {
+                Compared::NoProfile | Compared::Unknown(_) => {
+                    profiles::by_beginning(report, wishes.verify).unwrap_or(compared)
+                }
+                compared => compared,
             });
             // One that was cut off and began again shows how long the outage was.
             if is_of_kind && report.attempts == 1 {

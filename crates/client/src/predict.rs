@@ -121,7 +121,7 @@ pub fn path(job: &Job, client: Option<&Client>) -> plan::Path {
 }
 
 /// Asks. `path` is the one between both sides; `measure` is asked for a short probe where nothing is known of a real way,
-/// or nothing but what a probe found more than a day ago, and may say none.
+/// or nothing but what a probe found more than a day ago, and may say none. A rate limit is no knowledge of a way.
 ///
 /// # Errors
 /// Those of `measure`.
@@ -155,11 +155,10 @@ pub fn predict(
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
     let is_unknown = match known.probe_of_bytes(&work) {
         Some(probed) => profiles::now().saturating_sub(probed.at) > PROBE_HOLDS_S,
-        None => known.alike(&work).is_empty() && known.knowledge(&work).byte.is_none(),
+        None => known.alike(&work).is_empty() && !known.knowledge(&work).knows_bytes(&work),
     };
     if is_unknown
         && is_real
-        && work.bytes_per_s_max.is_none()
         && let Some(probed) = measure()?
     {
         Profiles::probed(state, &job.from, &job.to, &by_hand, probed.clone());
@@ -402,6 +401,31 @@ pub(crate) mod tests {
         let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
         let told = predict(&job, size, state.path(), wanted, &path(&job, None), &mut || Ok(None)).unwrap();
         assert_eq!(told.plan.streams.value, 6);
+    }
+
+    /// Nobody knows whether it carries what the limit lets pass.
+    #[test]
+    fn a_way_that_nobody_has_seen_is_measured_for_a_limited_copy_too() {
+        let state = tempfile::tempdir().unwrap();
+        let job = job(state.path());
+        let limited = |measured: &mut dyn FnMut() -> Result<Option<Probed>>| {
+            let work = Work { bytes: 1e11, entries: 1.0, ..Work::default() };
+            let size = Size { work, how: "as asked".to_owned() };
+            let wanted = Wanted {
+                reads_back: false,
+                bits_per_s_max: Some(80_000_000_000),
+                streams: None,
+                deadline: Some(Duration::from_secs(60)),
+            };
+            predict(&job, size, state.path(), wanted, &path(&job, None), measured).unwrap()
+        };
+        // Where it may not be measured, nothing is promised.
+        let told = limited(&mut || Ok(None));
+        assert_eq!((told.prediction, told.verdict), (Err(Missing(prediction::Term::Bytes)), None));
+        // At a nanosecond a byte it takes longer than the limit would.
+        let told = limited(&mut || Ok(Some(probed(profiles::now()))));
+        assert_eq!(told.verdict, Some(Deadline::TooLate));
+        assert!(told.prediction.unwrap().seconds > 99.0);
     }
 
     #[test]

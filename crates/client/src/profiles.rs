@@ -13,12 +13,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_mover::basin::{self, Cause, Place, terms};
+use thalweg_mover::basin::terms::{self, Passage};
+use thalweg_mover::basin::{self, Cause, Evidence, Place};
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
-use thalweg_mover::model::prediction::{self, Compared, Taken, Work};
+use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
 use thalweg_mover::plan::Tuned;
-use thalweg_mover::run::copy::{From, Report, To, Wishes};
+use thalweg_mover::run::copy::{Beginning, From, Report, To, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_wire::message::{Check, Disk, Totals, VerifyLevel};
@@ -95,12 +96,8 @@ impl Profiles {
     /// Remembers a transfer that came to its end.
     pub fn observe(state: &Path, from: &From, to: &To, wishes: &Wishes, report: &Report) {
         let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
-        let moved = Moved {
-            bytes: report.evidence.content_bytes() as f64,
-            first_bytes: report.passage.first_bytes as f64,
-            entries: report.totals.done as f64,
-            reads_back: wishes.verify != VerifyLevel::Written,
-        };
+        let (evidence, passage) = (&report.evidence, &report.passage);
+        let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.verify));
         let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
             Place::Path => "the path".to_owned(),
@@ -232,6 +229,39 @@ pub fn taken(report: &Report) -> Taken {
     terms::taken(&report.evidence, &report.passage)
 }
 
+fn moved(evidence: &Evidence, passage: &Passage, entries: u64, reads_back: bool) -> Moved {
+    Moved {
+        bytes: evidence.content_bytes() as f64,
+        first_bytes: passage.first_bytes as f64,
+        entries: entries as f64,
+        reads_back,
+    }
+}
+
+fn reads_back(verify: VerifyLevel) -> bool {
+    verify != VerifyLevel::Written
+}
+
+/// Predicted by the copy's own beginning, where nothing else is known of its way: what came then, at most half of all, and
+/// what it cost. `None` where there was no such beginning.
+pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
+    let Beginning { evidence, passage } = report.beginning.as_ref().filter(|_| report.attempts == 1)?;
+    let reads_back = reads_back(verify);
+    let seen = moved(evidence, passage, evidence.entries, reads_back);
+    let work = Work {
+        bytes: report.evidence.content_bytes() as f64,
+        entries: report.totals.done as f64,
+        reads_back,
+        ..Work::default()
+    };
+    let is_early = seen.bytes * 2.0 <= work.bytes || seen.entries * 2.0 <= work.entries;
+    let observed = Observed::of(&terms::taken(evidence, passage), &seen, false);
+    let rtt_s = basin::rtt_seconds(&report.evidence);
+    let predicted = observed.foretells(&work, rtt_s).ok()?.ok().filter(|_| is_early)?;
+    let compared = prediction::compare(predicted, taken(report));
+    Some(Compared::Told(Box::new(Comparison { after_s: Some(passage.seconds), ..compared })))
+}
+
 /// What was known when a copy began.
 #[derive(Debug, Clone)]
 pub struct Foreknown {
@@ -245,7 +275,7 @@ impl Foreknown {
     pub fn of(way: Option<&Way>, verify: VerifyLevel, bytes_per_s_max: Option<u64>) -> Option<Foreknown> {
         Some(Foreknown {
             way: way?.clone(),
-            reads_back: verify != VerifyLevel::Written,
+            reads_back: reads_back(verify),
             bytes_per_s_max: bytes_per_s_max.map(|rate| rate.max(1) as f64),
         })
     }

@@ -67,6 +67,9 @@ pub struct Observed {
     bytes_free: f64,
     #[serde(default)]
     entries_free: f64,
+    /// What a byte cost where a rate limit was the bound: it may cost less, and not more.
+    #[serde(default)]
+    byte_limited_s: Option<f64>,
     /// All of it, if nothing else was the bound.
     #[serde(default)]
     whole: Option<Whole>,
@@ -114,16 +117,18 @@ impl Observed {
         let rest_bytes = (bytes - moved.first_bytes).max(0.0);
         let rest_s = if bytes > 0.0 { taken.bytes_s * rest_bytes / bytes } else { 0.0 };
         let free = |seconds: f64, amount: f64| if seconds < SECONDS_MIN { amount } else { 0.0 };
+        let byte_s = says(rest_s, rest_bytes, BYTES_MIN, BYTES_LONG);
         // All of its time is that of entries.
         let bytes_seen = if is_bare(bytes, entries) { 0.0 } else { bytes };
         Observed {
             start_s: taken.start_s,
             entry_s: says(taken.entries_s, entries, ENTRIES_MIN, ENTRIES_LONG),
-            byte_s: says(rest_s, rest_bytes, BYTES_MIN, BYTES_LONG).filter(|_| !was_limited),
+            byte_s: byte_s.filter(|_| !was_limited),
             back_s: says(taken.back_s, bytes, BYTES_MIN, BYTES_LONG),
             end_s: taken.end_s,
             bytes_free: free(taken.bytes_s, bytes_seen),
             entries_free: free(taken.entries_s, entries),
+            byte_limited_s: byte_s.filter(|_| was_limited),
             whole: (!was_limited).then_some(Whole {
                 bytes,
                 entries,
@@ -157,6 +162,17 @@ impl Observed {
         })
     }
 
+    /// How long the transfer takes as a whole that had shown this before its end. Its end is not known yet: it is taken to be as
+    /// usual. `rtt_s` is for that.
+    ///
+    /// # Errors
+    /// As [`prediction::predict`].
+    pub fn foretells(self, work: &Work, rtt_s: f64) -> Result<std::result::Result<Prediction, Missing>> {
+        let way = Way { observed: vec![self], ..Way::default() };
+        let knowledge = Knowledge { end: None, ..way.knowledge(work) };
+        prediction::predict(&knowledge.completed(rtt_s), work)
+    }
+
     /// What start and end took, where content showed them.
     fn ends(&self) -> Option<[f64; 2]> {
         let is_shown = self.whole.is_none_or(|whole| !is_bare(whole.bytes, whole.entries));
@@ -177,12 +193,14 @@ impl Observed {
     }
 
     fn is_sound(&self) -> bool {
-        let costs = [Some(self.start_s), self.entry_s, self.byte_s, self.back_s, Some(self.end_s)];
+        let bytes = [self.byte_s, self.byte_limited_s, self.back_s];
+        let costs = [Some(self.start_s), self.entry_s, Some(self.end_s)];
         let free = [Some(self.bytes_free), Some(self.entries_free)];
         let whole =
             self.whole.map(|of| [of.bytes, of.entries, of.entries_s, of.bytes_s, of.back_s.unwrap_or(0.0)]);
         let whole = whole.unwrap_or_default().map(Some);
-        costs.iter().chain(&free).chain(&whole).flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
+        let all = costs.iter().chain(&bytes).chain(&free).chain(&whole);
+        all.flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
     }
 }
 
@@ -300,7 +318,9 @@ impl Way {
                 |a: &Quick, b: &Quick| a.amount.total_cmp(&b.amount).then(a.seconds.total_cmp(&b.seconds));
             self.observed.iter().chain(&seen).map(of).max_by(by_size).unwrap_or_default()
         };
+        let limited = self.observed.iter().filter_map(|observed| observed.byte_limited_s);
         Knowledge {
+            byte_limited: limited.min_by(f64::total_cmp),
             bytes_quick: most(Observed::bytes_quick),
             entries_quick: most(Observed::entries_quick),
             start: known(|o| o.ends().map(|[start_s, _]| start_s.max(LOOK_S))),
@@ -419,6 +439,22 @@ mod tests {
 
     fn moved(bytes: f64, entries: f64) -> Moved {
         Moved { bytes, entries, ..Moved::default() }
+    }
+
+    /// Half a second of a start, and 300 MB that came in 3 s: 3 GB take half a second, thirty, and a usual end.
+    #[test]
+    fn a_beginning_foretells_the_whole_without_taking_its_own_last_look_for_the_end() {
+        let taken = Taken { start_s: 0.5, bytes_s: 3.0, end_s: 0.001, ..Taken::default() };
+        let moved = Moved { bytes: 3e8, entries: 1.0, ..Moved::default() };
+        let work = Work { bytes: 3e9, entries: 1.0, ..Work::default() };
+        let told = Observed::of(&taken, &moved, false).foretells(&work, 0.1).unwrap().unwrap();
+        let [_, usual_end_s] = prediction::usual_s(0.1);
+        assert!((told.seconds - 30.5 - usual_end_s).abs() < 0.01, "{told:?}");
+        assert_eq!(told.guessed, [prediction::Term::End]);
+        // What it did not show is not made up.
+        let many = Work { entries: 1e6, ..work };
+        let missing = Observed::of(&taken, &moved, false).foretells(&many, 0.1).unwrap();
+        assert_eq!(missing, Err(Missing(prediction::Term::Entries)));
     }
 
     #[test]
@@ -614,9 +650,15 @@ mod tests {
         history.observe("x", Observed::of(&taken, &moved(1e9, 1.0), false), None, 1);
         let told = history.of("x", 1).unwrap().predict(&work, 0.0).unwrap().unwrap();
         assert!(is_near(told.seconds, 100.2, 1e-6) && told.high_s < 120.0, "{told:?}");
-        // One that was limited says nothing of copies without.
+        // One that was limited says nothing of copies without, and of others that the way carries as much.
         history.observe("y", Observed::of(&taken, &moved(1e9, 1.0), true), None, 1);
-        assert!(history.of("y", 1).unwrap().alike(&work).is_empty());
+        let way = history.of("y", 1).unwrap();
+        assert!(way.alike(&work).is_empty());
+        assert!(is_near(way.predict(&work, 0.0).unwrap().unwrap().seconds, 100.2, 1e-6));
+        for limit in [None, Some(2e9)] {
+            let wider = Work { bytes_per_s_max: limit, ..work };
+            assert_eq!(way.predict(&wider, 0.0).unwrap(), Err(Missing(prediction::Term::Bytes)), "{limit:?}");
+        }
     }
 
     #[test]

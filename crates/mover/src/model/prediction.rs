@@ -145,6 +145,9 @@ pub struct Knowledge {
     pub back: Option<Known>,
     /// After the last byte.
     pub end: Option<Known>,
+    /// A byte costs no more than this: so it came where a rate limit was the bound.
+    #[serde(default)]
+    pub byte_limited: Option<f64>,
     /// The most bytes that are known to pass so.
     #[serde(default)]
     pub bytes_quick: Quick,
@@ -168,6 +171,17 @@ impl Knowledge {
         let [start, end] =
             usual_s(rtt_s).map(|seconds| Some(Known { count: 0, ..Known::measured(seconds, UNKNOWN) }));
         Knowledge { start: self.start.or(start), end: self.end.or(end), ..self }
+    }
+
+    /// Whether the rate of such bytes is known: it was seen, or their rate limit was kept up to before.
+    pub fn knows_bytes(&self, work: &Work) -> bool {
+        self.byte.is_some() || work.bytes_per_s_max.is_some_and(|limit| self.carries(work.bytes, limit))
+    }
+
+    /// Whether so many bytes are known to pass as fast as a limit lets them, in bytes a second.
+    fn carries(&self, bytes: f64, bytes_per_s: f64) -> bool {
+        bytes <= BYTES_FREE.max(self.bytes_quick.amount)
+            || self.byte_limited.is_some_and(|cost| cost * bytes_per_s <= LIMIT_MISSED_MAX)
     }
 }
 
@@ -216,6 +230,8 @@ const Z_975: f64 = 1.959_964;
 const Z_99: f64 = 2.326_348;
 /// A rate limit is kept to so much, as a standard deviation of the logarithm.
 const LIMIT_SPREAD: f64 = 0.02;
+/// A transfer that its rate limit bound was so many times slower than that at most: start and pauses are in its time.
+const LIMIT_MISSED_MAX: f64 = 1.2;
 /// Entries that need no term of their own, whatever is known: what they cost is in the start.
 const ENTRIES_FREE: f64 = 16.0;
 /// Bytes likewise: two chunks.
@@ -301,6 +317,8 @@ fn sum(knowledge: &Knowledge, work: &Work) -> std::result::Result<Prediction, Mi
     let byte = knowledge.byte.or_else(|| knowledge.bytes_quick.cost(work.bytes));
     let byte = match (byte, work.bytes_per_s_max.map(|limit| 1.0 / limit)) {
         (Some(known), Some(limit)) if limit <= known.median() => Some(known),
+        // What nobody has seen may be slower than the limit, by any factor.
+        (None, Some(limit)) if !knowledge.carries(work.bytes, 1.0 / limit) => None,
         (_, Some(limit)) => Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count: 1 }),
         (known, None) => known,
     };
@@ -398,6 +416,8 @@ pub struct Comparison {
     pub wrong: Term,
     /// Actual less predicted of that term, in seconds.
     pub wrong_by_s: f64,
+    /// Seconds of the transfer itself that the prediction rests on, where no earlier one said anything; `None` where one did.
+    pub after_s: Option<f64>,
 }
 
 /// Predicted against actual, or why not.
@@ -428,6 +448,7 @@ pub fn compare(predicted: Prediction, actual: Taken) -> Comparison {
         actual,
         wrong: worst.0,
         wrong_by_s: worst.1,
+        after_s: None,
     }
 }
 
@@ -559,6 +580,28 @@ mod tests {
         let told = predict(&brief, &Work { bytes: 5e8, ..much }).unwrap().unwrap();
         assert!(is_near(told.seconds, 2.0 + 0.08 + 0.016, 1e-4), "{told:?}");
         assert_eq!(predict(&brief, &more).unwrap(), Err(Missing(Term::Bytes)));
+    }
+
+    /// 1 GB/s was asked for; nobody knows whether this way carries a tenth of it.
+    #[test]
+    fn a_rate_limit_is_no_knowledge_of_a_way_that_nobody_has_seen() {
+        let knowledge = Knowledge { start: certain(1.0), end: certain(1.0), ..Knowledge::default() };
+        let limited =
+            |bytes, limit| Work { bytes, entries: 1.0, bytes_per_s_max: Some(limit), ..Work::default() };
+        let much = limited(1e11, 1e9);
+        assert_eq!(predict(&knowledge, &much).unwrap(), Err(Missing(Term::Bytes)));
+        assert!(!knowledge.knows_bytes(&much));
+        // So few bytes are taken to pass, and not faster than the limit.
+        let few = predict(&knowledge, &limited(4e6, 1e6)).unwrap().unwrap();
+        assert!(is_near(few.seconds, 6.0, 1e-3), "{few:?}");
+        // A transfer kept up with such a limit before, and the next one does; a wider one nobody has tried.
+        let before = Knowledge { byte_limited: Some(1.05e-9), ..knowledge };
+        let told = predict(&before, &much).unwrap().unwrap();
+        assert!(is_near(told.seconds, 102.0, 1e-3) && before.knows_bytes(&much), "{told:?}");
+        assert!(is_near(predict(&before, &limited(1e11, 1e8)).unwrap().unwrap().seconds, 1002.0, 1e-3));
+        assert_eq!(predict(&before, &limited(1e11, 4e9)).unwrap(), Err(Missing(Term::Bytes)));
+        let free = Work { bytes_per_s_max: None, ..much };
+        assert_eq!(predict(&before, &free).unwrap(), Err(Missing(Term::Bytes)));
     }
 
     fn moved(work: &Work) -> Moved {

@@ -175,9 +175,25 @@ pub struct Report {
     pub learned: Option<Learned>,
     /// When its content came, seen from outside.
     pub passage: Passage,
+    /// What its beginning had shown; `None` if it was over before.
+    pub beginning: Option<Beginning>,
     /// Predicted against actual; from who remembers what earlier copies took.
     pub compared: Option<Compared>,
 }
+
+/// What a copy had shown when its content had come for [`BEGINNING`]: what tells how long all of it takes where no earlier
+/// copy does.
+#[derive(Debug, Clone)]
+pub struct Beginning {
+    /// Where the time had gone.
+    pub evidence: Evidence,
+    /// When its content had come.
+    pub passage: Passage,
+}
+
+/// So long content has come when its beginning is over: TCP has found its window, and looks a tenth of a second apart see
+/// the rate well.
+pub const BEGINNING: Duration = Duration::from_secs(3);
 
 /// Who watches a copy.
 #[derive(Clone)]
@@ -225,6 +241,7 @@ pub fn copy(
         tuned_congestion_refused: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
         passage: Mutex::new(None),
+        beginning: Mutex::new(None),
         evidence_at: Mutex::new(Instant::now()),
     };
     job.attempts()
@@ -250,6 +267,8 @@ struct Job<'a> {
     progress: Mutex<(u64, Instant)>,
     /// The first and the last time at which more content stood verified, and how much.
     passage: Mutex<Option<[(Duration, u64); 2]>>,
+    /// What its beginning had shown, once that was over.
+    beginning: Mutex<Option<Beginning>>,
     evidence_at: Mutex<Instant>,
 }
 

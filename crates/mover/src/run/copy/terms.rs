@@ -67,6 +67,7 @@ impl Job<'_> {
         let mut asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
         if self.wishes.compress && !self.is_local() {
             // What is packed lies beside what it is made of.
+            asked.compress = true;
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
         let plan = plan::plan(&asked, &path);
@@ -116,10 +117,11 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {
+    /// For a transfer whose terms have this rate.
+    pub(super) fn steering(&self, plan: &Plan, rtt: Option<Duration>, rate: Option<u64>) -> Steering {
         // A transfer that yields is as fast as others let it be.
         let tunes = !self.wishes.holds_still && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
-        let (asked, rate) = (&self.wishes.asked, &self.wishes.rate);
+        let asked = &self.wishes.asked;
         Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
     }
 

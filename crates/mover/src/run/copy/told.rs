@@ -1,6 +1,6 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
-use super::{EVIDENCE_EVERY, Job, Report};
+use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Report};
 use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
@@ -28,11 +28,13 @@ impl Job<'_> {
 
     pub(super) fn measure_receiver(&self, run: &ReceiveRun) {
         let progress = run.progress();
-        if let Some(totals) = run.scan_totals() {
-            self.watch.meter.entries_found.store(totals.entries, Ordering::Relaxed);
-            self.watch.meter.bytes_found.store(totals.bytes, Ordering::Relaxed);
-            self.watch.meter.scan_over.store(true, Ordering::Relaxed);
-        }
+        // The end of the scan is not told before what was offered last may be under way.
+        let totals = run.scan_totals();
+        let (entries, bytes) =
+            totals.as_ref().map_or_else(|| run.offered(), |totals| (totals.entries, totals.bytes));
+        self.watch.meter.entries_found.store(entries, Ordering::Relaxed);
+        self.watch.meter.bytes_found.store(bytes, Ordering::Relaxed);
+        self.watch.meter.scan_over.store(totals.is_some(), Ordering::Relaxed);
         self.watch.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
         self.watch.meter.entries_moved.store(run.totals().done, Ordering::Relaxed);
         self.watch.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
@@ -53,21 +55,12 @@ impl Job<'_> {
         let evidence = Evidence { entries: settled, ..self.evidence(&plan, streams, sides) };
         let verdict = basin::judge(&evidence);
         let learned = learned_of_path(verdict.as_ref(), steering.learned());
-        if let Some(advice) = window_advice(&plan, streams, totals.bytes_done, elapsed) {
+        if let Some(advice) = window_advice(&plan, streams, &totals, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
         (self.watch.events)(Event::Finished(totals));
-        let passage = self.passage.lock().unwrap_or_else(|p| p.into_inner()).map_or(
-            // Without content, all of it is before and after.
-            Passage { first_s: elapsed.as_secs_f64(), last_s: elapsed.as_secs_f64(), ..Passage::default() },
-            |[first, last]| Passage {
-                first_s: first.0.as_secs_f64(),
-                first_bytes: first.1,
-                last_s: last.0.as_secs_f64(),
-                seconds: 0.0,
-            },
-        );
-        let passage = Passage { seconds: elapsed.as_secs_f64(), ..passage };
+        let passage = self.passage(elapsed);
+        let beginning = self.beginning.lock().unwrap_or_else(|p| p.into_inner()).take();
         Report {
             totals,
             agreed,
@@ -78,22 +71,50 @@ impl Job<'_> {
             attempts: 1,
             learned,
             passage,
+            beginning,
             compared: None,
         }
     }
 
-    /// Tells where the time goes, if it is time to; of a copy that is stopped the last time.
+    /// Tells where the time goes, if it is time to; of a copy that is stopped the last time. Keeps what the beginning showed.
     pub(super) fn tell_evidence(
         &self,
         plan: &Plan,
         streams: u16,
         sides: impl FnOnce() -> (SideAccounts, SideAccounts),
     ) {
-        let Some(sink) = &self.watch.evidence else { return };
         let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
-        if at.elapsed() >= EVIDENCE_EVERY || self.stop.is_asked() {
-            *at = Instant::now();
-            sink(&self.evidence(plan, streams, sides()));
+        if at.elapsed() < EVIDENCE_EVERY && !self.stop.is_asked() {
+            return;
+        }
+        *at = Instant::now();
+        let evidence = self.evidence(plan, streams, sides());
+        self.note_beginning(&evidence);
+        if let Some(sink) = &self.watch.evidence {
+            sink(&evidence);
+        }
+    }
+
+    fn note_beginning(&self, evidence: &Evidence) {
+        let mut beginning = self.beginning.lock().unwrap_or_else(|p| p.into_inner());
+        let passage = self.passage(self.started.elapsed());
+        if beginning.is_none() && passage.last_s - passage.first_s >= BEGINNING.as_secs_f64() {
+            *beginning = Some(Beginning { evidence: evidence.clone(), passage });
+        }
+    }
+
+    /// When content came, of a copy that has lasted so long.
+    fn passage(&self, elapsed: Duration) -> Passage {
+        let seconds = elapsed.as_secs_f64();
+        match *self.passage.lock().unwrap_or_else(|p| p.into_inner()) {
+            // Without content, all of it is before and after.
+            None => Passage { first_s: seconds, first_bytes: 0, last_s: seconds, seconds },
+            Some([first, last]) => Passage {
+                first_s: first.0.as_secs_f64(),
+                first_bytes: first.1,
+                last_s: last.0.as_secs_f64(),
+                seconds,
+            },
         }
     }
 
@@ -139,9 +160,10 @@ impl Job<'_> {
 
 /// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
 /// let them. `streams` took work at the end, whatever was planned.
-fn window_advice(plan: &Plan, streams: u16, bytes: u64, elapsed: Duration) -> Option<String> {
+fn window_advice(plan: &Plan, streams: u16, totals: &Totals, elapsed: Duration) -> Option<String> {
     let window = plan.window.as_ref()?;
-    let reached = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
+    // What an earlier attempt brought, or was there, took no stream's time.
+    let reached = totals.bytes_received as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
     let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
     (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
 }
@@ -168,12 +190,16 @@ mod tests {
         let plan = plan::plan(&plan::Asked::default(), &path);
         let window = plan.window.clone().expect("the system keeps something from a stream");
         let second = Duration::from_secs(1);
-        let carried = window.rate_bits_per_s() / 8 * 8 * 6 / 10;
+        let bytes_received = window.rate_bits_per_s() / 8 * 8 * 6 / 10;
+        let carried = Totals { bytes_received, ..Totals::default() };
         let advice =
-            window_advice(&plan, 8, carried, second).expect("8 streams carried most of what they may");
+            window_advice(&plan, 8, &carried, second).expect("8 streams carried most of what they may");
         assert!(advice.ends_with("using 8 streams instead"), "{advice}");
         assert!(plan.streams.value > 16, "{:?}", plan.streams);
-        assert_eq!(window_advice(&plan, plan.streams.value, carried, second), None);
+        assert_eq!(window_advice(&plan, plan.streams.value, &carried, second), None);
+        let resumed =
+            Totals { bytes_done: bytes_received, bytes_resumed: bytes_received, ..Totals::default() };
+        assert_eq!(window_advice(&plan, 8, &resumed, second), None, "nothing was carried");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::run::expected::Expected;
 use crate::run::local::LocalTransfer;
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
-use crate::run::sender::SendRun;
+use crate::run::sender::{SendLane, SendRun};
 use crate::run::session::Transfer;
 use crate::transfer::{receiver, sender};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Job<'_> {
         // There is no path on which others could be given way to, and nothing on it would be shorter.
         let terms = Terms { yields: false, compress: false, ..self.terms(&plan) };
         self.tell_unused();
-        let mut steering = self.steering(&plan, None);
+        let mut steering = self.steering(&plan, None, terms.rate_bytes_per_s);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
         let lines = self.lines();
@@ -76,8 +76,9 @@ impl Job<'_> {
     ) -> Result<Report> {
         let plan = self.plan(client, Direction::Push);
         let terms = self.terms(&plan);
+        let rate = terms.rate_bytes_per_s;
         self.tell_unused();
-        dial_early(client, &plan);
+        dial_early(client, &plan, &terms);
         client.open(Open {
             source: form,
             filter: self.wishes.filter.clone(),
@@ -93,7 +94,7 @@ impl Job<'_> {
         client.session.add(number, Transfer::Send(run.clone()))?;
         client.want_streams(plan.streams.value, &plan);
         run.start().map_err(|error| failure::of_io("start", &error))?;
-        let mut steering = self.steering(&plan, Some(client.rtt));
+        let mut steering = self.steering(&plan, Some(client.rtt), rate);
         if self.is_trial() {
             run.steer(&steering.only(plan.streams.value));
         }
@@ -116,8 +117,9 @@ impl Job<'_> {
     pub(super) fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
         let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
+        let rate = terms.rate_bytes_per_s;
         self.tell_unused();
-        dial_early(client, &plan);
+        dial_early(client, &plan, &terms);
         let opened = client.open(Open {
             filter: self.wishes.filter.clone(),
             only: self.wishes.only.clone(),
@@ -146,7 +148,7 @@ impl Job<'_> {
             return Err(failure);
         }
         client.want_streams(plan.streams.value, &plan);
-        let mut steering = self.steering(&plan, Some(client.rtt));
+        let mut steering = self.steering(&plan, Some(client.rtt), rate);
         if self.is_trial() {
             client.steer(number, steering.only(plan.streams.value));
         }
@@ -195,8 +197,8 @@ impl Job<'_> {
 
 /// Has the streams dialled while the far side opens the place, if all of them may have frames of this size: a link that
 /// stands with more would not take the transfer.
-fn dial_early(client: &Client, plan: &Plan) {
-    let frames = u64::from(plan.streams.value) * (u64::from(plan.segment_bytes.value) + (64 << 10));
+fn dial_early(client: &Client, plan: &Plan, terms: &Terms) {
+    let frames = u64::from(plan.streams.value) * SendLane::payload_bytes(terms);
     if frames <= limits::STREAM_BYTES_MAX {
         client.want_streams(plan.streams.value, plan);
     }
