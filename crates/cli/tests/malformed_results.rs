@@ -80,7 +80,17 @@ fn what_is_no_result_is_refused_with_its_name_by_every_reader() {
     let with = |wall_s: &str| good.replace("\"wall_s\":1.0", &format!("\"wall_s\":{wall_s}"));
     let (nan, infinite) = (with("NaN"), with("1e999"));
     let in_words = good.replace("1000000", "\"a million\"");
-    let cases: [(&str, &[u8]); 12] = [
+    // What `model fit` asks for is sound.
+    let impossible = |files: u32| {
+        let mut line = sample("x", 1.0 + f64::from(files) / 1e4, 0.1);
+        line["sample"]["files"] = json!(files);
+        line["sample"]["parameters"]["concurrency"] = json!({"value": 8, "unit": "1"});
+        line["sample"]["measured"] = json!({"rate": {"value": 1e300, "unit": "bit/s"}});
+        line
+    };
+    let impossible = [8, 64, 512, 4096].map(impossible);
+    let impossible = text(&[&[about("files")][..], &impossible].concat());
+    let cases: [(&str, &[u8]); 13] = [
         ("empty", b""),
         ("cut", cut.as_bytes()),
         ("twice", twice.as_bytes()),
@@ -90,6 +100,7 @@ fn what_is_no_result_is_refused_with_its_name_by_every_reader() {
         ("not-utf-8", b"\xff\xfe{\"about\":\x80}"),
         ("nan", nan.as_bytes()),
         ("infinite", infinite.as_bytes()),
+        ("impossible", impossible.as_bytes()),
         ("words", in_words.as_bytes()),
         ("deep", deep.as_bytes()),
         ("\x1b[31mred\n", b"{}"),

@@ -420,7 +420,7 @@ fn a_fit_of_one_size_promises_nothing_of_another() {
     let words = said(&scratch, &ask(&one));
     let first = words.lines().next().unwrap();
     assert!(first.ends_with("Time with files is an upper bound: measured with one size only."), "{words}");
-    let (_, advice) = asked(&scratch, &ask(&two));
+    let (_, advice) = asked(&scratch, &format!("{} --score 1.5", ask(&two)));
     assert!(advice["files"]["bound"].is_null() && advice["advice"]["ways"][1]["holds"] == true, "{advice}");
 }
 
@@ -431,8 +431,11 @@ fn files_that_were_measured_on_an_idle_path_promise_nothing_of_a_busy_one() {
     let scratch = Scratch::new();
     let idle = measured(&scratch, "idle", &[2e9, 3e9], &[(8, 0.3, 0.01)]);
     let ask = format!("advise --data 2GB --bandwidth 25Gbit/s --fit {idle}");
-    let (_, alone) = asked(&scratch, &ask);
+    let (_, alone) = asked(&scratch, &format!("{ask} --score 1.1"));
     assert!(alone["advice"]["ways"][1]["p99_s"].as_f64().unwrap() < 1.0, "{alone}");
+    // Of its own slowest transfers nothing is known, and so not of those of files.
+    let (code, unknown) = asked(&scratch, &format!("{ask} --deadline 10s"));
+    assert!(code == 2 && unknown["advice"]["ways"][1]["p99_s"].is_null(), "{unknown}");
     let (code, late) = asked(&scratch, &format!("{ask} --every 1s --deadline 1s"));
     assert_eq!((code, &late["advice"]["best"]), (2, &serde_json::json!(["stream", "too-late"])), "{late}");
     for way in late["advice"]["ways"].as_array().unwrap() {
@@ -450,14 +453,14 @@ fn advice_says_whether_the_law_of_files_may_be_used() {
     let holds = runs(&scratch, "holds", &[1e9, 2e9], 2e-8, &files);
     let broken = runs(&scratch, "broken", &[1e9, 2e9], 9e-8, &files);
     let unknown = runs(&scratch, "unknown", &[1e9], 2e-8, &files);
-    for (file, condition, code, words) in [
-        (&holds, "holds", 0, None),
-        (&broken, "broken", 2, Some("does NOT hold: verification is the narrower stage")),
-        (&unknown, "unknown", 0, Some("cannot be told from one size of data")),
+    for (file, condition, words) in [
+        (&holds, "holds", None),
+        (&broken, "broken", Some("does NOT hold: verification is the narrower stage")),
+        (&unknown, "unknown", Some("cannot be told from one size of data")),
     ] {
-        let ask = format!("advise --data 1GB --bandwidth 10Gbit/s --deadline 100s --fit {file}");
-        let (exit, advice) = asked(&scratch, &ask);
-        assert_eq!((exit, &advice["files"]["condition"]), (code, &Value::from(condition)), "{advice}");
+        let ask = format!("advise --data 1GB --bandwidth 10Gbit/s --score 2 --deadline 100s --fit {file}");
+        let (_, advice) = asked(&scratch, &ask);
+        assert_eq!(advice["files"]["condition"], condition, "{advice}");
         assert_eq!(advice["advice"]["ways"][1]["p99_s"].is_null(), condition == "broken", "{advice}");
         let told = said(&scratch, &ask);
         assert_eq!(told.contains("a_ck < a_trs"), words.is_some(), "{told}");
@@ -491,10 +494,10 @@ fn of_what_a_byte_costs_nothing_is_said_where_it_was_not_measured() {
 fn the_concurrency_that_holds_the_deadline_is_advised_and_not_the_quickest() {
     let scratch = Scratch::new();
     let file = measured(&scratch, "both", &[2e9, 3e9], &[(4, 10.5, 0.01), (8, 10.0, 0.3)]);
-    let ask = format!("advise --data 2GB --bandwidth 25Gbit/s --fit {file}");
+    let ask = format!("advise --data 2GB --bandwidth 25Gbit/s --score 1.5 --fit {file}");
     let (code, advice) = asked(&scratch, &format!("{ask} --deadline 15s"));
     assert_eq!((code, &advice["files"]["concurrency"]), (0, &Value::from(4)), "{advice}");
-    assert_eq!(advice["advice"]["best"], serde_json::json!(["file", "in-time"]));
+    assert_eq!(advice["advice"]["ways"][1]["holds"], true, "{advice}");
 }
 
 /// Who learns that other files were better asks how to have them.

@@ -61,10 +61,15 @@ fn summary(sections: &str) -> String {
             .map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() })
             .collect();
         let (met, missed) = (section.matches(": met").count(), missed(section));
-        let row = match (met + missed.len(), section.contains("Not measured yet")) {
+        // A goal of which no run counts is not met either.
+        let unknown = section.matches(": not measured").count();
+        let row = match (met + missed.len() + unknown, section.contains("Not measured yet")) {
             (0, true) => "not measured yet | ".to_owned(),
             (0, false) => continue,
-            (goals, _) => format!("{met} of {goals} | {}", missed.join(", ")),
+            (goals, _) => {
+                let unknown = if unknown > 0 { format!(", {unknown} not measured") } else { String::new() };
+                format!("{met} of {goals}{unknown} | {}", missed.join(", "))
+            }
         };
         let weak = section.lines().filter_map(|line| line.strip_prefix(WEAK));
         let weak: Vec<&str> = weak.map(|why| why.trim_end_matches('.')).collect();
@@ -286,6 +291,19 @@ mod tests {
         let rows: Vec<String> = summary(&sections).lines().skip(5).map(str::to_owned).collect();
         let later = "| [Later](#later) | not measured yet |  |  |";
         assert_eq!(rows, ["| [A file, far](#a-file-far) | 1 of 2 | 25.0 % |  |", later]);
+    }
+
+    #[test]
+    fn a_goal_that_was_not_measured_is_counted_as_one() {
+        let goal = Goal::AtMost(1.0);
+        let told = |values: &[f64]| {
+            let verdicts: Vec<String> = values.iter().map(|value| goal.verdict(*value)).collect();
+            let sections = format!("\n## Near\n\n| {} |\n", verdicts.join(" |\n| "));
+            summary(&sections).lines().last().unwrap().to_owned()
+        };
+        let row = "| [Near](#near) | 2 of 4, 1 not measured | 50.0 % |  |";
+        assert_eq!(told(&[0.5, f64::NAN, 0.25, 1.5]), row);
+        assert_eq!(told(&[f64::NAN]), "| [Near](#near) | 0 of 1, 1 not measured |  |  |");
     }
 
     #[test]

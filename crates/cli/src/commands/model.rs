@@ -3,6 +3,7 @@
 // Measured times, case by case.
 pub mod tail;
 
+use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
@@ -51,8 +52,7 @@ pub fn model(command: &ModelCommand) -> Result<Exit> {
         ModelCommand::Repair(args) => show_repair(args),
         ModelCommand::Basin(args) => show_basin(args),
     }?;
-    out::flush()?;
-    Ok(exit)
+    answered(Ok(()), exit)
 }
 
 /// What a law cannot be asked is the asker's mistake.
@@ -378,6 +378,11 @@ fn show_fit(args: &FitArgs) -> Result<Exit> {
     let read = read_measurements(&args.file)?;
     let (mut exit, mut last) = (Exit::Done, None);
     let mut fitted = 0;
+    // What cannot be fitted is in the exit code also where nobody reads.
+    let heard = |told: Result<()>| match told {
+        Err(failure) if !out::is_unread(&failure) => Err(failure),
+        _ => Ok(()),
+    };
     for (concurrency, all) in &read.groups {
         let is_point = |one: &&Measurement| {
             args.points.is_empty() || args.points.iter().any(|&files| files as f64 == one.files)
@@ -388,15 +393,14 @@ fn show_fit(args: &FitArgs) -> Result<Exit> {
             Ok(fit) => {
                 fitted += 1;
                 let held_out = held_out.into_iter().copied().collect();
-                tell_fit(args, &Fitted { fit, held_out })?;
+                heard(tell_fit(args, &Fitted { fit, held_out }))?;
             }
             Err(error) => {
                 let failure = of_fit(*concurrency, &error);
-                if args.json {
-                    json::line(&json::error(&failure, None))?;
-                } else {
-                    out::line(&format!("concurrency {concurrency}: {}", failure.cause))?;
-                }
+                heard(match args.json {
+                    true => json::line(&json::error(&failure, None)),
+                    false => out::line(&format!("concurrency {concurrency}: {}", failure.cause)),
+                })?;
                 exit = Exit::Partial;
                 last = Some(failure);
             }
@@ -404,10 +408,10 @@ fn show_fit(args: &FitArgs) -> Result<Exit> {
     }
     if read.passed_over > 0 && !args.json {
         let lines = if read.passed_over == 1 { "line" } else { "lines" };
-        out::line(&format!(
+        heard(out::line(&format!(
             "{} {lines} without a measurement passed over",
             units::count(read.passed_over as u64)
-        ))?;
+        )))?;
     }
     match (fitted, last) {
         (0, Some(failure)) => Err(failure),
@@ -619,7 +623,8 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
 fn of_bench(object: &Value, file: &Path, number: usize) -> Result<Option<Sample>> {
     let Some(sample) = object.get("sample").cloned() else { return Ok(None) };
     let sample: Sample = serde_json::from_value(sample).map_err(|error| bad_line(file, number, &error))?;
-    sample.in_base_units().map(Some).map_err(|why| bad_line(file, number, &why))
+    let checked = sample.in_base_units().and_then(|sample| sample.check().map(|()| sample));
+    checked.map(Some).map_err(|why| bad_line(file, number, &why))
 }
 
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {

@@ -75,7 +75,8 @@ struct Sum {
     omitted: bool,
     /// These three are of UDP alone.
     jitter_ms: Option<f64>,
-    lost_packets: Option<u64>,
+    /// Below 0 where packets came late or twice.
+    lost_packets: Option<i64>,
     lost_percent: Option<f64>,
 }
 
@@ -317,8 +318,8 @@ fn sample(run: &Iperf, number: u32) -> Result<Sample, String> {
     }
     if let Some(seen) = run.end.sum_received.as_ref().or(run.end.sum.as_ref()).filter(|_| run.is_udp()) {
         let told = [
-            ("packets_lost", seen.lost_packets.map(|packets| packets as f64), "1"),
-            ("share_lost", seen.lost_percent.map(|percent| percent / 100.0), "1"),
+            ("packets_lost", seen.lost_packets.map(|packets| packets.max(0) as f64), "1"),
+            ("share_lost", seen.lost_percent.map(|percent| percent.max(0.0) / 100.0), "1"),
             ("jitter", seen.jitter_ms.map(|ms| ms / 1e3), "s"),
         ];
         for (name, value, unit) in told {
@@ -388,6 +389,10 @@ mod tests {
         assert_eq!(of("packets_lost", &most_lost), Some(3.0));
         assert_eq!((of("share_lost", &most_lost), of("jitter", &most_lost)), (Some(0.75), Some(0.0005)));
         assert!(most_lost.samples[0].distributions.is_empty(), "the client's intervals are what it sent");
+        // Late ones were counted as lost, and then as come.
+        let late = received(250).replace(r#""lost_packets": 3"#, r#""lost_packets": -3"#);
+        let late = udp(&late.replace(r#""lost_percent": 75"#, r#""lost_percent": -75"#)).unwrap();
+        assert_eq!((of("packets_lost", &late), of("share_lost", &late)), (Some(0.0), Some(0.0)));
         // What was sent, and how much of it was lost.
         let sum = |rest: &str| {
             format!(

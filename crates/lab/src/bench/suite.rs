@@ -123,6 +123,14 @@ impl Suite {
                 return refused(format!("`{name}` takes {what} {option}: it goes by {}", self.takes));
             }
         }
+        let is_zero = [
+            ("--rtt", wishes.rtts.iter().any(Duration::is_zero)),
+            ("--time", wishes.time.iter().any(Duration::is_zero)),
+        ];
+        // In no time nothing is measured, and without a distance there is no window law.
+        if let Some((option, _)) = is_zero.into_iter().find(|(_, is_zero)| *is_zero) {
+            return refused(format!("{option} must be more than 0"));
+        }
         let is_path_bare = wishes.rtts.is_empty() && self.takes.is_path_by_rtt;
         if is_path_bare && (wishes.rate_bits_per_s.is_some() || !wishes.losses.is_empty()) {
             return refused(format!(
@@ -417,6 +425,10 @@ mod tests {
                  values of --rtt"
             )
         );
+        let nothing = Wishes { time: Some(Duration::ZERO), ..Wishes::default() };
+        assert_eq!(refused("streams", nothing).as_deref(), Some("--time must be more than 0"));
+        let near = Wishes { rtts: vec![ms(10), Duration::ZERO], ..Wishes::default() };
+        assert_eq!(refused("latency", near).as_deref(), Some("--rtt must be more than 0"));
         let bare = Wishes { rate_bits_per_s: Some(GBIT), ..Wishes::default() };
         for name in ["sweep bulk", "sweep streaming", "frames"] {
             assert!(refused(name, bare.clone()).unwrap().ends_with("only with --rtt"), "{name}");

@@ -16,7 +16,7 @@ use thalweg_sys::card::{Offload, Rings, has_offload, rings};
 use thalweg_sys::host::ClockState;
 use thalweg_sys::namespace::NetworkNamespace;
 use thalweg_sys::queue::{Engine, Operation, Queue, Request};
-use thalweg_sys::{Buffer, Dir, File, Memory, socket};
+use thalweg_sys::{Buffer, Dir, File, FileSystemKind, Memory, socket};
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::{digest, limits};
 
@@ -183,6 +183,11 @@ fn measured_bytes(free: u64) -> Option<u64> {
     (bytes >= DISK_BYTES_MIN).then_some(bytes)
 }
 
+/// Whether there is a disk behind the page cache. A tmpfs takes requests that go past it since Linux 6.6, and has none.
+fn has_disk(kind: FileSystemKind) -> bool {
+    kind != FileSystemKind::Tmpfs
+}
+
 /// In a file that has no name any more before its first byte.
 fn disk(path: &Path) -> io::Result<DiskSpeed> {
     const NAME: &[u8] = b".thalweg-doctor";
@@ -196,7 +201,7 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
     let _ = directory.remove_file(NAME);
     let file = Arc::new(directory.create_new(NAME, 0o600)?);
     directory.remove_file(NAME)?;
-    let is_direct = file.set_direct(true).is_ok();
+    let is_direct = has_disk(directory.file_system()?.kind) && file.set_direct(true).is_ok();
     let mut buffer = filled()?;
 
     let mut offset = 0u64;
@@ -320,6 +325,12 @@ fn way(to: &str) -> io::Result<Way> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_not_measured_as_a_disk() {
+        assert!(!has_disk(FileSystemKind::Tmpfs));
+        assert!(has_disk(FileSystemKind::Ext4) && has_disk(FileSystemKind::Other(1)));
+    }
 
     #[test]
     fn a_file_system_is_measured_with_a_quarter_of_its_room_or_not_at_all() {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use thalweg_sys::atomic_file;
 
 /// Most bytes of a result file that are read.
 pub const RESULT_BYTES_MAX: u64 = 256 << 20;
@@ -27,10 +28,18 @@ impl Log {
     /// Begins the file `path`.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or stands for a device, a FIFO or a socket.
     pub fn begin(path: &Path, about: About) -> io::Result<Log> {
         let hidden = partial(path);
-        let out = BufWriter::new(File::create(&hidden)?);
+        for name in [path, &hidden] {
+            atomic_file::refuse_special(name).map_err(|error| error.cause)?;
+        }
+        // Its name can be foretold: what a run that failed left there goes, somebody else's link is not followed.
+        match fs::remove_file(&hidden) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let out = BufWriter::new(File::create_new(&hidden)?);
         let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
         let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
         log.write(&Line::About(Box::new(log.results.about.clone())))?;
@@ -45,6 +54,7 @@ impl Log {
         if self.results.samples.len() >= SAMPLES_MAX {
             return Err(too_large());
         }
+        sample.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         sample.order = u32::try_from(self.results.samples.len() + 1).unwrap_or(u32::MAX);
         self.write(&Line::Sample(sample.clone()))?;
         self.results.samples.push(sample);
@@ -164,6 +174,34 @@ impl Results {
 mod tests {
     use super::super::tests::{about, sample};
     use super::*;
+
+    /// Somebody else made it beforehand, where all may write.
+    #[test]
+    fn a_link_under_the_hidden_name_is_not_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (path, others) = (scratch.path().join("out.jsonl"), scratch.path().join("others"));
+        fs::write(&others, "theirs").unwrap();
+        std::os::unix::fs::symlink(&others, partial(&path)).unwrap();
+        Log::begin(&path, about()).unwrap().end().unwrap();
+        assert_eq!(fs::read_to_string(&others).unwrap(), "theirs");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_sample_that_nobody_would_read_is_not_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out.jsonl");
+        let mut log = Log::begin(&path, about()).unwrap();
+        let timeless = Sample { wall_s: 0.0, ..sample(1, 0.1) };
+        let endless = sample(1, 0.1).measured("rate", f64::INFINITY, "bit/s");
+        for (bad, why) in [(timeless, "`wall_s` must be more than 0"), (endless, "`rate` cannot be inf")] {
+            let refused = log.sample(bad).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        log.sample(sample(1, 0.1)).unwrap();
+        log.end().unwrap();
+        assert_eq!(Results::read(&path).unwrap().samples.len(), 1);
+    }
 
     #[test]
     fn what_would_be_more_than_is_read_again_is_not_written() {

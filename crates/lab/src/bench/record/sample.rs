@@ -52,7 +52,7 @@ impl Sample {
     ///
     /// # Errors
     /// The one that cannot.
-    pub(in crate::bench) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let is_figure = |value: &f64| {
             *value == 0.0 || (value.is_finite() && (FIGURE_MIN..=FIGURE_MAX).contains(&value.abs()))
         };

@@ -419,17 +419,25 @@ impl Stand<'_> {
             "--until-marker".to_owned(),
             MARKER.to_owned(),
         ];
+        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let detector = scope.spawn(|| -> io::Result<f64> {
                 let late_s = self.make(0..self.shape.frames, clock, |number, frame| {
+                    if is_over.load(Ordering::Relaxed) {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
                     fs::write(source.join(name(number)), frame)
-                })?;
-                File::create(source.join(MARKER))?;
-                Ok(late_s)
+                });
+                // Where that failed, too: the stream would wait for more.
+                let marked = File::create(source.join(MARKER));
+                let late_s = late_s?;
+                marked.map(|_| late_s)
             });
             let copied = bench.workspace.copy(self.client, Some(&self.daemon), &words);
-            let late_s = made(detector.join())?;
-            Ok((copied?.cpu_s, late_s))
+            // One that ended early ends the detector too.
+            is_over.store(true, Ordering::Relaxed);
+            let late_s = made(detector.join());
+            Ok((copied?.cpu_s, late_s?))
         })
     }
 
@@ -440,7 +448,8 @@ impl Stand<'_> {
         let pull = ["frames", "pull", &place, "null:"].map(str::to_owned);
         let bytes = self.shape.frame_bytes.to_string();
         let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes].map(str::to_owned);
-        std::thread::scope(|scope| {
+        let before_s = workspace.cpu_s();
+        let late_s = std::thread::scope(|scope| {
             let pulling = scope.spawn(|| workspace.copy(self.server, Some(&self.daemon), &pull));
             let feed = |mut pipe: ChildStdin| {
                 self.make(0..self.shape.frames, clock, |_, frame| pipe.write_all(frame))
@@ -454,9 +463,10 @@ impl Stand<'_> {
                 let cause = format!("{frames} frames with {bytes} bytes arrived");
                 return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
             }
-            // It began before the other and ended behind it: both are in what it saw.
-            Ok((pulled.cpu_s, late_s))
-        })
+            Ok::<_, Failure>(late_s)
+        })?;
+        // Of both: the one that pulled may have ended before the other had been waited for.
+        Ok((Some(workspace.cpu_s() - before_s), late_s))
     }
 
     /// Makes frames when they are due; how late the last one was handed over, in seconds.

@@ -362,18 +362,69 @@ fn of_bursts(
     if let Some(kept_s) = most(&["lag_worst_s"]) {
         sample = sample.measured("worst_durable", kept_s, "s");
     }
+    if let Some(promises) = Promises::of(ends) {
+        sample = sample
+            .measured("promises", promises.made as f64, "1")
+            .measured("promises_kept", promises.kept as f64, "1")
+            .measured("promise_missed_by", promises.missed_by, "1");
+    }
     Ok(sample)
+}
+
+/// What producers were promised, each held against its own longest lag: slots of one daemon differ.
+struct Promises {
+    made: usize,
+    kept: usize,
+    /// Of the one that was missed by the most, as a share of what was promised; 0 where all are kept.
+    missed_by: f64,
+}
+
+impl Promises {
+    /// `None` where none was made.
+    fn of(ends: &[Option<serde_json::Value>]) -> Option<Promises> {
+        let each = ends.iter().flatten().filter_map(|end| {
+            let promised_s = end["slot"]["promised_s"].as_f64().filter(|promised_s| *promised_s > 0.0)?;
+            Some(end["lag_worst_s"].as_f64()? / promised_s)
+        });
+        let shares: Vec<f64> = each.collect();
+        (!shares.is_empty()).then(|| Promises {
+            made: shares.len(),
+            kept: shares.iter().filter(|share| **share <= 1.0).count(),
+            missed_by: shares.iter().map(|share| share - 1.0).fold(0.0, f64::max),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::record::Quantity;
 
     #[test]
     fn bursts_are_ready_together_or_evenly_apart() {
         let of = |starts| Case { producers: 4, starts };
         assert_eq!(ready_at(&of(Starts::Scheduled), 3), Duration::from_millis(750));
         assert_eq!(ready_at(&of(Starts::Slots), 3), Duration::ZERO);
+    }
+
+    /// The second was promised less and took more than that; the largest promise and the longest lag know nothing of it.
+    #[test]
+    fn each_promise_is_held_against_the_lag_of_who_has_it() {
+        let end = |promised_s: f64, lag_s: f64| {
+            Some(serde_json::json!({"slot": {"promised_s": promised_s}, "lag_worst_s": lag_s}))
+        };
+        let seen = Seen { lags_s: vec![0.5; 3], transfers_s: vec![0.2; 3], refused: 1 };
+        let case = Case { producers: 4, starts: Starts::Slots };
+        let of = |ends: &[Option<serde_json::Value>]| {
+            let sample = of_bursts(&case, 1000, &seen, ends, Sample::default()).unwrap();
+            let names = ["promises", "promises_kept", "promise_missed_by"];
+            names.map(|name| sample.measured.get(name).and_then(Quantity::value))
+        };
+        let missed = of(&[end(0.9, 0.7), end(0.4, 0.6), end(0.8, 0.8), None]);
+        assert_eq!((missed[0], missed[1]), (Some(3.0), Some(2.0)));
+        assert!((missed[2].unwrap() - 0.5).abs() < 1e-9, "{missed:?}");
+        assert_eq!(of(&[end(0.9, 0.7), None]), [Some(1.0), Some(1.0), Some(0.0)]);
+        assert_eq!(of(&[Some(serde_json::json!({"lag_worst_s": 0.7})), None]), [None; 3]);
     }
 
     #[test]

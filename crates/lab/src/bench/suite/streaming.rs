@@ -12,7 +12,7 @@ use super::{
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
-use crate::bench::workspace::{Copied, Daemon};
+use crate::bench::workspace::Copied;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
@@ -206,8 +206,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             if case.way == Way::AtRest {
                 return Ok(sample(&carry("cp", &[])?));
             }
-            let (copied, grown) =
-                grow_beside(&source, &daemon, &spec, rate, || carry("stream", &["--until-marker", MARKER]))?;
+            let (copied, grown) = grow_beside([&source, &daemon.path("copy")], &spec, rate, || {
+                carry("stream", &["--until-marker", MARKER])
+            })?;
             Ok(sample(&copied)
                 .measured("lag_at_the_end", copied.wall_s - grown.written_s, "s")
                 .measured("written", grown.written_s, "s")
@@ -234,10 +235,9 @@ struct Grown {
     lags_s: Vec<f64>,
 }
 
-/// Lets files grow in `source` while `carry` runs, and looks at how far behind `daemon` is.
+/// Lets files grow in `source` while `carry` runs, and looks at how far behind `copy` is.
 fn grow_beside(
-    source: &Path,
-    daemon: &Daemon,
+    [source, copy]: [&Path; 2],
     spec: &DatasetSpec,
     bytes_per_s: f64,
     carry: impl FnOnce() -> Result<Copied>,
@@ -255,17 +255,23 @@ fn grow_beside(
             .zip(&grown)
             .map(|(made, grown)| {
                 let is_over = &is_over;
-                scope.spawn(move || grow(source, made, share, began, grown, is_over))
+                scope.spawn(move || {
+                    // What one cannot write the others need not.
+                    grow(source, made, share, began, grown, is_over)
+                        .inspect_err(|_| is_over.store(true, Ordering::Relaxed))
+                })
             })
             .collect();
-        let looking = scope.spawn(|| look(daemon, &files, &grown, began, &is_over));
+        let looking = scope.spawn(|| look(copy, &files, &grown, began, &is_over));
         let marking = scope.spawn(move || -> io::Result<f64> {
-            for writer in writers {
-                writer.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?;
-            }
+            let lost = |_| Err(io::Error::other("a thread panicked"));
+            let written: Vec<io::Result<()>> =
+                writers.into_iter().map(|writer| writer.join().unwrap_or_else(lost)).collect();
             let written_s = began.elapsed().as_secs_f64();
-            File::create(source.join(MARKER))?;
-            Ok(written_s)
+            // Where one failed, too: the stream would wait for more.
+            let marked = File::create(source.join(MARKER));
+            written.into_iter().collect::<io::Result<()>>()?;
+            marked.map(|_| written_s)
         });
         let copied = carry();
         is_over.store(true, Ordering::Relaxed);
@@ -304,7 +310,7 @@ fn grow(
 
 /// Lags until it is over.
 fn look(
-    daemon: &Daemon,
+    copy: &Path,
     files: &[Made],
     grown: &[Mutex<Vec<(f64, u64)>>],
     began: Instant,
@@ -313,8 +319,7 @@ fn look(
     let mut lags = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         for (made, grown) in files.iter().zip(grown) {
-            let arrived =
-                fs::metadata(daemon.path("copy").join(&made.path)).map_or(0, |metadata| metadata.len());
+            let arrived = fs::metadata(copy.join(&made.path)).map_or(0, |metadata| metadata.len());
             let now = began.elapsed().as_secs_f64();
             let history = grown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             lags.extend(lag(&history, arrived, now));
@@ -333,6 +338,28 @@ fn lag(history: &[(f64, u64)], arrived: u64, now: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stream ends at its marker, or after an hour.
+    #[test]
+    fn where_a_file_cannot_be_written_the_stream_is_ended_and_the_error_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spec = DatasetSpec { files: 2, sizes: vec![(1 << 20, 1)], ..DatasetSpec::default() };
+        // A directory stands where the first is to be.
+        fs::create_dir_all(scratch.path().join(&spec.file(0).path)).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut is_marked = false;
+        let stream = || {
+            while !is_marked && Instant::now() < until {
+                is_marked = scratch.path().join(MARKER).exists();
+                std::thread::sleep(LOOK);
+            }
+            Ok(Copied { wall_s: 1.0, cpu_s: None, finished: serde_json::Value::Null })
+        };
+        let copy = scratch.path().join("copy");
+        let grown = grow_beside([scratch.path(), &copy], &spec, f64::INFINITY, stream);
+        assert_eq!(grown.map(drop).unwrap_err().operation, "let files grow");
+        assert!(is_marked, "the stream waits for more");
+    }
 
     #[test]
     fn without_a_budget_the_sets_are_those_of_the_paper() {
