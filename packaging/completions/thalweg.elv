@@ -601,7 +601,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --attempts 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then'
             cand --results-back 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME'
             cand --look-every 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)'
-            cand --idle-exit 'End when there was nothing to do for so long (default: never)'
+            cand --idle-exit 'End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch goes on trying (default: never)'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
             cand --exclude 'Leave out names that match'

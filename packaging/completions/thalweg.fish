@@ -497,7 +497,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l transfers -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l attempts -d 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l results-back -d 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l look-every -d 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l idle-exit -d 'End when there was nothing to do for so long (default: never)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l idle-exit -d 'End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch goes on trying (default: never)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l exclude -d 'Leave out names that match' -r

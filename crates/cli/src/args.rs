@@ -62,6 +62,7 @@ use report::{PlotArgs, ReportArgs};
 use running::{LimitArgs, WhyArgs};
 use serve::{MoverArgs, ServeArgs};
 use slots::SlotsArgs;
+use std::ffi::{OsStr, OsString};
 use std::ops::{Bound, RangeBounds};
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
@@ -192,6 +193,16 @@ impl Command {
         }
     }
 
+    /// Whether stdout is what was asked for, and nothing else may get in there.
+    pub fn stdout_is_data(&self) -> bool {
+        match self {
+            Command::Cat(_) => true,
+            Command::Stream(args) => args.destination == OsStr::new("-"),
+            Command::Frames(FramesCommand::Pull(args)) => args.directory == OsStr::new("-"),
+            _ => false,
+        }
+    }
+
     /// Whether events are to be told as JSON.
     pub fn wants_json(&self) -> bool {
         match self {
@@ -229,6 +240,30 @@ impl Command {
     }
 }
 
+/// The same of words that make no command, as far as they tell: a destination `-` is the last word, or stands before an
+/// option.
+pub fn words_ask_for_data(words: &[OsString]) -> bool {
+    let mut rest = words.iter().skip(1);
+    let mut next = || rest.next().and_then(|word| word.to_str()).unwrap_or_default();
+    let mut name = next();
+    while name.starts_with('-') {
+        // The one option before a command that takes a word.
+        if name == "--config" {
+            next();
+        }
+        name = next();
+    }
+    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    match name {
+        "cat" => true,
+        "stream" | "frames" => {
+            let last = words.iter().rposition(|word| word == "-");
+            last.is_some_and(|at| words.get(at + 1).is_none_or(is_option))
+        }
+        _ => false,
+    }
+}
+
 /// Reads a whole number in these bounds, and says them where it is none.
 pub fn whole<T: TryFrom<i128> + 'static>(
     bounds: impl RangeBounds<i128> + Clone + Send + Sync + 'static,
@@ -246,5 +281,34 @@ pub fn whole<T: TryFrom<i128> + 'static>(
                 _ => "a whole number is wanted".to_owned(),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_make_no_command_tell_whether_stdout_was_to_be_data() {
+        let asks =
+            |line: &str| words_ask_for_data(&line.split(' ').map(OsString::from).collect::<Vec<OsString>>());
+        for line in [
+            "thalweg cat --json",
+            "thalweg --config file cat --json --odd",
+            "thalweg stream file - --json --odd",
+            "thalweg stream --json --odd file -",
+            "thalweg frames pull tw://host/channel - --json --odd",
+        ] {
+            assert!(asks(line), "{line}");
+        }
+        for line in [
+            "thalweg",
+            "thalweg --json",
+            "thalweg cp cat - --json --odd",
+            "thalweg stream - file --json --odd",
+            "thalweg frames pull tw://host/channel cat --json --odd",
+        ] {
+            assert!(!asks(line), "{line}");
+        }
     }
 }

@@ -91,16 +91,17 @@ impl Teller {
             let _ = ticker.join();
         }
         lock(&self.progress).take();
-        match self.report.as_ref().map(ReportFile::finish) {
-            Some(Err(failure)) => {
-                if self.json {
-                    json::tell(&json::error(&failure, None));
-                }
-                self.line(&format!("error: {failure}"));
-                Exit::of_entries(std::iter::once(failure.kind))
-            }
-            _ => Exit::Done,
+        self.kept(self.report.as_ref().map_or(Ok(()), ReportFile::finish))
+    }
+
+    /// What became of the report or the receipt: says so if it is not whole. How copies ended is told all the same.
+    pub fn kept(&self, written: Result<()>) -> Exit {
+        let Err(failure) = written else { return Exit::Done };
+        if self.json {
+            json::tell(&json::error(&failure, None));
         }
+        show::lines(&failure).iter().for_each(|line| self.line(line));
+        Exit::of_entries(std::iter::once(failure.kind))
     }
 
     /// Says what held this machine back meanwhile: heat, or the quota of its control group.
@@ -209,7 +210,7 @@ impl Listener {
         }
     }
 
-    /// The last words, and the exit code, which is at least what [`Teller::stop`] said (`reported`). `is_kept`: the
+    /// The last words, and the exit code, which is at least what [`Teller::kept`] said (`reported`). `is_kept`: the
     /// destination is one.
     pub fn finish(&self, args: &CopyArgs, report: &Report, is_kept: bool, reported: Exit) -> Exit {
         let of_entries = Exit::of_entries(lock(&self.failed).iter().copied());
@@ -452,8 +453,9 @@ pub fn stage(narrow: &Narrow) -> String {
 /// `thalweg explain-filter`.
 ///
 /// # Errors
-/// `Usage` for rules and paths that are none.
+/// `Usage` for rules, lists and paths that are none; what the kernel says about files with them.
 pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
+    let only = args.filter.only()?;
     let filter = Filter::new(args.filter.rules()?)?;
     for text in &args.paths {
         let bytes = text.as_bytes();
@@ -462,9 +464,22 @@ pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
             bytes.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
         let path = RelativePath::new(parts.join(&b'/'))
             .map_err(|error| Failure::new(FailureKind::Usage, "read the path", error))?;
-        out::tell(&filter.explain(&path, is_dir));
+        out::tell(&match &only {
+            None => filter.explain(&path, is_dir),
+            Some(names) if names.contains(&path) => filter.explain_alone(&path, is_dir),
+            // A directory above a name comes with it.
+            Some(names) if names.iter().any(|name| is_below(name, &path)) => {
+                filter.explain_alone(&path, true)
+            }
+            Some(_) => format!("`{path}` is left out: not in --files-from"),
+        });
     }
     Ok(Exit::Done)
+}
+
+fn is_below(path: &RelativePath, directory: &RelativePath) -> bool {
+    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
+    directory.is_root() || rest.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

@@ -2,21 +2,33 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use thalweg_mover::failure::{self, Result};
-use thalweg_sys::atomic_file::{self, Durability};
+use thalweg_mover::failure::{self, Failure, Result};
+use thalweg_sys::atomic_file::{self, AtomicFile, Durability};
 use thalweg_wire::path::Escaped;
 
 /// Writes a file that is there as a whole, or as it was; not synced, with the mode that the user's umask leaves.
 ///
 /// # Errors
-/// With the operation and the path: what the kernel says; `Usage` for a path that does not end in a name.
+/// With the operation and the path: what the kernel says; `Usage` for a path that does not end in a name, or under
+/// which a device, a FIFO or a socket stands.
 pub fn write_whole(operation: &str, path: &Path, bytes: &[u8]) -> Result<()> {
     let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
-    written.map_err(|error| {
-        let mut failure = failure::of_io(operation, &error.cause);
-        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
-        failure
-    })
+    written.map_err(|error| not_written(operation, path, &error))
+}
+
+/// Whether such a file could be written: for who works long for what it is to hold. Nothing stays of the attempt.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn can_be_written(operation: &str, path: &Path) -> Result<()> {
+    let begun = AtomicFile::begin(path, thalweg_sys::usage::user_mode(), Durability::Unsynced);
+    begun.map(drop).map_err(|error| not_written(operation, path, &error))
+}
+
+fn not_written(operation: &str, path: &Path, error: &atomic_file::Error) -> Failure {
+    let mut failure = failure::of_io(operation, &error.cause);
+    failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
+    failure
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Events as JSON, one object on a line: docs/reference/json.md is their schema.
 
 use crate::exit::Exit;
-use crate::out;
+use crate::{out, show};
 use serde_json::{Map, Value};
 use thalweg_client::events;
 pub use thalweg_client::events::{about, kind_word, listed, progress, why};
@@ -45,6 +45,11 @@ pub fn line(value: &Value) -> Result<()> {
 /// Prints an event that is to be seen at once, and does not mind if it cannot be.
 pub fn tell(value: &Value) {
     out::tell(&inert(&value.to_string()));
+}
+
+/// The same on stderr, where stdout is what was asked for.
+pub fn tell_aside(value: &Value) {
+    show::line(&inert(&value.to_string()));
 }
 
 /// The same JSON without what a terminal would act on: it can stand in strings only, where it can be escaped. (The

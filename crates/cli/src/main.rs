@@ -37,14 +37,16 @@ use thalweg_wire::path::Escaped;
 fn main() -> std::process::ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let wants_json = words.iter().any(|word| word == "--json");
+    let is_data = args::words_ask_for_data(&words);
     let (command, places) = match config::layered(&words) {
         Ok(layered) => layered,
-        Err(failure) => return failed(&failure, wants_json),
+        Err(failure) => return failed(&failure, wants_json, is_data),
     };
     // Not in the manual, which is made once for many commits.
     let command = command.long_version(thalweg_cli::VERSION);
     let parsed = command.try_get_matches_from(words).and_then(|matches| {
         args::model::refuse_unheard(&matches)?;
+        args::copy::refuse_unheard(&matches)?;
         args::Args::from_arg_matches(&matches)
     });
     let args = match parsed {
@@ -54,7 +56,7 @@ fn main() -> std::process::ExitCode {
             if is_usage && wants_json {
                 let why = error.to_string();
                 let failure = Failure::new(FailureKind::Usage, "read the command line", why.trim_end());
-                json::tell(&json::error(&failure, Some(exit::Exit::Usage)));
+                tell(&json::error(&failure, Some(exit::Exit::Usage)), is_data);
             }
             let _ = error.print();
             return if is_usage { exit::Exit::Usage.into() } else { exit::Exit::Done.into() };
@@ -64,10 +66,12 @@ fn main() -> std::process::ExitCode {
     if args.command.makes_copies() {
         prepare_process();
     }
-    let json = args.command.wants_json();
+    let (json, is_data) = (args.command.wants_json(), args.command.stdout_is_data());
     match commands::run(args.command, &places) {
         Ok(exit) => exit.into(),
-        Err(failure) => failed(&failure, json),
+        // As with every Unix tool: whoever read it has what they wanted.
+        Err(failure) if out::is_unread(&failure) => exit::Exit::Done.into(),
+        Err(failure) => failed(&failure, json, is_data),
     }
 }
 
@@ -78,15 +82,23 @@ fn prepare_process() {
     let _ = thalweg_sys::usage::raise_open_files();
 }
 
-fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {
+/// `is_data`: stdout is what was asked for, and nothing else may get in there.
+fn failed(failure: &Failure, json: bool, is_data: bool) -> std::process::ExitCode {
     let exit = exit::Exit::of(failure.kind);
     // What was done before it.
     let _ = out::flush();
     if json {
-        json::tell(&json::error(failure, Some(exit)));
+        tell(&json::error(failure, Some(exit)), is_data);
     }
     show::failure(failure);
     exit.into()
+}
+
+fn tell(event: &serde_json::Value, is_data: bool) {
+    match is_data {
+        false => json::tell(event),
+        true => json::tell_aside(event),
+    }
 }
 
 /// What THALWEG_LOG asks for.

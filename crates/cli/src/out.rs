@@ -11,10 +11,17 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 static OUT: LazyLock<Mutex<BufWriter<Stdout>>> =
     LazyLock::new(|| Mutex::new(BufWriter::with_capacity(64 << 10, std::io::stdout())));
 static CLOSED: AtomicBool = AtomicBool::new(false);
+/// What fails where the output cannot be written.
+const PRINT: &str = "print";
 
 /// Whether the reader is gone.
 pub fn is_closed() -> bool {
     CLOSED.load(Ordering::Acquire)
+}
+
+/// Whether this failure says so, and nothing else.
+pub fn is_unread(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Stopped && failure.operation == PRINT
 }
 
 /// Writes bytes.
@@ -54,7 +61,7 @@ pub fn flush() -> Result<()> {
 }
 
 fn with(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Result<()> {
-    let gone = || Failure::new(FailureKind::Stopped, "print", "nobody reads the output any more");
+    let gone = || Failure::new(FailureKind::Stopped, PRINT, "nobody reads the output any more");
     if is_closed() {
         return Err(gone());
     }
@@ -65,6 +72,6 @@ fn with(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Res
             CLOSED.store(true, Ordering::Release);
             Err(gone())
         }
-        Err(error) => Err(failure::of_io("print", &error)),
+        Err(error) => Err(failure::of_io(PRINT, &error)),
     }
 }

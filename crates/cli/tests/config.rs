@@ -103,7 +103,25 @@ fn a_place_that_has_a_name_works_wherever_a_place_does() {
     assert!(ok(&["check", &text(&scratch.path("from")), "@site/data/tree"]).contains("same: "));
     assert_eq!(ok(&["cat", "@site/data/tree/one-byte"]), "x");
     assert!(ok(&["ls", "@site/data/tree/deep"]).contains("small-1"));
+    for site in ["@site", "@site/"] {
+        assert_eq!(ok(&["ls", site]), "data/\n");
+    }
     let unknown = run(&scratch, &[], &["ls", "@other/data"]);
     assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
     assert!(said(&unknown).contains("[place.other]"), "{}", said(&unknown));
+}
+
+/// It is for `sync`: who types it for `cp` means something by it, and who has it in a file means `sync`.
+#[test]
+fn what_cp_would_not_hear_is_refused_where_it_is_typed_alone() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let (file, to) = (text(&scratch.path("file")), text(&scratch.path("to")));
+    let typed = run(&scratch, &[], &["cp", "--max-delete", "9", &file, &to]);
+    assert_eq!(typed.status.code(), Some(1), "{}", said(&typed));
+    assert!(said(&typed).contains("thalweg sync --delete"), "{}", said(&typed));
+    assert!(!scratch.path("to").exists());
+    configure(&scratch, "max-delete = 9\n");
+    let found = run(&scratch, &[("THALWEG_MAX_DELETE", "8")], &["cp", &file, &to]);
+    assert!(found.status.success(), "{}", said(&found));
 }

@@ -164,6 +164,26 @@ fn a_filter_explains_itself_and_shows_names_inert() {
     assert!(!out.contains('\x1b'));
 }
 
+/// As copied: names of the list and the directories above them, each by its own rule.
+#[test]
+fn a_filter_explains_what_a_list_of_names_leaves_out() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("list"), "a.c\nshut/a.c\nb.o\nonly/\n").unwrap();
+    let list = scratch.path("list").display().to_string();
+    let rules = ["--exclude", "*.o", "--exclude", "/shut/"];
+    let paths = ["a.c", "z", "b.o", "shut/a.c", "shut/", "only", "only/x", "shut"];
+    let out = scratch.ok(["explain-filter", "--files-from", &list].iter().chain(&rules).chain(&paths));
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines[0], "`a.c` is moved: no rule matches it");
+    assert_eq!(lines[1], "`z` is left out: not in --files-from");
+    assert!(lines[2].contains("left out") && lines[2].contains("rule 1 `- *.o`"), "{out}");
+    assert!(lines[3].contains("`shut/a.c` is moved"), "{out}");
+    assert!(lines[4].contains("left out") && lines[4].contains("rule 2 `- /shut/`"), "{out}");
+    assert!(lines[5].contains("is moved"), "{out}");
+    assert_eq!(lines[6], "`only/x` is left out: not in --files-from");
+    assert!(lines[7].contains("left out") && lines[7].contains("rule 2"), "{out}");
+}
+
 #[test]
 fn a_dry_run_tells_what_it_would_do_and_why_and_changes_nothing_here_and_at_a_daemon() {
     let scratch = Scratch::new();

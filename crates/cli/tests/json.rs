@@ -110,7 +110,7 @@ fn failures_are_events_too_and_name_their_exit_code() {
         (vec!["ls", "--json", &nowhere], 3, "notfound"),
         (vec!["cp", "--json", "--delete", "a", "b"], 1, "usage"),
         (vec!["cp", "--json", "--no-such-option", "a", "b"], 1, "usage"),
-        (vec!["cat", "--json", "tw://127.0.0.1:1/data/x"], 1, "usage"),
+        (vec!["du", "--json", "tw://127.0.0.1:1/data/x"], 1, "usage"),
     ] {
         let out = scratch.run(&words);
         assert_eq!(out.status.code(), Some(exit), "{words:?}");
@@ -239,6 +239,41 @@ fn a_reader_of_events_that_goes_away_does_not_stop_the_copy() {
     drop((child.stdout.take(), child.stderr.take()));
     assert_eq!(finish(child).status.code(), Some(0));
     support::assert_same(&scratch.path("from"), &scratch.path("to"));
+}
+
+/// Whoever reads the data would take the object for a part of it.
+#[test]
+fn where_stdout_is_the_destination_an_error_is_told_on_stderr() {
+    let scratch = Scratch::new();
+    // Nobody listens there.
+    let (file, channel) = ("tw://127.0.0.1:1/data/file", "tw://127.0.0.1:1/channel");
+    for words in [
+        &["cat", "--json", file][..],
+        &["stream", "--json", file, "-"],
+        &["frames", "pull", "--json", channel, "-"],
+        &["cat", "--json", "--odd", file],
+        &["stream", "--json", "--odd", file, "-"],
+        &["ls", "--json", file],
+        &["ls", "--json", "--odd", file],
+    ] {
+        let mut command = scratch.thalweg();
+        command.env("THALWEG_PATIENCE", "5s").env("THALWEG_STALL_TIMEOUT", "5s").args(words);
+        let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        assert!(matches!(out.status.code(), Some(1 | 3)), "{words:?}: {out:?}");
+        let objects = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text).into_owned();
+            events(&text.lines().filter(|line| line.starts_with('{')).collect::<Vec<_>>().join("\n"))
+        };
+        let (on_stdout, on_stderr) = (objects(&out.stdout), objects(&out.stderr));
+        let told = match words[0] {
+            "ls" => on_stdout,
+            _ => {
+                assert_eq!(out.stdout, b"", "{words:?}");
+                on_stderr
+            }
+        };
+        assert!(told.iter().any(|event| event["event"] == "error"), "{words:?}: {out:?}");
+    }
 }
 
 #[test]

@@ -294,6 +294,31 @@ fn a_file_does_not_replace_a_fifo_or_a_device() {
     assert_eq!(ran.status.code(), Some(1));
     use std::os::unix::fs::FileTypeExt;
     assert!(std::fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+
+    // Nor does what a command writes of its own, also where a link leads to one.
+    let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/iperf3.json");
+    let [link, result, file, to, tree] =
+        ["link", "result.jsonl", "file", "to", "tree"].map(|name| scratch.path(name).display().to_string());
+    std::os::unix::fs::symlink(&fifo, &link).unwrap();
+    std::fs::create_dir(&tree).unwrap();
+    scratch.ok(["bench", "import", real, "--out", &result]);
+    let (fifo, export) = (fifo.display().to_string(), format!("data={tree}"));
+    for at in [&fifo, &link] {
+        for words in [
+            &["report", &result, "-o", at][..],
+            &["bench", "import", real, "--out", at],
+            &["probe", "--svg", at, &tree, &to],
+            &["serve", "--listen", "127.0.0.1:0", "--export", &export, "--ticket-file", at],
+            &["cp", "--receipt", at, &file, &to],
+        ] {
+            let ran = scratch.run(words);
+            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert_eq!(ran.status.code(), Some(1), "{words:?}: {told}");
+            assert!(told.contains("regular file"), "{words:?}: {told}");
+            assert!(std::fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo(), "{words:?}");
+            assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "{words:?}");
+        }
+    }
 }
 
 /// What the source has and is not sent is told without being asked for.

@@ -128,19 +128,56 @@ fn a_reader_that_goes_away_is_no_failure() {
     }
 }
 
+/// A command here whose output nobody reads.
+fn unread(scratch: &Scratch, words: &[&str]) -> Command {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = scratch.thalweg();
+    command.args(words).current_dir(scratch.root()).stdout(writer).stderr(Stdio::piped());
+    command
+}
+
+/// Nothing was interrupted, and there is nothing to go on with: no word says so.
+#[test]
+fn who_prints_for_nobody_ends_well_and_says_nothing_and_who_answers_answers() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let set = scratch.path("set").display().to_string();
+    scratch.ok(["dataset", "make", "--size", "4KiB", &set]);
+    std::fs::write(scratch.path("set/d000000/f0000000"), b"rotten").unwrap();
+    let result = scratch.path("result.jsonl").display().to_string();
+    let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/iperf3.json");
+    scratch.ok(["bench", "import", real, "--out", &result]);
+    let late =
+        ["advise", "--data", "1TB", "--bandwidth", "1Gbit/s", "--efficiency", "0.5", "--deadline", "1s"];
+    for (words, expected) in [
+        (&["mark", "file"][..], 0),
+        (&["model", "window", "--window", "1MiB", "--rtt", "10ms"][..], 0),
+        (&["doctor"][..], 0),
+        (&["bench", "show", &result][..], 0),
+        (&["report", &result, "-o", "page.html"][..], 0),
+        (&["plot", &result, "--list"][..], 0),
+        (&["dataset", "check", "set"][..], 4),
+        (&late[..], 2),
+    ] {
+        for json in [&["--json"][..], &[]] {
+            if !json.is_empty() && matches!(words[0], "report" | "plot") {
+                continue;
+            }
+            let out = finish(unread(&scratch, &[words, json].concat()).spawn().unwrap());
+            assert_eq!(code(&out), expected, "{words:?}: {}", text(&out.stderr));
+            assert!(!text(&out.stderr).contains("error"), "{words:?}: {}", text(&out.stderr));
+        }
+    }
+}
+
 /// Who only prints is done when nobody reads; who acts or compares answers by the exit code too.
 #[test]
 fn what_failed_is_in_the_exit_code_also_where_nobody_reads() {
     let scratch = Scratch::new();
     let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     mode(scratch.root(), 0o777);
-    let unread = |words: &[&str]| {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let mut command = scratch.thalweg();
-        command.args(words).current_dir(scratch.root()).stdout(writer).stderr(Stdio::piped());
-        command
-    };
+    let unread = |words: &[&str]| unread(&scratch, words);
     for json in [&["--json"][..], &[]] {
         std::fs::create_dir_all(scratch.path("here")).unwrap();
         let out = finish(unread(&[&["rm", "-r"][..], json, &["here", "absent"]].concat()).spawn().unwrap());

@@ -413,6 +413,34 @@ fn a_destination_without_room_is_left_alone() {
     assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 0);
 }
 
+/// A wrong name costs no measurement, a full disk no answer.
+#[test]
+fn a_drawing_that_cannot_be_written_is_known_before_and_costs_no_answer() {
+    let scratch = Scratch::new();
+    for name in ["from", "to"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("from/file"), noise(1, 4 << 20)).unwrap();
+    let drawn = |picture: &Path| {
+        let mut command = probe(&scratch);
+        command.arg("--svg").arg(picture).arg(scratch.path("from")).arg(scratch.path("to"));
+        let out = start(command);
+        let told = String::from_utf8_lossy(&out.stdout).into_owned();
+        (out.status.code(), told.contains("\"event\":\"probe\""), told)
+    };
+    let (code, is_answered, told) = drawn(&scratch.path("no/such/basin.svg"));
+    assert!(code == Some(3) && !is_answered && told.contains("write the drawing"), "{code:?}: {told}");
+    if !can_mount("a full disk for a drawing") {
+        return;
+    }
+    let volume = Volume::in_memory(scratch.root(), "full", "size=64k");
+    // As much as there is room for.
+    std::fs::write(volume.path.join("filler"), noise(2, 1 << 20)).unwrap_err();
+    let (code, is_answered, told) = drawn(&volume.path.join("basin.svg"));
+    assert!(code == Some(6) && is_answered && told.contains("write the drawing"), "{code:?}: {told}");
+    assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 1);
+}
+
 #[test]
 fn a_link_that_is_cut_ends_a_probe_with_what_it_has() {
     let scratch = Scratch::new();

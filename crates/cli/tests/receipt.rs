@@ -6,6 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use support::volume::{Volume, can_mount};
 use support::{Scratch, make_tree, noise};
 use thalweg_lab::wrap::wrap;
 
@@ -471,6 +472,43 @@ fn a_receipt_that_cannot_be_written_is_known_before_anything_is_copied() {
     ]);
     assert_eq!(out.status.code(), Some(3));
     assert!(!scratch.path("to").exists());
+}
+
+/// What was copied is copied, and what failed has failed.
+#[test]
+fn a_receipt_that_cannot_be_completed_does_not_hide_how_the_copy_ended() {
+    if !can_mount("a full disk for a receipt") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    std::fs::create_dir_all(scratch.path("to/b/full")).unwrap();
+    // A directory that is not empty makes no way for a file: one of two entries fails.
+    for name in ["from/a", "from/b"] {
+        std::fs::write(scratch.path(name), b"x").unwrap();
+    }
+    let volume = Volume::in_memory(scratch.root(), "full", "size=64k");
+    // As much as there is room for.
+    std::fs::write(volume.path.join("filler"), noise(1, 1 << 20)).unwrap_err();
+    let out = scratch.run([
+        "cp".into(),
+        "--json".into(),
+        "--receipt".into(),
+        volume.path.join("receipt"),
+        scratch.path("from/"),
+        scratch.path("to/"),
+    ]);
+    let told: Vec<serde_json::Value> = String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let last = told.last().expect("events");
+    assert_eq!((&last["event"], &last["exit"]), (&"finished".into(), &6.into()), "{told:?}");
+    assert!(last["done"].as_u64() >= Some(1) && last["failed"] == 1, "{told:?}");
+    let error = told.iter().find(|event| event["event"] == "error").expect("the receipt is told of");
+    assert!(error["kind"] == "space" && error["exit"].is_null(), "{error}");
+    assert_eq!(out.status.code(), Some(6));
+    assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 1);
 }
 
 /// Copies get the modes of their sources; the user's own files those that any program would give them, and nothing that

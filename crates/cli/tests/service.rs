@@ -56,6 +56,37 @@ fn the_unit_is_one_that_systemd_understands() {
     assert!(!verified(&installed.replace("@system-service", "@sistem-service")).is_empty(), "at values too");
 }
 
+/// The service at the end of docs/guide/watch.md: it has what lets it in at the daemon; being stopped is no failure.
+#[test]
+fn the_watch_of_the_guide_s_service_reaches_its_daemon_and_ends_as_is_expected_there() {
+    let guide = packaged("docs/guide/watch.md");
+    let (_, unit) = guide.rsplit_once("```ini\n").expect("a service in the guide");
+    let (unit, _) = unit.split_once("```").expect("its end");
+    let scratch = Scratch::new();
+    for name in ["detector", "srv"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("detector/item"), b"x").unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("srv"))]);
+    let environment = of_the_unit(unit, "Environment");
+    let (name, _) = environment.split_once('=').expect("NAME=VALUE");
+    let line = of_the_unit(unit, "ExecStart");
+    let here = |word: &str| match word {
+        "/detector" => scratch.path("detector").display().to_string(),
+        "/usr/local/bin/announce" => "/bin/true".to_owned(),
+        word if word.starts_with("tw://") => daemon.place("data", "run7"),
+        word => word.to_owned(),
+    };
+    let mut command = scratch.thalweg();
+    command.env(name, &daemon.ticket).args(line.split_whitespace().skip(1).map(here));
+    let watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let has_come = wait_until(Duration::from_secs(60), || scratch.path("srv/run7/item").exists());
+    let _ = Command::new("kill").arg(watch.id().to_string()).status();
+    let ended = finish(watch).status.code();
+    assert!(has_come, "the item is at the daemon");
+    assert_eq!(ended.map(|code| code.to_string()), Some(of_the_unit(unit, "SuccessExitStatus")));
+}
+
 /// System calls of a filter, as systemd unfolds its sets. `None` where there is no systemd.
 fn unfolded(filter: &str) -> Option<BTreeSet<String>> {
     let out = Command::new("systemd-analyze").arg("syscall-filter").output().ok()?;

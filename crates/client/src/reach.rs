@@ -51,12 +51,17 @@ impl Reach {
         }
     }
 
-    /// The exports of the daemon at this address, and whether they may be written.
+    /// The exports of the daemon at this address, and whether they may be written. `ticket`: what the configuration
+    /// gives for it.
     ///
     /// # Errors
     /// `Connection`, `Permission` if it cannot be reached.
-    pub fn exports(address: String, far_movers: &mut FarMovers) -> Result<Vec<(String, bool)>> {
-        let reached = far_movers.reach(&Whom::Daemon(address, None))?;
+    pub fn exports(
+        address: String,
+        ticket: Option<PathBuf>,
+        far_movers: &mut FarMovers,
+    ) -> Result<Vec<(String, bool)>> {
+        let reached = far_movers.reach(&Whom::Daemon(address, ticket))?;
         let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
         let mut all = Vec::new();
         for reply in client.ask(Question::About)? {

@@ -53,7 +53,7 @@ impl ReceiptFile {
     /// # Errors
     /// What the kernel says.
     pub fn begin(path: &Path, asked: &Asked) -> Result<ReceiptFile> {
-        if path.symlink_metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
+        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             let name = Escaped(path.as_os_str().as_encoded_bytes());
             let cause = format!("`{name}` is no regular file: a receipt is renamed into its place");
             return Err(Failure::new(FailureKind::Usage, "write the receipt", cause));

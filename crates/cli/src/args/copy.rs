@@ -7,12 +7,31 @@ use crate::args::manners::MannersArgs;
 use crate::args::whole;
 use crate::exit;
 use crate::units;
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_mover::run::spread::Local;
 use thalweg_wire::limits;
 use thalweg_wire::message::{Direct, Order, VerifyLevel};
+
+/// What `thalweg cp` would not hear. From the environment or a file it is for `sync`, but whoever types it thinks that
+/// it counts.
+///
+/// # Errors
+/// As of an option that a command does not have.
+pub fn refuse_unheard(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(cp) = matches.subcommand_matches("cp") else { return Ok(()) };
+    match cp.value_source("max_delete") {
+        Some(ValueSource::CommandLine) => {
+            let why = "`cp` never deletes: use `thalweg sync --delete --max-delete N`\n";
+            Err(clap::Error::raw(ErrorKind::UnknownArgument, why))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Options of cp and sync.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `thalweg advise`: local, stream or files?
 
 use crate::commands::model;
+use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
@@ -43,8 +44,8 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
     };
     let advice = advice::advise(&question).map_err(of)?;
     let files = advice.files.and_then(|at| fitted.get(at));
-    if args.json {
-        json::line(&json!({
+    let told = match args.json {
+        true => json::line(&json!({
             "event": "advice", "efficiency": question.efficiency,
             "path": args.efficiency.is_none().then_some(carried),
             "files": files.map(|files| json!({
@@ -52,15 +53,14 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
                 "bound": files.bound, "condition": files.fit.condition(),
             })),
             "advice": advice,
-        }))?;
-    } else {
-        tell(args, &question, &advice, carried, files)?;
-    }
-    out::flush()?;
-    Ok(match advice.best {
+        })),
+        false => tell(args, &question, &advice, carried, files),
+    };
+    let exit = match advice.best {
         Some((_, Ground::Quickest | Ground::QuickestAsExpected | Ground::InTime)) => Exit::Done,
         Some((_, Ground::InTimeAsExpected | Ground::TooLate)) | None => Exit::Partial,
-    })
+    };
+    answered(told, exit)
 }
 
 /// What windows and loss leave of the bandwidth.

@@ -1,5 +1,6 @@
 //! `thalweg bench`.
 
+use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 /// # Errors
 /// If it cannot be done here, with the reason.
 pub fn bench(command: &BenchCommand) -> Result<Exit> {
-    let exit = match command {
+    match command {
         BenchCommand::Import(args) => import_file(args),
         BenchCommand::Show(args) => {
             let results =
@@ -32,9 +33,7 @@ pub fn bench(command: &BenchCommand) -> Result<Exit> {
             Some((name, args)) => measure(name, args),
             None => Err(Failure::new(FailureKind::Internal, "find a suite", "it has no name")),
         },
-    }?;
-    out::flush()?;
-    Ok(exit)
+    }
 }
 
 fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
@@ -134,9 +133,12 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
 
 fn show(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<Exit> {
     let exit = if results.samples.iter().any(Sample::is_wrong) { Exit::Partial } else { Exit::Done };
+    answered(tell(results, written, wants_json), exit)
+}
+
+fn tell(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<()> {
     if wants_json {
-        json::line(&described(results, written))?;
-        return Ok(exit);
+        return json::line(&described(results, written));
     }
     for line in table::of(results).lines() {
         out::line(&json::inert(line))?;
@@ -144,7 +146,7 @@ fn show(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<E
     if let Some(path) = written {
         out::line(&json::inert(&format!("raw samples: {}", path.display())))?;
     }
-    Ok(exit)
+    Ok(())
 }
 
 /// All cases with the statistics of the times and rates of their runs that count.

@@ -88,9 +88,9 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     drop(far_movers);
     teller.tell_held(held_before, priority::held());
     done.iter().for_each(Done::write_prediction);
-    let reported = teller.stop();
+    let mut reported = teller.stop();
     if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..]) {
-        receipt.finish(&report.agreed)?;
+        reported = reported.worst(teller.kept(receipt.finish(&report.agreed)));
     }
     Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(args, reported))))
 }
@@ -207,7 +207,7 @@ impl Done {
         }
     }
 
-    /// Its last word. `reported`: what became of the report file.
+    /// Its last word. `reported`: what became of report and receipt.
     fn finish(&self, args: &CopyArgs, reported: Exit) -> Exit {
         match &self.result {
             Ok(report) => self.listener.finish(args, report, self.is_kept, reported),

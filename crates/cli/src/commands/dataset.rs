@@ -1,11 +1,13 @@
 //! `thalweg dataset`.
 
+use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
 use thalweg_cli::args::dataset::{CheckSetArgs, DatasetCommand, MakeArgs};
 use thalweg_client::dataset::words;
-use thalweg_lab::dataset;
+use thalweg_lab::dataset::{self, Checked};
+use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::Result;
 
 /// `thalweg dataset …`.
@@ -13,21 +15,18 @@ use thalweg_mover::failure::Result;
 /// # Errors
 /// If it cannot be done.
 pub fn dataset(command: &DatasetCommand) -> Result<Exit> {
-    let exit = match command {
-        DatasetCommand::Make(args) => make(args),
+    match command {
+        DatasetCommand::Make(args) => answered(make(args), Exit::Done),
         DatasetCommand::Check(args) => check(args),
-    }?;
-    out::flush()?;
-    Ok(exit)
+    }
 }
 
-fn make(args: &MakeArgs) -> Result<Exit> {
+fn make(args: &MakeArgs) -> Result<()> {
     let spec = args.spec.spec();
     let made = dataset::make(&args.directory, &spec)?;
     if args.json {
-        json::line(&json!({"event": "dataset-made", "dataset": words(&spec), "made": made,
-            "core_bytes_per_s": made.bytes_per_s_of_a_core()}))?;
-        return Ok(Exit::Done);
+        return json::line(&json!({"event": "dataset-made", "dataset": words(&spec), "made": made,
+            "core_bytes_per_s": made.bytes_per_s_of_a_core()}));
     }
     // Of empty files, and of holes, nothing was made.
     let speed = match made.made_bytes {
@@ -43,18 +42,20 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         units::size(made.bytes),
         units::count(made.files),
         units::time(made.wall_s)
-    ))?;
-    Ok(Exit::Done)
+    ))
 }
 
 fn check(args: &CheckSetArgs) -> Result<Exit> {
     let spec = dataset::described(&args.directory)?;
     let checked = dataset::check(&args.directory, &spec)?;
     let exit = if checked.damaged == 0 { Exit::Done } else { Exit::Damage };
+    answered(tell_checked(args, &spec, &checked, exit), exit)
+}
+
+fn tell_checked(args: &CheckSetArgs, spec: &DatasetSpec, checked: &Checked, exit: Exit) -> Result<()> {
     if args.json {
-        json::line(&json!({"event": "dataset-checked", "dataset": words(&spec), "checked": checked,
-            "exit": exit.code()}))?;
-        return Ok(exit);
+        return json::line(&json!({"event": "dataset-checked", "dataset": words(spec), "checked": checked,
+            "exit": exit.code()}));
     }
     for damage in &checked.damage {
         out::line(&json::inert(&damage.to_string()))?;
@@ -67,8 +68,7 @@ fn check(args: &CheckSetArgs) -> Result<Exit> {
         "{} in {} files ({}) compared with their seed in {}: {damaged}",
         units::size(checked.bytes),
         units::count(checked.files),
-        words(&spec),
+        words(spec),
         units::time(checked.wall_s)
-    ))?;
-    Ok(exit)
+    ))
 }

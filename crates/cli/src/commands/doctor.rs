@@ -1,5 +1,6 @@
 //! `thalweg doctor`: prints what the laboratory found.
 
+use crate::commands::places::answered;
 use crate::commands::testbed;
 use crate::exit::Exit;
 use crate::{identity, json, out};
@@ -54,16 +55,16 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
 fn undone(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
     let done = change::undo(roots, &state(args)?)?;
     let exit = exit_of(&done);
-    match args.json {
-        true => json::line(&json!({"event": "doctor-undone", "changes": done, "exit": exit.code()}))?,
-        false if done.is_empty() => out::line("nothing to put back: --apply has changed nothing")?,
-        false => all(done.iter().map(changed))?,
-    }
-    out::flush()?;
-    Ok(exit)
+    let told = match args.json {
+        true => json::line(&json!({"event": "doctor-undone", "changes": done, "exit": exit.code()})),
+        false if done.is_empty() => out::line("nothing to put back: --apply has changed nothing"),
+        false => all(done.iter().map(changed)),
+    };
+    answered(told, exit)
 }
 
-/// Tells what was tried before anything is changed: that took long, and says why the rest is left alone.
+/// Tells what was tried before anything is changed: that took long, and says why the rest is left alone. What cannot be
+/// told stops nothing.
 fn applied(
     args: &DoctorArgs,
     roots: &Roots,
@@ -71,23 +72,23 @@ fn applied(
     probes: &Probes,
     trials: Option<&[Trial]>,
 ) -> Result<Exit> {
-    if !args.json {
-        all(trials.unwrap_or_default().iter().map(tried))?;
-    }
+    let tried = match args.json {
+        true => Ok(()),
+        false => all(trials.unwrap_or_default().iter().map(tried)),
+    };
     let done = change::apply(roots, report, probes, &state(args)?)?;
     let exit = exit_of(&done);
-    match args.json {
+    let told = tried.and_then(|()| match args.json {
         true => json::line(
             &json!({"event": "doctor-applied", "trials": trials, "changes": done, "exit": exit.code()}),
-        )?,
-        false if done.is_empty() => out::line(nothing_to_change(trials))?,
+        ),
+        false if done.is_empty() => out::line(nothing_to_change(trials)),
         false => {
             all(done.iter().map(changed))?;
-            all(what_next(&done, change::has_profile(roots, &done)))?;
+            all(what_next(&done, change::has_profile(roots, &done)))
         }
-    }
-    out::flush()?;
-    Ok(exit)
+    });
+    answered(told, exit)
 }
 
 /// Why nothing is changed. `trials`: of a proof that was asked for.
@@ -118,12 +119,11 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
     };
     let path = TrialPath { rtt, rate_bits_per_s: TRIAL_RATE_BITS_PER_S };
     if !args.json {
-        out::line(&format!(
+        out::tell(&format!(
             "trying proposed settings in a testbed of {:.1} ms and {} Gbit/s, one stream of TCP",
             rtt.as_secs_f64() * 1e3,
             TRIAL_RATE_BITS_PER_S as f64 / 1e9
-        ))?;
-        out::flush()?;
+        ));
     }
     let state = args.state.as_deref();
     let wire = || {

@@ -9,7 +9,6 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::{congestion, json, out, show, units};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::sync::Arc;
 use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
 use thalweg_client::events;
@@ -201,7 +200,7 @@ impl Teller {
     fn tell(&self, event: &Value, text: impl FnOnce() -> String) {
         match (self.json, self.is_stdout) {
             (true, false) => json::tell(event),
-            (true, true) => drop(writeln!(std::io::stderr(), "{}", json::inert(&event.to_string()))),
+            (true, true) => json::tell_aside(event),
             (false, _) if !self.quiet => show::line(&text()),
             (false, _) => {}
         }

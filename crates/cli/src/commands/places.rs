@@ -20,8 +20,8 @@ use thalweg_wire::{Digest, Entry, Kind};
 pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut far_movers = reach::far_movers(&args.ask, places);
-    if let Some(address) = daemon_alone(&args.place) {
-        return exports(args, Reach::exports(address, &mut far_movers)?);
+    if let Some((address, ticket)) = daemon_alone(&args.place, places) {
+        return exports(args, Reach::exports(address, ticket, &mut far_movers)?);
     }
     let reach = Reach::open(&args.place, &mut far_movers)?;
     let listed = reach.list(args.recursive, &mut |found| {

@@ -40,6 +40,8 @@ pub use measurer::Measurer;
 
 /// A link that is silent for so long is lost: nobody waits for more than a probe takes.
 const STALL: Duration = Duration::from_secs(8);
+/// What fails where the drawing cannot be written.
+const DRAW: &str = "write the drawing";
 
 /// `thalweg probe`.
 ///
@@ -49,6 +51,10 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("probe", &typed, None, places)?;
+    // What was measured for so long is not to be lost to a wrong name.
+    if let Some(path) = &args.svg {
+        files::can_be_written(DRAW, path)?;
+    }
     let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut far_movers, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
@@ -64,15 +70,16 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
         Profiles::probed(&state, &job.from, &job.to, &by_hand, remembered(&measured, &finding));
     }
     drop(far_movers);
-    if let Some(path) = &args.svg {
-        let title = format!("{} \u{2192} {}", job.names.0, job.names.1);
-        let drawn = svg::draw(&finding, &title, &output::note(&measured, args.seconds));
-        files::write_whole("write the drawing", path, drawn.as_bytes())?;
-    }
+    // The answer before the drawing of it, which may fail.
     if args.ask.json {
         json::tell(&output::as_json(&job, &measured, &finding));
     } else {
         output::tell(&job, args, &measured, &finding);
+    }
+    if let Some(path) = &args.svg {
+        let title = format!("{} \u{2192} {}", job.names.0, job.names.1);
+        let drawn = svg::draw(&finding, &title, &output::note(&measured, args.seconds));
+        files::write_whole(DRAW, path, drawn.as_bytes())?;
     }
     Ok(if output::missing(&measured).is_empty() { Exit::Done } else { Exit::Partial })
 }

@@ -97,9 +97,9 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     }
     match result {
         Ok(report) => {
-            receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
-            reported?;
-            Ok(teller.finish(&report))
+            let receipt = receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed));
+            let kept = teller.kept(reported).worst(teller.kept(receipt));
+            Ok(teller.finish(&report, kept))
         }
         Err(failure) => {
             let exit = match failure.kind {
@@ -108,10 +108,8 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
                 FailureKind::Stopped => Exit::Nothing,
                 kind => Exit::of(kind),
             };
+            let exit = exit.worst(teller.kept(reported));
             teller.failed(&failure, exit);
-            if let Err(failure) = reported {
-                show::failure(&failure);
-            }
             Ok(exit)
         }
     }
@@ -277,10 +275,20 @@ impl Teller {
         show::failure(failure);
     }
 
-    /// The last line, and the exit code.
-    fn finish(&self, report: &FlowReport) -> Exit {
+    /// What became of the report or the receipt: says so if it is not whole. How the stream ended is told all the same.
+    fn kept(&self, written: Result<()>) -> Exit {
+        let Err(failure) = written else { return Exit::Done };
+        if self.json {
+            tell(self.is_stdout, &json::error(&failure, None));
+        }
+        show::failure(&failure);
+        Exit::of_entries(std::iter::once(failure.kind))
+    }
+
+    /// The last line, and the exit code, which is at least what became of report and receipt (`kept`).
+    fn finish(&self, report: &FlowReport, kept: Exit) -> Exit {
         let kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner()).clone();
-        let exit = Exit::of_entries(kinds.into_iter());
+        let exit = Exit::of_entries(kinds.into_iter()).worst(kept);
         if self.json {
             tell(self.is_stdout, &finished(report, exit));
         } else if !self.quiet {
@@ -312,7 +320,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 fn tell(is_stdout: bool, value: &Value) {
     match is_stdout {
         false => json::tell(value),
-        true => drop(writeln!(std::io::stderr(), "{}", json::inert(&value.to_string()))),
+        true => json::tell_aside(value),
     }
 }
 

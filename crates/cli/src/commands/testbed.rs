@@ -1,5 +1,6 @@
 //! `thalweg testbed`.
 
+use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, show, units};
 use serde_json::{Value, json};
@@ -30,8 +31,7 @@ pub fn testbed(command: &TestbedCommand) -> Result<Exit> {
         TestbedCommand::Down(args) => down(args),
         TestbedCommand::Wire(args) => wire(args),
     }?;
-    out::flush()?;
-    Ok(exit)
+    answered(Ok(()), exit)
 }
 
 fn up(args: &UpArgs) -> Result<Exit> {
@@ -149,27 +149,30 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
     let registry = registry(args.which.state.as_deref())?;
     let report = check::measure(&registry, &args.which.name)?;
     let is_within = report.lines.iter().all(check::Line::is_within);
+    answered(tell_check(args, &report, is_within), if is_within { Exit::Done } else { Exit::Partial })
+}
+
+fn tell_check(args: &ShowArgs, report: &check::Accuracy, is_within: bool) -> Result<()> {
     if args.json {
-        json::line(
+        return json::line(
             &json!({"event": "testbed-check", "name": args.which.name, "within": is_within, "report": report}),
-        )?;
-    } else {
-        for line in &report.lines {
-            let word = if line.is_within() { "ok " } else { "OFF" };
-            out::line(&format!(
-                "{word} {:<32} {:>10.3} {:<8} expected {:.3}, give or take {:.3} ({})",
-                line.what, line.measured, line.unit, line.expected, line.tolerance, line.note
-            ))?;
-        }
-        for what in &report.not_measured {
-            out::line(&format!("--  {what}"))?;
-        }
-        // Of small packets alone it says nothing: what costs is packets, not bytes.
-        if report.lines.iter().any(|line| line.unit == "Mbit/s") {
-            out::line(&format!("the wire's own cost: {:.3} CPU-s/GB", report.wire_cpu_seconds_per_gb))?;
-        }
+        );
     }
-    Ok(if is_within { Exit::Done } else { Exit::Partial })
+    for line in &report.lines {
+        let word = if line.is_within() { "ok " } else { "OFF" };
+        out::line(&format!(
+            "{word} {:<32} {:>10.3} {:<8} expected {:.3}, give or take {:.3} ({})",
+            line.what, line.measured, line.unit, line.expected, line.tolerance, line.note
+        ))?;
+    }
+    for what in &report.not_measured {
+        out::line(&format!("--  {what}"))?;
+    }
+    // Of small packets alone it says nothing: what costs is packets, not bytes.
+    if report.lines.iter().any(|line| line.unit == "Mbit/s") {
+        out::line(&format!("the wire's own cost: {:.3} CPU-s/GB", report.wire_cpu_seconds_per_gb))?;
+    }
+    Ok(())
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {

@@ -93,6 +93,25 @@ fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
     assert!(out.status.success() && out.stdout == content);
 }
 
+/// Nobody asked it to stop: whoever takes the frames is gone.
+#[test]
+fn a_pull_whose_reader_is_gone_ends_with_3_as_a_stream_does() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "scan");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut pull = with(command(&scratch, "pull"), [place.as_str(), "-", "-q", "--from", "start"]);
+    let pull = pull.stdout(writer).stderr(Stdio::piped()).spawn().expect("start");
+    std::fs::write(scratch.path("in"), noise(1, 5000)).unwrap();
+    let from = scratch.path("in").display().to_string();
+    let _push = Running::start(with(
+        command(&scratch, "push"),
+        [from.as_str(), place.as_str(), "--frame-bytes", "1000", "-q"],
+    ));
+    let out = finish(pull);
+    assert_eq!(out.status.code(), Some(3), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
 #[test]
 fn a_push_that_waits_for_its_pipe_ends_when_it_is_stopped_and_gives_what_it_read() {
     let (scratch, daemon) = stand();

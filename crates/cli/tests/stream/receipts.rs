@@ -1,5 +1,6 @@
 //! Receipts and reports of streams.
 
+use crate::support::volume::{Volume, can_mount};
 use crate::support::{Scratch, finish, noise, wait_until};
 use crate::{LIMIT, Writer, append, command, holds, piped};
 use std::io::Write;
@@ -135,4 +136,32 @@ fn a_stream_that_is_interrupted_has_its_report() {
     let mut job = command(&scratch);
     job.args(["-f", "--receipt"]).arg(scratch.path("receipt")).arg(&from).arg(&to);
     assert_eq!(finish(job.spawn().unwrap()).status.code(), Some(1));
+}
+
+/// What came is there, and that is told.
+#[test]
+fn a_receipt_or_report_that_cannot_be_completed_does_not_hide_how_the_stream_ended() {
+    if !can_mount("a full disk for the receipt of a stream") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let volume = Volume::in_memory(scratch.root(), "full", "size=64k");
+    // As much as there is room for.
+    std::fs::write(volume.path.join("filler"), noise(1, 1 << 20)).unwrap_err();
+    for option in ["--receipt", "--report"] {
+        let to = scratch.path(option);
+        let mut job = command(&scratch);
+        job.arg("--json").arg(option).arg(volume.path.join("told")).arg("-").arg(&to);
+        job.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = job.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"content").unwrap();
+        let out = finish(child);
+        let told = String::from_utf8_lossy(&out.stdout).into_owned();
+        let last = told.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let last: serde_json::Value = last.unwrap_or_else(|| panic!("{option}: {out:?}"));
+        assert_eq!(last["event"], "finished", "{option}: {told}");
+        assert_eq!((out.status.code(), &last["exit"]), (Some(6), &6.into()), "{option}: {told}");
+        assert!(told.contains("\"kind\":\"space\""), "{option}: {told}");
+        assert_eq!(std::fs::read(&to).unwrap(), b"content");
+    }
 }

@@ -103,6 +103,11 @@ impl Filter {
                 return format!("`{path}` is left out: its directory `{parent}` is {}", self.by_rule(rule));
             }
         }
+        self.explain_alone(path, is_dir)
+    }
+
+    /// The same of a name from a list, which is looked at whatever becomes of its directories.
+    pub fn explain_alone(&self, path: &RelativePath, is_dir: bool) -> String {
         let verdict = self.decide(path, is_dir);
         match verdict.rule {
             None => format!("`{path}` is moved: no rule matches it"),

@@ -88,7 +88,13 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         sets: 0,
     };
     // What cannot be put away is still at the hub.
-    let ended = job.run(&stop)?;
+    let ended = match job.run(&stop) {
+        // Whoever takes the frames has gone.
+        Err(failure) if failure.kind == FailureKind::Stopped => {
+            return Ok(teller.failed(&failure, Exit::Nothing));
+        }
+        ended => ended?,
+    };
     let sets = job.sets;
     receiver.settle();
     let report = match &ended {
