@@ -307,8 +307,8 @@ impl<'a> Life<'a> {
             // Only a look can tell that there is nothing to do.
             let idle_at = driver.watch.idle_exit.map(|idle| idle_since.saturating_add(idle));
             let ends_at = idle_at.filter(|at| seen_at.is_none_or(|seen_at| seen_at < *at));
-            let wakes_at = self.machine.wakes_at().into_iter().chain(ends_at).min();
-            if looks.is_due(now, driver.changed.load(Ordering::Acquire), wakes_at) {
+            let has_changed = driver.changed.load(Ordering::Acquire);
+            if looks.is_due(now, has_changed, self.machine.wakes_at(), ends_at) {
                 driver.changed.store(false, Ordering::Release);
                 looks.is_under_way = true;
                 looker.begin(now, looks.reach.take(), inputs.clone())?;

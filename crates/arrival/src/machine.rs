@@ -388,11 +388,12 @@ impl Machine {
         self.moves > 0 || self.runs > 0
     }
 
-    /// Whether nothing is left to do but what was given up or has no marker, or waits for that in order.
+    /// Whether nothing is left to do but what was given up, has no marker or could not be looked at, or waits for that in
+    /// order.
     pub fn is_idle(&self) -> bool {
         let mut is_held = false;
         self.open.iter().filter_map(|line| self.items.get(&line.name)).all(|item| {
-            let rests = self.is_stuck(item) || self.lacks_marker(item);
+            let rests = self.is_stuck(item) || self.lacks_marker(item) || is_out_of_sight(item);
             is_held |= rests && self.is_ordered();
             rests || is_held && item.waits_for_command()
         })
@@ -746,6 +747,11 @@ impl Machine {
     fn is_ordered(&self) -> bool {
         self.rules.order != Order::Arrival
     }
+}
+
+/// Whether nobody can tell if it is complete: the last look did not see it, or not all of it.
+fn is_out_of_sight(item: &Item) -> bool {
+    item.work != Work::Busy && item.waits_for_source() && item.seen.is_some_and(|look| look.is_unseen)
 }
 
 impl Item {

@@ -47,6 +47,8 @@ pub(super) struct Looks {
     pub every: Duration,
     due_at: Duration,
     not_before: Duration,
+    /// When the last one was over, if it saw something.
+    saw_at: Option<Duration>,
     pub is_under_way: bool,
     pub has_seen: bool,
     /// How long the last one took.
@@ -60,6 +62,7 @@ impl Looks {
             every: every.unwrap_or(POLL_EVERY),
             due_at: Duration::ZERO,
             not_before: Duration::ZERO,
+            saw_at: None,
             is_under_way: false,
             has_seen: false,
             took: None,
@@ -67,15 +70,25 @@ impl Looks {
         }
     }
 
-    /// `wakes_at`: when something may be seen to be complete, or that there is nothing to do.
-    pub(super) fn is_due(&self, now: Duration, has_changed: bool, wakes_at: Option<Duration>) -> bool {
-        let is_wanted = has_changed || now >= self.due_at || wakes_at.is_some_and(|at| now >= at);
-        is_wanted && now >= self.not_before && !self.is_under_way
+    /// `wakes_at`: when something may be seen to be complete; `ends_at`: that there is nothing to do. The look that may be
+    /// the last need not keep its share of the time.
+    pub(super) fn is_due(
+        &self,
+        now: Duration,
+        has_changed: bool,
+        wakes_at: Option<Duration>,
+        ends_at: Option<Duration>,
+    ) -> bool {
+        let is_at = |at: Option<Duration>| at.is_some_and(|at| now >= at);
+        let is_wanted = has_changed || now >= self.due_at || is_at(wakes_at);
+        let may_be_last = is_at(ends_at) && self.saw_at.is_some_and(|at| now >= at + GATHER);
+        (may_be_last || (is_wanted || is_at(ends_at)) && now >= self.not_before) && !self.is_under_way
     }
 
     /// One is over that took so long; `None`: it saw nothing.
     pub(super) fn end(&mut self, now: Duration, took: Option<Duration>) {
         self.is_under_way = false;
+        self.saw_at = took.map(|_| now);
         let (pause, every) = match took {
             Some(took) => {
                 // One that took longer than the one before it waited for an answer, and that is no work: after an
@@ -217,10 +230,10 @@ impl Driver<'_> {
         let mut heard = Ok(());
         for directory in directories {
             let below = root.join(OsString::from_vec(directory.as_bytes().to_vec()));
-            // What cannot be opened is gone, or cannot be looked at either.
+            // What is gone, or may not be read, cannot be looked at either.
             let Ok(directory) = Dir::open(&below) else { continue };
             if let Err(error) = changes.add(&directory)
-                && error.kind() != io::ErrorKind::NotFound
+                && !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
             {
                 heard = heard.and(Err(error));
             }
@@ -243,6 +256,23 @@ impl Driver<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// After one that took a minute the next regular one comes ten minutes later.
+    #[test]
+    fn the_look_that_may_be_the_last_does_not_wait_for_its_share_of_the_time() {
+        let at = Duration::from_secs;
+        let mut looks = Looks::new(Some(at(1)));
+        for _ in 0..2 {
+            looks.end(at(60), Some(at(60)));
+        }
+        assert!(!looks.is_due(at(66), true, Some(at(65)), None));
+        assert!(!looks.is_due(at(64), true, None, Some(at(65))));
+        assert!(looks.is_due(at(66), false, None, Some(at(65))));
+        // One that saw nothing is no reason to hurry.
+        looks.end(at(66), None);
+        assert!(!looks.is_due(at(66) + GATHER, false, None, Some(at(65))));
+        assert!(looks.is_due(at(67), false, None, Some(at(65))));
+    }
 
     #[test]
     fn what_a_look_cannot_see_is_told_once_until_a_look_has_none_of_it() {

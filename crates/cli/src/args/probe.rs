@@ -72,7 +72,7 @@ pub struct PredictArgs {
     /// Do not measure: only what is remembered counts
     #[arg(long)]
     pub no_measure: bool,
-    /// As in cp
+    /// Of the copy, as in cp; what is measured is not held to it (--no-measure)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// As in cp

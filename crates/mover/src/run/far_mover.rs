@@ -57,9 +57,13 @@ impl Shared {
         usize::from(self.transfers).saturating_sub(self.client.session.transfers_over())
     }
 
-    /// A number for one more transfer, if there is room for it.
+    /// A number for one more transfer, if there is room for it and for its frames.
     fn begin(&mut self) -> Option<TransferNumber> {
-        self.transfers = next_number(self.transfers, self.under_way())?;
+        let under_way = self.under_way();
+        if under_way > 0 && !self.client.session.has_frames_for(under_way + 1) {
+            return None;
+        }
+        self.transfers = next_number(self.transfers, under_way)?;
         Some(TransferNumber(self.transfers))
     }
 }

@@ -233,6 +233,11 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
+    /// The link is lost: what was not said yet is not for the next one.
+    pub fn link_lost(&self) {
+        self.lock().machine.link_lost();
+    }
+
     /// Ends the transfer from this side.
     pub fn abort(&self, failure: Failure) {
         let mut state = self.lock();
@@ -273,7 +278,12 @@ impl ReceiveRun {
     /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
     fn pump(&self, state: &mut State<Receiver, ()>) {
         let mut settled = Vec::new();
-        while let Some(action) = state.machine.take_action() {
+        loop {
+            // A peer that takes nothing for the time being: what is to be said stays where it is until it does.
+            if state.machine.has_to_say() && state.is_backed_up() {
+                break;
+            }
+            let Some(action) = state.machine.take_action() else { break };
             tracing::trace!(?action);
             if matches!(action, Action::Conclude(_) | Action::Finished(_) | Action::Failed(_)) {
                 self.note_soon(&mut settled);

@@ -147,10 +147,12 @@ impl State {
     }
 
     /// Bytes of payloads for which each stream has memory to send, with another transfer if there is `more`: every sender
-    /// of files has its own, all others share some.
-    fn sends_bytes(&self, more: Option<&Transfer>) -> u64 {
+    /// of files has its own, all others share some. Those that have `ended` and are only not taken out yet do not count.
+    fn sends_bytes(&self, more: Option<&Transfer>, ended: &BTreeSet<TransferNumber>) -> u64 {
         let (mut lanes, mut shared) = (0u64, 0u64);
-        for transfer in self.transfers.values().chain(more).filter(|transfer| transfer.sends()) {
+        let under_way = self.transfers.iter().filter(|(number, _)| !ended.contains(number));
+        let transfers = under_way.map(|(_, transfer)| transfer).chain(more);
+        for transfer in transfers.filter(|transfer| transfer.sends()) {
             match transfer {
                 Transfer::Send(run) => lanes += SendLane::payload_bytes(run.terms()),
                 other => shared = shared.max(payload_max(other.terms()) as u64),
@@ -210,6 +212,7 @@ impl Session {
         let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
         check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
+        let ended = self.ended();
         let (early, streams) = {
             let mut state = self.lock();
             if state.closed {
@@ -227,7 +230,7 @@ impl Session {
                 return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
             }
             // The bound is for each direction.
-            let bytes = state.sends_bytes(Some(&transfer)).max(payload_max as u64);
+            let bytes = state.sends_bytes(Some(&transfer), &ended).max(payload_max as u64);
             if state.streams.len() as u64 * bytes > limits::STREAM_BYTES_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "open", TOO_MUCH_MEMORY));
             }
@@ -254,6 +257,24 @@ impl Session {
         state.over.insert(number);
         state.early.remove(&number);
         state.transfers.remove(&number)
+    }
+
+    /// Transfers that have ended and are not taken out yet. Never under our own lock: a transfer calls us while it holds its
+    /// own.
+    fn ended(&self) -> BTreeSet<TransferNumber> {
+        let transfers: Vec<_> =
+            self.lock().transfers.iter().map(|(number, transfer)| (*number, transfer.clone())).collect();
+        let has_ended =
+            |(number, transfer): (TransferNumber, Transfer)| (transfer.crossed().ended > 0).then_some(number);
+        transfers.into_iter().filter_map(has_ended).collect()
+    }
+
+    /// Whether the streams that stand have memory for the frames of so many transfers that are like the largest under way.
+    pub(super) fn has_frames_for(&self, transfers: usize) -> bool {
+        let state = self.lock();
+        let of_each = |transfer: &Transfer| SendLane::payload_bytes(transfer.terms());
+        let most = state.transfers.values().map(of_each).max().unwrap_or(0);
+        state.streams.len() as u64 * most * transfers as u64 <= limits::STREAM_BYTES_MAX
     }
 
     /// So many transfers were taken out.

@@ -552,9 +552,19 @@ impl Receiver {
         }
     }
 
+    /// Whether the next action is to say something.
+    pub fn has_to_say(&self) -> bool {
+        matches!(self.actions.front(), Some(Action::Say(_)))
+    }
+
+    /// The link is lost: what was to be said to it is covered by what the next one is told.
+    pub fn link_lost(&mut self) {
+        self.actions.retain(|action| !matches!(action, Action::Say(_)));
+    }
+
     /// The link was lost and stands again; the sender will offer what is not settled.
     pub fn link_up(&mut self) {
-        self.actions.retain(|action| !matches!(action, Action::Say(_)));
+        self.link_lost();
         self.wants.clear();
         self.acks.clear();
         self.settled.clear();

@@ -261,13 +261,17 @@ fn what_a_file_that_stands_cannot_keep_is_told() {
     fs::write(trees.source.join("f"), "x").unwrap();
     let source = contents(&trees.source);
     copy(&source, to(&trees.target)).assert_whole();
-    let destination = open(to(&trees.target), &source.form()).unwrap();
+    let by_digest = Terms { check: thalweg_wire::message::Check::Digest, ..terms() };
+    let destination = open(To { terms: by_digest, ..to(&trees.target) }, &source.form()).unwrap();
     let (found, _) = scan(&source);
     destination.decide(&found.entries[0], &|_, _| true);
     let mut entry = found.entry("f").clone();
     // No system has such attributes.
     entry.xattrs = vec![thalweg_wire::entry::Xattr { name: b"nowhere.x".to_vec(), value: b"1".to_vec() }];
-    let decision = destination.decide(&entry, &|_, _| true);
+    let Decision::Wanted { candidate: Some(1), .. } = destination.decide(&entry, &|_, _| true) else {
+        panic!("its content is not compared");
+    };
+    let decision = destination.keep(&entry, thalweg_wire::Digest([0; 32]));
     let Decision::Settled { outcome: Outcome::Done { losses, .. }, made: false } = decision else {
         panic!("told as unchanged");
     };

@@ -79,7 +79,11 @@ impl FileSystemKind {
     /// that is not known here nothing is promised.
     pub fn syncs_whole(self) -> bool {
         use FileSystemKind::{Fuse, Other, Smb};
-        !matches!(self, Fuse | Smb | Other(_))
+        match self {
+            Fuse | Smb => false,
+            Other(magic) => SYNC_WHOLE.contains(&magic),
+            _ => true,
+        }
     }
 
     fn from_magic(magic: u64) -> FileSystemKind {
@@ -117,6 +121,10 @@ const KINDS: &[(u64, FileSystemKind, &str)] = &[
     (0x2011_bab0, FileSystemKind::ExFat, "exfat"),
     (0x7366_746e, FileSystemKind::Ntfs, "ntfs3"),
 ];
+
+/// Those that sync as a whole and are not told apart otherwise: f2fs, bcachefs, JFS, NILFS2, OCFS2, GFS2, UDF, ramfs.
+const SYNC_WHOLE: &[u64] =
+    &[0xf2f5_2010, 0xca45_1a4e, 0x3153_464a, 0x3434, 0x7461_636f, 0x0116_1970, 0x1501_3346, 0x8584_58f6];
 
 /// `ST_RDONLY` of `statfs`.
 const READ_ONLY: u64 = 1;

@@ -14,6 +14,7 @@ use std::io;
 use std::sync::RwLockReadGuard;
 use std::sync::atomic::Ordering;
 use thalweg_sys::{Advice, Dir, File, Links, Stat};
+use thalweg_wire::entry::Xattr;
 use thalweg_wire::message::{Check, Loss, Outcome, VerifyLevel};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
@@ -294,8 +295,9 @@ impl LocalDestination {
             }
             Err(error) => return Err(of_io(error)),
         };
-        if !is_changed && (is_remembered || losses.is_empty()) {
-            // What cannot be kept was told when the file was made.
+        // What cannot be kept was told when the file was made; and nothing is remembered of a file of which only size and
+        // time were looked at, so that each copy would tell it again.
+        if !is_changed && (is_remembered || losses.is_empty() || digest.is_none()) {
             return Ok(unchanged(digest, false));
         }
         if !is_changed {
@@ -348,7 +350,8 @@ impl LocalDestination {
     pub(super) fn keep_compared(&self, entry: &Entry, digest: Digest) -> Decision {
         let kept = self.seen_file(entry).and_then(|seen| {
             let Some(((place, name), stat)) = seen else { return Ok(Decision::Fresh) };
-            let decision = self.keep(entry, &place, &name, &stat, Some(digest), false)?;
+            let is_remembered = self.is_unchanged(entry, &stat, &place).flatten().is_some();
+            let decision = self.keep(entry, &place, &name, &stat, Some(digest), is_remembered)?;
             if self.terms.dry_run {
                 return Ok(decision);
             }
@@ -457,7 +460,8 @@ impl LocalDestination {
             _ => false,
         };
         same && same_owner
-            && (!preserve.xattrs || place.dir.xattrs(name).is_ok_and(|found| are_same(&found, &entry.xattrs)))
+            && (!preserve.xattrs
+                || place.dir.xattrs(name).is_ok_and(|found| are_same_without_label(found, &entry.xattrs)))
     }
 
     /// Where the entry is; `None` in a dry run whose directory is not there, or not yet one.
@@ -547,6 +551,15 @@ pub(super) fn check_replaceable(
         return Ok(());
     }
     Err(conflict(path, "a device, FIFO or socket stands there, which nothing of another kind replaces"))
+}
+
+/// Whether these are the attributes wanted, but for the label that SELinux gives each file itself: where it cannot be set,
+/// everything would be made again at each copy.
+fn are_same_without_label(mut found: Vec<(Vec<u8>, Vec<u8>)>, wanted: &[Xattr]) -> bool {
+    let is_label = |name: &[u8]| name.starts_with(b"security.selinux");
+    found.retain(|(name, _)| !is_label(name));
+    let wanted: Vec<Xattr> = wanted.iter().filter(|xattr| !is_label(&xattr.name)).cloned().collect();
+    are_same(&found, &wanted)
 }
 
 /// What stands at the path of an entry of this kind.

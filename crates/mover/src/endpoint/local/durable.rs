@@ -87,9 +87,16 @@ impl LocalDestination {
     pub(super) fn changed_file(&self, file: &Arc<File>, territory: &Territory) {
         territory.touch();
         if !territory.syncs_whole {
-            if let Err(error) = file.sync_all() {
+            match file.sync_all() {
+                // It knows no sync of a file: there is nothing else to call, and what that says is kept.
+                Err(error) if is_unknown(&error) => {
+                    let _ = self.sync_file_systems();
+                }
                 // The next sync says so.
-                self.fail("sync a file below", None, &error);
+                Err(error) => {
+                    self.fail("sync a file below", None, &error);
+                }
+                Ok(()) => {}
             }
             return;
         }
@@ -193,11 +200,7 @@ impl LocalDestination {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // May be passed through, not read; or the file system knows no sync of directories: then there is
                 // nothing else to call than this.
-                Err(error)
-                    if error.kind() == io::ErrorKind::PermissionDenied
-                        || is_errno(&error, errno::INVALID)
-                        || is_errno(&error, errno::NOT_SUPPORTED) =>
-                {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_unknown(&error) => {
                     self.sync_file_systems()?;
                 }
                 other => other.map_err(|error| {
@@ -266,6 +269,11 @@ impl LocalDestination {
     }
 }
 
+/// Whether the file system has no such call.
+fn is_unknown(error: &io::Error) -> bool {
+    is_errno(error, errno::INVALID) || is_errno(error, errno::NOT_SUPPORTED)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,10 +281,18 @@ mod tests {
     use crate::endpoint::local::DestinationPlace;
     use crate::manifest::Filter;
     use std::os::fd::OwnedFd;
+    use std::os::unix::fs::OpenOptionsExt;
     use thalweg_wire::message::{SourceForm, Terms};
 
-    /// A file that cannot be synced: the end of a pipe.
+    /// A file that cannot be synced, being opened for its name only.
     fn never_synced() -> Arc<File> {
+        const O_PATH: i32 = 0o10_000_000;
+        let opened = std::fs::OpenOptions::new().read(true).custom_flags(O_PATH).open("/").unwrap();
+        Arc::new(File::from_fd(OwnedFd::from(opened)))
+    }
+
+    /// Neither this: but there it is the file system that knows no such call.
+    fn pipe() -> Arc<File> {
         let (_, end) = std::io::pipe().unwrap();
         Arc::new(File::from_fd(OwnedFd::from(end)))
     }
@@ -307,6 +323,7 @@ mod tests {
             to.changed_dir(format!("d{number}").as_bytes(), &top, &territory);
         }
         assert!(lock(&to.changed).apart.is_empty(), "each holds a descriptor");
+        to.changed_file(&pipe(), &territory);
         to.check_sound().unwrap();
         to.changed_file(&never_synced(), &territory);
         assert_eq!(to.sync(&[]).unwrap_err().operation, "sync a file below");

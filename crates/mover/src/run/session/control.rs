@@ -162,7 +162,7 @@ impl Session {
         Ok(())
     }
 
-    fn control_ended(&self, epoch: u64, end: ControlEnd) {
+    pub(super) fn control_ended(&self, epoch: u64, end: ControlEnd) {
         // A link may end before it is in place: its end is noted when it is, or nobody would ever dial another.
         let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
         let fell_silent = matches!(end, ControlEnd::Silent(_));

@@ -3,7 +3,7 @@
 
 use super::{Session, State, Transfer};
 use crate::failure::{Failure, FailureKind};
-use crate::link::StopHandle;
+use crate::link::{ControlEnd, StopHandle};
 use crate::run::party::Party;
 use crate::run::sender::SendRun;
 use crate::stage::pace::SPACED_TIMES;
@@ -86,6 +86,8 @@ impl Session {
 
     /// A path that died takes its streams, one that came back all of them: then the link is dialled anew.
     pub(super) fn give_up_stuck(&self) {
+        // Of the link that is judged: another may be put in place meanwhile.
+        let epoch = self.epoch();
         let stuck = self.stuck_streams();
         let Some(first) = stuck.first() else { return };
         let cause = |stream: u16| {
@@ -93,7 +95,7 @@ impl Session {
             Failure::new(FailureKind::Connection, "transfer", cause)
         };
         if stuck.len() == self.streams().len() {
-            self.drop_link(cause(*first));
+            self.control_ended(epoch, ControlEnd::Silent(cause(*first)));
             return;
         }
         for &stream in &stuck {

@@ -13,13 +13,15 @@ impl Session {
     /// # Errors
     /// If the session is closed, has too many streams, or there are no threads to be had.
     pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
+        let ended = self.ended();
         let (serial, old) = {
             let mut state = self.lock();
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
             }
             // The bound is for each direction.
-            let frame_bytes = state.sends_bytes(None).max(self.payload_max.load(Ordering::Acquire) as u64);
+            let frame_bytes =
+                state.sends_bytes(None, &ended).max(self.payload_max.load(Ordering::Acquire) as u64);
             let is_new = !state.streams.contains_key(&stream);
             if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "add a stream", TOO_MUCH_MEMORY));

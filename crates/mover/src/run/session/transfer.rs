@@ -127,8 +127,10 @@ impl Transfer {
 
     /// What still waits to be said to the link that was is not for the next one, which is told everything anew.
     pub(super) fn drop_unsaid(&self) {
-        if let Transfer::Send(run) = self {
-            run.link_lost();
+        match self {
+            Transfer::Send(run) => run.link_lost(),
+            Transfer::Receive(run) => run.link_lost(),
+            _ => {}
         }
     }
 
