@@ -500,7 +500,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --deadline 'Will it be done in this time, in 99 of 100 cases?'
             cand --scan 'Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long again'
             cand --measure 'Measure for so long where nothing is known, or only by a probe of more than a day ago; from 4 s to 1 min'
-            cand --bwlimit 'As in cp'
+            cand --bwlimit 'Of the copy, as in cp; what is measured is not held to it (--no-measure)'
             cand --verify 'As in cp'
             cand --streams 'As in cp'
             cand --state 'Where thalweg keeps its keys and what it remembers'

@@ -410,7 +410,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s h -l help -d 'Pr
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l deadline -d 'Will it be done in this time, in 99 of 100 cases?' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l scan -d 'Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l measure -d 'Measure for so long where nothing is known, or only by a probe of more than a day ago; from 4 s to 1 min' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bwlimit -d 'As in cp' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bwlimit -d 'Of the copy, as in cp; what is measured is not held to it (--no-measure)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l verify -d 'As in cp' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"

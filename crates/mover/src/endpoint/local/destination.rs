@@ -4,7 +4,7 @@
 //! ([`finish`](super::finish)); nothing outside the root is touched (every name is reached through a held
 //! directory that was opened without following links); what [`sync`](Destination::sync) returned for survives a
 //! power cut ([`super::durable`]); after success nothing of ours is left, after failure everything is in
-//! the staging directories ([`staging`](super::staging)).
+//! the staging directories ([`staging`]).
 //!
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
 //! noticed. It is replaced then, as if it had been changed before.
