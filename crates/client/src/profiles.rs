@@ -248,16 +248,18 @@ pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     let Beginning { evidence, passage } = report.beginning.as_ref().filter(|_| report.attempts == 1)?;
     let reads_back = reads_back(verify);
     let seen = moved(evidence, passage, evidence.entries, reads_back);
-    let work = Work {
-        bytes: report.evidence.content_bytes() as f64,
-        entries: report.totals.done as f64,
+    let (bytes, entries) = (report.evidence.content_bytes() as f64, report.totals.done as f64);
+    let is_early = seen.bytes * 2.0 <= bytes || seen.entries * 2.0 <= entries;
+    let left = Work {
+        bytes: (bytes - seen.bytes).max(0.0),
+        entries: (entries - seen.entries).max(0.0),
         reads_back,
         ..Work::default()
     };
-    let is_early = seen.bytes * 2.0 <= work.bytes || seen.entries * 2.0 <= work.entries;
-    let observed = Observed::of(&terms::taken(evidence, passage), &seen, false);
+    let passed = terms::taken(evidence, passage);
+    let observed = Observed::of(&passed, &seen, false);
     let rtt_s = basin::rtt_seconds(&report.evidence);
-    let predicted = observed.foretells(&work, rtt_s).ok()?.ok().filter(|_| is_early)?;
+    let predicted = observed.foretells(&passed, &left, rtt_s).ok()?.ok().filter(|_| is_early)?;
     let compared = prediction::compare(predicted, taken(report));
     Some(Compared::Told(Box::new(Comparison { after_s: Some(passage.seconds), ..compared })))
 }

@@ -162,15 +162,22 @@ impl Observed {
         })
     }
 
-    /// How long the transfer takes as a whole that had shown this before its end. Its end is not known yet: it is taken to be as
-    /// usual. `rtt_s` is for that.
+    /// How long the transfer takes as a whole that had shown this before its end: what had `passed` then, and what so much
+    /// that was `left` costs at the same rates. Its end is not known yet: it is taken to be as usual. `rtt_s` is for that.
     ///
     /// # Errors
     /// As [`prediction::predict`].
-    pub fn foretells(self, work: &Work, rtt_s: f64) -> Result<std::result::Result<Prediction, Missing>> {
+    pub fn foretells(
+        self,
+        passed: &Taken,
+        left: &Work,
+        rtt_s: f64,
+    ) -> Result<std::result::Result<Prediction, Missing>> {
         let way = Way { observed: vec![self], ..Way::default() };
-        let knowledge = Knowledge { end: None, ..way.knowledge(work) };
-        prediction::predict(&knowledge.completed(rtt_s), work)
+        // It has begun.
+        let knowledge = Knowledge { start: Known::of(&[0.0]), end: None, ..way.knowledge(left) };
+        let rest = prediction::predict(&knowledge.completed(rtt_s), left)?;
+        Ok(rest.map(|rest| rest.after(passed)))
     }
 
     /// What start and end took, where content showed them.
@@ -441,19 +448,29 @@ mod tests {
         Moved { bytes, entries, ..Moved::default() }
     }
 
-    /// Half a second of a start, and 300 MB that came in 3 s: 3 GB take half a second, thirty, and a usual end.
+    /// Half a second of a start, and 300 MB that came in 3 s: with 2.7 GB more it is half a second, thirty, and a usual end.
     #[test]
     fn a_beginning_foretells_the_whole_without_taking_its_own_last_look_for_the_end() {
         let taken = Taken { start_s: 0.5, bytes_s: 3.0, end_s: 0.001, ..Taken::default() };
         let moved = Moved { bytes: 3e8, entries: 1.0, ..Moved::default() };
-        let work = Work { bytes: 3e9, entries: 1.0, ..Work::default() };
-        let told = Observed::of(&taken, &moved, false).foretells(&work, 0.1).unwrap().unwrap();
+        let left = Work { bytes: 2.7e9, ..Work::default() };
+        let foretold =
+            |left: &Work| Observed::of(&taken, &moved, false).foretells(&taken, left, 0.1).unwrap();
+        let told = foretold(&left).unwrap();
         let [_, usual_end_s] = prediction::usual_s(0.1);
         assert!((told.seconds - 30.5 - usual_end_s).abs() < 0.01, "{told:?}");
         assert_eq!(told.guessed, [prediction::Term::End]);
+        let of = |term| told.terms.iter().find(|(of, _)| *of == term).unwrap().1;
+        assert!(
+            (of(prediction::Term::Start) - 0.5).abs() < 1e-6
+                && (of(prediction::Term::Bytes) - 30.0).abs() < 0.01
+        );
+        // What has passed has passed.
+        assert!(told.low_s > 3.5);
+        let little = foretold(&Work::default()).unwrap();
+        assert!(little.low_s > 3.5 && (little.seconds - 3.5 - usual_end_s).abs() < 0.01, "{little:?}");
         // What it did not show is not made up.
-        let many = Work { entries: 1e6, ..work };
-        let missing = Observed::of(&taken, &moved, false).foretells(&many, 0.1).unwrap();
+        let missing = foretold(&Work { entries: 1e6, ..left });
         assert_eq!(missing, Err(Missing(prediction::Term::Entries)));
     }
 

@@ -202,6 +202,30 @@ pub struct Work {
     pub bytes_per_s_max: Option<f64>,
 }
 
+impl Prediction {
+    /// Of a transfer that is under way: this is for the rest, and so much has passed already.
+    pub(super) fn after(self, passed: &Taken) -> Prediction {
+        let seconds = passed.seconds() - passed.end_s;
+        let mut terms = self.terms;
+        for term in Term::ALL.into_iter().filter(|term| *term != Term::End) {
+            match terms.iter_mut().find(|(of, _)| *of == term) {
+                Some((_, rest)) => *rest += passed.of(term),
+                None if passed.of(term) > 0.0 => terms.push((term, passed.of(term))),
+                None => {}
+            }
+        }
+        terms.sort_by_key(|(term, _)| *term);
+        Prediction {
+            seconds: self.seconds + seconds,
+            low_s: self.low_s + seconds,
+            high_s: self.high_s + seconds,
+            p99_s: self.p99_s + seconds,
+            terms,
+            ..self
+        }
+    }
+}
+
 /// A term of which nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing(pub Term);
