@@ -50,18 +50,22 @@ def test_basin_and_advice() -> None:
 
 
 def test_advice_promises_nothing_by_a_law_that_does_not_hold() -> None:
-    def ground(condition: model.Condition, bound: bool) -> str | None:
-        return model.advise(
+    def holds(condition: model.Condition, bound: bool = False, score: float | None = 1.5) -> bool | None:
+        advice = model.advise(
             bytes=2e9,
             bandwidth_bits_per_s=25e9,
             is_efficiency_bound=bound,
             deadline_s=10.0,
+            score=score,
             files_prediction=model.Prediction(1.0, 0.9, 1.1),
             files_condition=condition,
-        ).ground
+        )
+        return next(way.holds for way in advice.ways if way.way == "file")
 
-    assert ground("holds", False) == "in-time"
-    assert ground("broken", False) == ground("holds", True) == "in-time-as-expected"
+    assert holds("holds") is True
+    assert not holds("broken") and not holds("holds", bound=True)
+    # Nor where nobody knows how slow transfers of this path get.
+    assert not holds("holds", score=None)
     lossy = model.Path(bandwidth_bits_per_s=1e9, rtt_s=0.1, loss=0.02).carried()
     assert lossy.by == "loss" and lossy.is_beyond_law
 
