@@ -12,13 +12,13 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
         Compared::Unknown(missing) => format!("; no profile of {} on this way yet", missing.0.name()),
         Compared::Told(told) => {
             let predicted = &told.predicted;
-            let after = told.after_s.map(|seconds| format!(" after {}", units::time(seconds)));
+            let after = told.after_s.map(|seconds| format!(" after its first {}", units::time(seconds)));
             let range = format!(
-                "; predicted{} {} ({} to {})",
-                after.unwrap_or_default(),
+                "; predicted {} ({} to {}){}",
                 units::time(predicted.seconds),
                 units::time(predicted.low_s),
-                units::time(predicted.high_s)
+                units::time(predicted.high_s),
+                after.unwrap_or_default()
             );
             let verdict = if told.is_within { "most off" } else { "not in the range" };
             format!("{range}, {verdict}: {}", wrong(told))
@@ -88,7 +88,7 @@ mod tests {
         let compared = compare(predicted, Taken { start_s: 0.5, bytes_s: 1.25, ..Taken::default() });
         let by_beginning = Compared::Told(Box::new(Comparison { after_s: Some(0.75), ..compared }));
         let words = short(&by_beginning, false);
-        assert!(words.starts_with("; predicted after 750 ms 2.00 s (1.00 s to 4.00 s), most off"), "{words}");
+        assert!(words.starts_with(&format!("{range} after its first 750 ms, most off")), "{words}");
         assert!(details(&by_beginning)[0].contains("from its own first 750 ms, took 1.75 s"));
     }
 }
