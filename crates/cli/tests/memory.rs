@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::job::peak_memory;
@@ -184,20 +184,45 @@ fn a_daemon_that_has_no_memory_for_a_single_frame_says_what_it_needs_and_what_it
     assert_same(&from, &to.join("new"));
 }
 
-/// A pipe that stays open until its producer is dropped, with so many streams that they have all memory of the daemon: each
-/// has a frame of 540 KiB.
-fn pipe_of_fifteen_streams(scratch: &Scratch, ticket: &str, target: &str) -> Child {
-    let mut command = scratch.thalweg();
-    command.args(["stream", "--quiet", "--streams", "15", "--ticket", ticket, "-", target]);
-    let mut pipe = command.stdin(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(pipe.stdin.as_mut().unwrap(), &noise(2, 100_000)).unwrap();
-    pipe
+/// Pipes that stay open until their producers are dropped and have, all together, the memory of the daemon: each stream has
+/// a frame of 540 KiB once it carried one, and from its beginning where the transfer was open before it.
+struct Pipes<'a> {
+    scratch: &'a Scratch,
+    daemon: &'a Daemon,
+    to: PathBuf,
+    open: Vec<Child>,
 }
 
-fn end(mut pipe: Child, written: &Path) {
-    drop(pipe.stdin.take());
-    assert!(pipe.wait().unwrap().success());
-    assert_eq!(std::fs::read(written).unwrap(), noise(2, 100_000));
+impl Pipes<'_> {
+    const CONTENT: usize = 100_000;
+
+    /// One pipe more, for what the others left: who comes in between takes it from one of them, not from all.
+    fn add(&mut self) {
+        let target = self.daemon.place("to", &format!("pipe{}", self.open.len()));
+        let mut command = self.scratch.thalweg();
+        command.args(["stream", "--quiet", "--streams", "15", "--ticket"]).arg(&self.daemon.ticket);
+        let mut pipe =
+            command.args(["-", &target]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let written = std::io::Write::write_all(pipe.stdin.as_mut().unwrap(), &noise(2, Self::CONTENT));
+        // One that finds no memory at all does not read what it is given.
+        assert!(written.is_ok() || !self.open.is_empty(), "{written:?}");
+        self.open.push(pipe);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+
+    /// All come to their end: the first with its content, and of the others each with it or without memory.
+    fn end(self) {
+        for (number, mut pipe) in self.open.into_iter().enumerate() {
+            drop(pipe.stdin.take());
+            match pipe.wait().unwrap().code() {
+                Some(0) => {
+                    let written = std::fs::read(self.to.join(format!("pipe{number}"))).unwrap();
+                    assert_eq!(written, noise(2, Self::CONTENT));
+                }
+                code => assert!(number > 0 && code == Some(6), "pipe {number} ended with {code:?}"),
+            }
+        }
+    }
 }
 
 #[test]
@@ -210,27 +235,20 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
     let daemon = scratch.daemon_with(&[("to", &to), ("from", &from)], &["--memory", "8MiB"]);
     let ticket = daemon.ticket.display().to_string();
     let here = format!("{}/", from.display());
-    let mut pipes = 0;
-    let mut pipe = pipe_of_fifteen_streams(&scratch, &ticket, &daemon.place("to", "pipe0"));
+    let mut pipes = Pipes { scratch: &scratch, daemon: &daemon, to: to.clone(), open: Vec::new() };
+    pipes.add();
     let until = Instant::now() + Duration::from_secs(300);
     for (number, pull) in [(0, false), (1, true)] {
+        let target = scratch.path(&format!("pulled{number}"));
+        let (source, target) = match pull {
+            false => (here.clone(), daemon.place("to", &format!("new{number}/"))),
+            true => (daemon.place("from", ""), format!("{}/", target.display())),
+        };
         loop {
-            let target = scratch.path(&format!("pulled{number}"));
-            let (source, target) = match pull {
-                false => (here.clone(), daemon.place("to", &format!("new{number}/"))),
-                true => (daemon.place("from", ""), format!("{}/", target.display())),
-            };
             let second = scratch.run(["cp", "--streams", "2", "--ticket", &ticket, &source, &target]);
             if second.status.success() {
-                // It came in before the last stream of the pipe, which goes on without those that were refused then.
                 assert!(Instant::now() < until, "the daemon always has memory");
-                end(pipe, &to.join(format!("pipe{pipes}")));
-                pipes += 1;
-                let anew = daemon.place("to", &format!("pipe{pipes}"));
-                // What the copy had is to be free before the last stream asks, and that has it before the next copy.
-                std::thread::sleep(Duration::from_secs(pipes));
-                pipe = pipe_of_fifteen_streams(&scratch, &ticket, &anew);
-                std::thread::sleep(Duration::from_secs(pipes));
+                pipes.add();
                 continue;
             }
             let said = String::from_utf8_lossy(&second.stderr);
@@ -240,7 +258,7 @@ fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_co
             break;
         }
     }
-    end(pipe, &to.join(format!("pipe{pipes}")));
+    pipes.end();
     scratch.ok(["cp", "--quiet", "--ticket", &ticket, &here, &daemon.place("to", "after/")]);
     assert_same(&from, &to.join("after"));
 }
