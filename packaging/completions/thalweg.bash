@@ -2532,7 +2532,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
+            opts="-D -e -h --devices --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2574,7 +2574,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --memory --direct --order --no-io-uring --window --cca --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --delete --max-delete --config --help"
+            opts="-a -r -H -S -l -t -o -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --memory --direct --order --no-io-uring --window --cca --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --delete --max-delete --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2920,7 +2920,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
+            opts="-s -e -h --summarize --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5464,7 +5464,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --memory --direct --order --no-io-uring --window --cca --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
+            opts="-a -r -H -S -l -t -o -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --memory --direct --order --no-io-uring --window --cca --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -115,6 +115,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s p -s l -s t -s o -s g -s X -s A -l perms -l links -l times -l owner -l group -l xattrs -l acls -d 'Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l human-readable -d 'Sizes for people. Always on; accepted for your fingers, as is `-h` beside places'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s D -l devices -d 'Also copy FIFOs and device nodes'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s n -l dry-run -d 'Say what would be done, change nothing'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s v -l verbose -d 'Name each entry; twice: also those left alone'
@@ -189,6 +191,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s p -s l -s t -s o -s g -s X -s A -l perms -l links -l times -l owner -l group -l xattrs -l acls -d 'Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l human-readable -d 'Sizes for people. Always on; accepted for your fingers, as is `-h` beside places'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s D -l devices -d 'Also copy FIFOs and device nodes'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s n -l dry-run -d 'Say what would be done, change nothing'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s v -l verbose -d 'Name each entry; twice: also those left alone'
@@ -214,7 +218,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l poll -d 'Look
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l buffer -d 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l mark-every -d 'Time between two marks, up to a minute: how late a byte may become durable' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l slot -d 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit. Marks are made at least ten times in a deadline' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l slot -d 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with by how much it does not fit or what would. Marks are made at least ten times in a deadline' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bwlimit -d 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s). `thalweg limit` changes it while the stream runs' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
@@ -260,7 +264,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l producer -d 'Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l deadline -d 'Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l frames-per-s -d 'Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes later' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l slot -d 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l slot -d 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with by how much it does not fit or what would' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
@@ -345,6 +349,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l port -d 'Port 
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s D -l devices -d 'FIFOs and device nodes too, which a copy without --devices leaves out'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
@@ -367,6 +372,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l port -d 'Port of 
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s s -l summarize -d 'Only the sum. Always on; accepted for your fingers, as is `-h` beside it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l json -d 'Events as JSON, one a line, on stdout'

@@ -4,7 +4,8 @@
 //! 2. Deciding is apart from doing: the deciding modules know no clock, no disk, no network.
 //! 3. SPEC.md: every promise, and every lettered part of one, names a test that exists; so does every fault of
 //!    docs/faults.md.
-//! 4. docs/papers.md: every row names a test that exists or a command that is understood, *not here* or not.
+//! 4. docs/papers.md: every row names a test that exists or a command that is understood, *not here* or not; no table,
+//!    figure, equation or listing that a paper numbers is left out.
 //! 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
 //! 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
 //! 7. bench/results: the commit that a result was measured with is in the history.
@@ -52,6 +53,15 @@ const NOT_HERE: &[&str] = &["LIMITS.md", "TRUST.md", "CHECKLIST.md", "STYLE.md",
 
 /// Files that may name them: this one.
 const MAY_NAME_THEM: &[&str] = &["xtask/src/check.rs"];
+
+/// How many of each kind a paper numbers. In docs/papers.md each has a row, or a word that it asks nothing of a mover.
+const NUMBERED: &[(&str, &[(&str, usize)])] = &[
+    ("000", &[("Table", 10), ("Fig", 13)]),
+    ("001", &[("Fig", 9), ("Eq", 6)]),
+    ("002", &[("Table", 3), ("Fig", 11), ("Listing", 1)]),
+    ("003", &[("Table", 3), ("Fig", 4), ("Eq", 11)]),
+    ("004", &[("Table", 1), ("Fig", 9)]),
+];
 
 /// A module of the mover.
 struct Room {
@@ -261,12 +271,78 @@ fn faults(breaches: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// In docs/papers.md each row of a table has tests and commands in its last column.
+/// In docs/papers.md each row of a table has tests and commands in its last column, and in its first what it is about.
 fn papers(breaches: &mut Vec<String>) -> Result<()> {
     const PAGE: &str = "docs/papers.md";
     let text = fs::read_to_string(tools::root().join(PAGE)).context(PAGE)?;
-    breaches.extend(not_shown(&text).into_iter().map(|breach| format!("{PAGE}: {breach}")));
+    let wrong = not_shown(&text).into_iter().chain(left_out(&text));
+    breaches.extend(wrong.map(|breach| format!("{PAGE}: {breach}")));
     Ok(())
+}
+
+/// What papers number and a text says nothing of.
+fn left_out(text: &str) -> Vec<String> {
+    let mut left_out = Vec::new();
+    for (paper, numbered) in NUMBERED {
+        let heading = format!("{paper}: ");
+        let section = text.split("\n## ").find(|section| section.starts_with(&heading));
+        let named = accounted_for(section.unwrap_or_default());
+        for (kind, count) in *numbered {
+            let missing = (1..=*count).filter(|number| !named.contains(&(*kind, *number)));
+            left_out.extend(missing.map(|number| {
+                format!("{paper} {kind} {number} has no row, nor a word that it asks nothing of a mover")
+            }));
+        }
+    }
+    left_out
+}
+
+/// What the rows of a section are about, and what it says to ask nothing of a mover.
+fn accounted_for(section: &str) -> BTreeSet<(&'static str, usize)> {
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let prose: Vec<&str> = section.lines().filter(|line| !line.starts_with('|')).collect();
+    let prose = prose.join("\n");
+    let (_, asks_nothing) = prose.split_once("Asks nothing of a mover: ").unwrap_or_default();
+    rows.chain([asks_nothing]).flat_map(numbered_in).collect()
+}
+
+/// Tables, figures, equations and listings that a text names, one by one: `Figs 5 to 7` are three.
+fn numbered_in(text: &str) -> Vec<(&'static str, usize)> {
+    const KINDS: [&str; 4] = ["Table", "Fig", "Eq", "Listing"];
+    let mut found: Vec<(&'static str, usize)> = Vec::new();
+    let mut kind = None;
+    let mut is_range = false;
+    for word in text.split_whitespace() {
+        // `2(b),` is a part of 2.
+        let word = word.split('(').next().unwrap_or_default().trim_end_matches([',', '.', ';', ':']);
+        let singular = word.trim_end_matches('s');
+        if let Some(known) = KINDS.into_iter().find(|known| *known == singular) {
+            (kind, is_range) = (Some(known), false);
+            continue;
+        }
+        match (kind, as_number(word)) {
+            (Some(kind), Some(last)) => {
+                let first = match found.last() {
+                    Some((_, before)) if is_range => before + 1,
+                    _ => last,
+                };
+                found.extend((first..=last).map(|number| (kind, number)));
+                is_range = false;
+            }
+            _ if word == "and" => {}
+            _ if word == "to" => is_range = true,
+            // `section III` behind a figure is none.
+            _ => kind = None,
+        }
+    }
+    found
+}
+
+/// As papers number: 12, or XII.
+fn as_number(word: &str) -> Option<usize> {
+    const ROMAN: [&str; 10] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X"];
+    let roman = ROMAN.iter().position(|numeral| *numeral == word).map(|index| index + 1);
+    roman.or_else(|| word.parse().ok())
 }
 
 fn not_shown(text: &str) -> Vec<String> {
@@ -512,6 +588,26 @@ mod tests {
         let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
         assert_eq!(not_shown(&text), Vec::<String>::new());
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 50);
+    }
+
+    #[test]
+    fn a_table_figure_or_equation_of_a_paper_that_is_left_out_is_a_breach() {
+        let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
+        assert_eq!(left_out(&text), Vec::<String>::new());
+        let without = |beginning: &str| {
+            let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with(beginning)).collect();
+            left_out(&kept.join("\n"))
+                .iter()
+                .map(|breach| breach.split(" has ").next().unwrap().to_owned())
+                .collect::<Vec<String>>()
+        };
+        assert_eq!(without("| Table I |"), ["000 Table 1"]);
+        assert_eq!(without("| Eqs 3 to 6 |"), ["001 Eq 3", "001 Eq 4", "001 Eq 5", "001 Eq 6"]);
+        assert_eq!(without("Asks nothing of a mover: Table X"), ["000 Table 10"]);
+        assert_eq!(
+            numbered_in("section III-B.2, Figs 5, 8 and 10 to 12, section V, Table IV, Fig 2(b) of 7 (Eq)"),
+            [("Fig", 5), ("Fig", 8), ("Fig", 10), ("Fig", 11), ("Fig", 12), ("Table", 4), ("Fig", 2)]
+        );
     }
 
     #[test]

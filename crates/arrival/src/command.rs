@@ -17,10 +17,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
+use thalweg_mover::failure::{self, Failure, FailureKind};
 
 /// What is run for each item.
 #[derive(Debug, Clone)]
@@ -32,6 +34,52 @@ pub struct Analysis {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+}
+
+impl Analysis {
+    /// Whether there is such a program, where the system looks for it, and we may run it.
+    ///
+    /// # Errors
+    /// `Usage` with its name.
+    pub fn check(&self) -> Result<(), Failure> {
+        let program = self.program.as_bytes();
+        let found = match program.contains(&b'/') {
+            true => may_run(Path::new(&self.program)),
+            false => {
+                let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+                let places = std::env::split_paths(&path).map(|directory| directory.join(&self.program));
+                first_that_runs(places.map(|place| may_run(&place)))
+            }
+        };
+        found.map_err(|error| {
+            let failure = failure::of_io("find the program to run", &error);
+            let failure = Failure { kind: FailureKind::Usage, ..failure };
+            failure::with_words(failure, &format!("`{}`", failure::shown_path(program)))
+        })
+    }
+}
+
+/// Where the C library looks for programs if nobody says where.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+fn may_run(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path)?.is_file() {
+        true => rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(io::Error::from),
+        false => Err(Errno::ACCESS.into()),
+    }
+}
+
+/// As the system goes on where one may not be run; that is told if none may.
+fn first_that_runs(tried: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
+    let mut why = Errno::NOENT;
+    for found in tried {
+        match found {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => why = Errno::ACCESS,
+            Err(_) => {}
+        }
+    }
+    Err(why.into())
 }
 
 /// Where the end of one run is recorded, and the lock that is held as long as it lives.
@@ -301,7 +349,10 @@ fn run(place: &RunPlace, lock: &File, program: &OsStr, arguments: &[OsString]) -
     // The lock, an empty file, is the command's standard input: so it is held as long as the command lives, also without us.
     let child = match Command::new(program).args(arguments).stdin(lock.try_clone()?).spawn() {
         Ok(child) => child,
-        Err(error) => return place.record(&Outcome::NotStarted(error.to_string())),
+        Err(error) => {
+            let program = failure::shown_path(program.as_bytes());
+            return place.record(&Outcome::NotStarted(format!("`{program}`: {error}")));
+        }
     };
     // For the guard alone: without it, as on a full disk, we record the end all the same.
     let told = crate::own_file().write(true).truncate(true).open(&place.pid);
@@ -352,9 +403,28 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&ran).unwrap(), "x\n");
         keep(&at("2"), OsStr::new("/does/not/exist"), &[]).unwrap();
         let ended = RunPlace::new(directory.path(), "2").wait(&|| false).unwrap();
-        assert!(matches!(ended, Some(Outcome::NotStarted(_))), "{ended:?}");
+        let names_it = |why: &str| why.starts_with("`/does/not/exist`: ");
+        assert!(matches!(&ended, Some(Outcome::NotStarted(why)) if names_it(why)), "{ended:?}");
         place.forget();
         assert_eq!(place.ended().unwrap(), None);
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_run_is_known_before_it_is_needed() {
+        let directory = tempfile::tempdir().unwrap();
+        let plain = directory.path().join("plain");
+        std::fs::write(&plain, "#!/bin/sh\n").unwrap();
+        let check = |program: &OsStr| {
+            Analysis { keeper: Vec::new(), program: program.to_owned(), arguments: Vec::new() }.check()
+        };
+        check(OsStr::new("/bin/sh")).unwrap();
+        check(OsStr::new("sh")).unwrap();
+        let others = ["thalweg-has-no-such-program", "/bin/sh -c true", ""].map(OsStr::new);
+        for program in others.into_iter().chain([plain.as_os_str(), directory.path().as_os_str()]) {
+            let failure = check(program).unwrap_err();
+            let name = format!("`{}`: ", program.display());
+            assert!(failure.kind == FailureKind::Usage && failure.cause.starts_with(&name), "{failure}");
+        }
     }
 
     #[test]

@@ -117,7 +117,8 @@ pub struct Ended {
 ///
 /// # Errors
 /// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot
-/// be watched; `Unsupported` for a congestion control that a far side does not permit.
+/// be watched, and for a program that cannot be run; `Unsupported` for a congestion control that a far side does not
+/// permit.
 pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     watch.check()?;
     watch.try_priority()?;
@@ -180,6 +181,7 @@ impl Watch {
         if self.results.is_some() && self.analysis.is_none() {
             return usage("there are no results without a command");
         }
+        self.analysis.as_ref().map_or(Ok(()), Analysis::check)?;
         for other in [Some(&self.destination), self.results.as_ref()].into_iter().flatten() {
             let is_within = match (&self.source, other) {
                 (Named::Local(source), Named::Local(other)) => nearest(other).starts_with(nearest(source)),

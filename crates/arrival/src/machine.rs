@@ -142,6 +142,8 @@ pub enum Input {
     Moved(RelativePath, Result<Arrived, Trouble>),
     /// A run ended.
     Ended(RelativePath, u32, Outcome),
+    /// A run did not begin, for what arrived is not there any more; and that in words.
+    CopyGone(RelativePath, u32, String),
     /// Results are back, or not.
     Returned(RelativePath, Result<(), Trouble>),
 }
@@ -202,7 +204,19 @@ struct Item {
     missing: Option<Duration>,
     /// A copy failed though the item was there: should it go, it is lost.
     is_missed: bool,
+    copied: Copied,
     line: Line,
+}
+
+/// What became of the copy that the command is to run for, as far as this life knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copied {
+    /// Nothing.
+    Stands,
+    /// It is not there any more. The command had failed so often for it.
+    Gone(u32),
+    /// It was made again, and the command did not begin since.
+    Again,
 }
 
 #[derive(Clone, Copy)]
@@ -427,6 +441,7 @@ impl Machine {
             }
             Input::Moved(name, result) => (name.clone(), self.moved(now, name, result)),
             Input::Ended(name, attempt, outcome) => (name.clone(), self.ended(now, name, attempt, outcome)),
+            Input::CopyGone(name, attempt, why) => (name.clone(), self.copy_gone(now, name, attempt, why)),
             Input::Returned(name, result) => (name.clone(), self.returned(now, name, result)),
         };
         records.iter().for_each(|record| self.apply(record));
@@ -478,9 +493,9 @@ impl Machine {
                 records.push(Record::Done(line.name.clone()));
                 continue;
             }
-            let is_replaced = item.is_replaced();
+            let is_copied_anew = item.is_replaced() || item.is_copy_gone();
             match item.known.as_ref().map(|known| (known.stage, known.attempt)) {
-                Some((Stage::Arrived, attempt)) if !is_replaced => {
+                Some((Stage::Arrived, attempt)) if !is_copied_anew => {
                     if is_turn && self.runs < runs_max {
                         item.work = Work::Busy;
                         self.runs += 1;
@@ -574,7 +589,12 @@ impl Machine {
         self.moves = self.moves.saturating_sub(1);
         match result {
             Ok(arrived) => {
+                let item = self.items.get(&name);
+                let tries = item.and_then(|item| item.tries_for(&arrived));
                 self.rest(&name);
+                if let Some((tries, item)) = tries.zip(self.items.get_mut(&name)) {
+                    (item.tries, item.copied) = (tries, Copied::Again);
+                }
                 self.lost.remove(&name);
                 let known = self.items.get(&name).and_then(|item| item.known.as_ref());
                 let is_done = known.is_some_and(|k| k.stage == Stage::Done && k.arrived.key == arrived.key);
@@ -602,11 +622,37 @@ impl Machine {
 
     fn ended(&mut self, now: Duration, name: RelativePath, attempt: u32, outcome: Outcome) -> Vec<Record> {
         self.runs = self.runs.saturating_sub(1);
+        if let Some(item) = self.items.get_mut(&name)
+            && let Copied::Gone(tries) = std::mem::replace(&mut item.copied, Copied::Stands)
+        {
+            // Somebody brought it back.
+            item.tries = tries;
+        }
         match outcome {
             Outcome::Succeeded => self.rest(&name),
             _ => self.failed(now, &name, self.rules.attempts_max),
         }
         vec![Record::Ended(name, attempt, outcome)]
+    }
+
+    /// It is copied again, which is no failure of the command; but what goes each time is not copied for ever. Where the
+    /// source has it no more either, somebody may bring it back before it is given up.
+    fn copy_gone(&mut self, now: Duration, name: RelativePath, attempt: u32, why: String) -> Vec<Record> {
+        self.runs = self.runs.saturating_sub(1);
+        let Some(item) = self.items.get_mut(&name) else { return Vec::new() };
+        let is_free = item.seen.is_some() && item.copied != Copied::Again;
+        if let Copied::Gone(tries) = item.copied {
+            item.tries = tries;
+        }
+        match is_free {
+            true => item.work = Work::Rest,
+            false => self.failed(now, &name, self.rules.attempts_max),
+        }
+        if let Some(item) = self.items.get_mut(&name) {
+            // Copies that fail are counted for themselves.
+            item.copied = Copied::Gone(std::mem::take(&mut item.tries));
+        }
+        vec![Record::Ended(name, attempt, Outcome::NotStarted(why))]
     }
 
     fn returned(&mut self, now: Duration, name: RelativePath, result: Result<(), Trouble>) -> Vec<Record> {
@@ -727,9 +773,11 @@ impl Machine {
         };
     }
 
-    /// Whether it was given up, or waits for something that is not there.
+    /// Whether it was given up, or waits for something that is not there, as for its marker if it is to be copied again.
     fn is_stuck(&self, item: &Item) -> bool {
-        item.work == Work::GivenUp || item.missing.is_some() && item.tries >= self.rules.attempts_max
+        item.work == Work::GivenUp
+            || item.missing.is_some() && item.tries >= self.rules.attempts_max
+            || item.is_copy_gone() && self.lacks_marker(item)
     }
 
     /// Whether nothing can be done with it until somebody makes its marker.
@@ -756,13 +804,23 @@ fn is_out_of_sight(item: &Item) -> bool {
 
 impl Item {
     fn new(line: Line) -> Item {
-        Item { seen: None, known: None, work: Work::Rest, tries: 0, missing: None, is_missed: false, line }
+        Item {
+            seen: None,
+            known: None,
+            work: Work::Rest,
+            tries: 0,
+            missing: None,
+            is_missed: false,
+            copied: Copied::Stands,
+            line,
+        }
     }
 
     /// Nothing of it failed, or what failed is over.
     fn rest(&mut self) {
         (self.tries, self.work) = (0, Work::Rest);
         (self.missing, self.is_missed) = (None, false);
+        self.copied = Copied::Stands;
     }
 
     /// The version whose turn comes next: what arrived until that is done, then what is there.
@@ -789,12 +847,28 @@ impl Item {
     /// Whether what is to be done with it next is to copy it.
     fn waits_for_source(&self) -> bool {
         let stage = self.known.as_ref().map(|known| known.stage);
-        self.is_replaced() || matches!(stage, None | Some(Stage::Done))
+        self.is_replaced() || self.is_copy_gone() || matches!(stage, None | Some(Stage::Done))
     }
 
     /// Whether it arrived, and waits for its turn.
     fn waits_for_command(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived) && self.work == Work::Rest
+        self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived)
+            && self.work == Work::Rest
+            && !self.is_copy_gone()
+    }
+
+    /// Whether what arrived is there no more, and the source has it.
+    fn is_copy_gone(&self) -> bool {
+        matches!(self.copied, Copied::Gone(_)) && self.seen.is_some()
+    }
+
+    /// Failures of the command for this content, if its copy was gone and this is it again.
+    fn tries_for(&self, arrived: &Arrived) -> Option<u32> {
+        let known = self.known.as_ref().filter(|known| known.arrived.key == arrived.key)?;
+        match self.copied {
+            Copied::Gone(tries) if known.stage == Stage::Arrived => Some(tries),
+            _ => None,
+        }
     }
 
     /// Whether the source has another version of what the command failed for.

@@ -66,12 +66,19 @@ impl Scanner {
     /// Looks. What could not be looked at is told.
     ///
     /// # Errors
-    /// If the directory itself cannot be listed.
+    /// If the directory itself cannot be listed; `Usage` if it is none.
     pub fn scan(&self, reach: &Reach, trouble: &mut dyn FnMut(&Failure)) -> Result<View> {
         let mut gathered = Gathered { directories: vec![RelativePath::root()], ..Gathered::default() };
+        let mut is_first = true;
         reach.list(true, &mut |found| {
-            if let Found::Trouble(failure) = &found {
-                trouble(failure);
+            match &found {
+                Found::Trouble(failure) => trouble(failure),
+                // A directory comes before what is in it, anything else alone and by its name.
+                Found::Entry(entry) if std::mem::take(&mut is_first) && !entry.path.is_root() => {
+                    let cause = format!("`{}` is no directory", entry.path);
+                    return Err(Failure::new(FailureKind::Usage, "watch", cause));
+                }
+                Found::Entry(_) => {}
             }
             self.take(found, &mut gathered);
             Ok(())
@@ -300,6 +307,19 @@ mod tests {
         assert_eq!(before, version(&scanner));
         std::fs::write(root.join("run1/new"), "").unwrap();
         assert_ne!(before, version(&scanner));
+    }
+
+    #[test]
+    fn what_is_no_directory_cannot_be_watched() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a");
+        std::fs::write(&file, "a").unwrap();
+        for kind in [ItemKind::File, ItemKind::Directory] {
+            let complete = Complete::Stable(Duration::ZERO);
+            let scanner = Scanner { kind, complete, filter: Filter::new(Vec::new()).unwrap() };
+            let failure = scanner.scan(&Reach::Local(file.clone()), &mut |_| {}).map(drop).unwrap_err();
+            assert_eq!(failure.to_string(), "watch failed: `a` is no directory");
+        }
     }
 
     /// An entry whose content changed at the one time, and anything of it at the other.

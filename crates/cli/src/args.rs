@@ -185,6 +185,11 @@ impl Command {
         )
     }
 
+    /// Whether another thalweg started it, whose user was told what there is to tell.
+    pub fn is_internal(&self) -> bool {
+        matches!(self, Command::Mover(_) | Command::KeepRun(_))
+    }
+
     /// How a log is to be written, where that was said.
     pub fn log_format(&self) -> Option<serve::LogFormat> {
         match self {
@@ -243,18 +248,7 @@ impl Command {
 /// The same of words that make no command, as far as they tell: a destination `-` is the last word, or stands before an
 /// option.
 pub fn words_ask_for_data(words: &[OsString]) -> bool {
-    let mut rest = words.iter().skip(1);
-    let mut next = || rest.next().and_then(|word| word.to_str()).unwrap_or_default();
-    let mut name = next();
-    while name.starts_with('-') {
-        // The one option before a command that takes a word.
-        if name == "--config" {
-            next();
-        }
-        name = next();
-    }
-    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
-    match name {
+    match command_in(words) {
         "cat" => true,
         "stream" | "frames" => {
             let last = words.iter().rposition(|word| word == "-");
@@ -262,6 +256,25 @@ pub fn words_ask_for_data(words: &[OsString]) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_option(word: impl AsRef<OsStr>) -> bool {
+    word.as_ref().as_encoded_bytes().starts_with(b"-")
+}
+
+/// Where the command stands, in words that may make none.
+pub fn command_at(words: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    while words.get(at).is_some_and(is_option) {
+        // The one option before a command that takes a word.
+        at += if words[at] == "--config" { 2 } else { 1 };
+    }
+    (at < words.len()).then_some(at)
+}
+
+/// That command; empty if there is none.
+pub fn command_in(words: &[OsString]) -> &str {
+    command_at(words).and_then(|at| words[at].to_str()).unwrap_or_default()
 }
 
 /// Reads a whole number in these bounds, and says them where it is none.

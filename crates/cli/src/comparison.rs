@@ -6,7 +6,19 @@ use thalweg_mover::model::prediction::{Compared, Comparison, Term};
 /// Behind the last line of a copy. That nothing was predicted says nothing of the copy: only `verbose` has it.
 pub fn short(compared: &Compared, verbose: bool) -> String {
     match compared {
-        Compared::LittleMoved | Compared::NoProfile | Compared::Unknown(_) if !verbose => String::new(),
+        Compared::CutOff
+        | Compared::RateChanged
+        | Compared::LittleMoved
+        | Compared::NoProfile
+        | Compared::Unknown(_)
+            if !verbose =>
+        {
+            String::new()
+        }
+        Compared::CutOff => "; not held against a prediction: it was cut off and began anew".to_owned(),
+        Compared::RateChanged => {
+            "; not held against a prediction: its rate was changed on the way".to_owned()
+        }
         Compared::LittleMoved => "; not predicted: at most half of it had to be moved".to_owned(),
         Compared::NoProfile => "; no profile of this way yet".to_owned(),
         Compared::Unknown(missing) => format!("; no profile of {} on this way yet", missing.0.name()),
@@ -65,6 +77,15 @@ fn wrong(told: &Comparison) -> String {
 mod tests {
     use super::*;
     use thalweg_mover::model::prediction::{Prediction, Taken, compare};
+
+    #[test]
+    fn why_nothing_is_compared_is_told_to_who_asks_for_more() {
+        for (compared, words) in [(Compared::CutOff, "began anew"), (Compared::RateChanged, "on the way")] {
+            assert_eq!(short(&compared, false), "");
+            assert!(short(&compared, true).contains(words));
+            assert!(details(&compared).is_empty());
+        }
+    }
 
     #[test]
     fn each_copy_says_what_was_predicted_and_which_term_was_wrong() {

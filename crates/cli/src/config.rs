@@ -2,7 +2,7 @@
 //!
 //! 1. What stands in a file is the default of an option: first `/etc/thalweg/config.toml`, over it
 //!    `$XDG_CONFIG_HOME/thalweg/config.toml`; with `--config FILE` only that one.
-//! 2. The environment goes over files: `THALWEG_` and the option's name, `-` as `_`.
+//! 2. The environment goes over files: `THALWEG_` and the option's name, `-` as `_`. An empty variable says nothing.
 //! 3. The command line goes over both.
 //!
 //! A key at the top is an option of every command that has it, or has a command with it; in a table with a command's
@@ -11,8 +11,10 @@
 //! by their files.
 
 use crate::args::{Args, headings};
+use crate::help_flag;
 use crate::place::{Configured, Places};
 use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use etcetera::BaseStrategy;
 use std::ffi::OsString;
@@ -84,6 +86,31 @@ const NAMESAKES: [(&str, &[&str]); 3] = [
     ("model", &["chunk", "window"]),
 ];
 
+/// How the variables begin.
+const PREFIX: &str = "THALWEG_";
+
+/// Variables that are no options, without [`PREFIX`]: those of users, those that testbeds give to programs which they
+/// start, and those of builds and tests.
+const OTHERS: [&str; 14] = [
+    "CONFIG",
+    "LOG",
+    "STATIC",
+    "TESTBED",
+    "TESTBED_HOST",
+    "COMMIT",
+    "GOLDEN",
+    "GUEST",
+    "PICTURES",
+    "PROGRAM",
+    "SEED",
+    "STRIKES",
+    "TEST_DIR",
+    "TORTURE",
+];
+
+/// How the variables begin that tell programs of an item, without [`PREFIX`].
+const OF_ITEMS: &str = "ITEM_";
+
 /// Whether an option of a command (one at the top), or of the commands that it has, may stand in a file or in the
 /// environment.
 fn may_stand(command: &str, option: &str) -> bool {
@@ -105,7 +132,50 @@ fn options_named<'a>(command: &'a Command, option: &str) -> Vec<&'a Arg> {
 
 /// The variable of an option.
 pub fn variable(option: &str) -> String {
-    format!("THALWEG_{}", option.to_ascii_uppercase().replace('-', "_"))
+    format!("{PREFIX}{}", option.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Whether a variable is there and empty: then it says nothing, for that is how units and scripts take one back.
+fn is_empty(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value.is_empty())
+}
+
+/// What is to be said of variables, of these names, that look like ours and are none.
+pub fn unknown_variables(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let said = |name: OsString| {
+        let rest = name.to_str()?.strip_prefix(PREFIX)?;
+        let option = rest.to_ascii_lowercase().replace('_', "-");
+        let is_option = OPTIONS.contains(&&*option) && variable(&option) == name.to_str()?;
+        if is_option || OTHERS.contains(&rest) || rest.starts_with(OF_ITEMS) {
+            return None;
+        }
+        let near = nearest(&option, OPTIONS.into_iter());
+        let near = near.map(|near| format!(": did you mean {}?", variable(near))).unwrap_or_default();
+        Some(format!("{} in the environment says nothing{near}", Escaped(name.as_encoded_bytes())))
+    };
+    let mut all: Vec<String> = names.filter_map(said).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Why a value that nobody typed is wrong: it stands in the environment, and its variable is named.
+pub fn wrong_variable(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    if !matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) {
+        return None;
+    }
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    // As in `--streams <N>`.
+    let typed = argument.split([' ', '=']).next()?;
+    let variable = variable(typed.strip_prefix("--")?);
+    let is_it = |word: &OsString| {
+        let rest = word.as_encoded_bytes().strip_prefix(typed.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+    };
+    if words.iter().any(is_it) || std::env::var_os(&variable).is_none() {
+        return None;
+    }
+    let why = error.to_string();
+    Some(format!("{variable} in the environment: {}", why.strip_prefix("error: ").unwrap_or(&why)))
 }
 
 /// The files and the variables, for `--help` and the manual.
@@ -120,13 +190,20 @@ pub fn help() -> String {
 
 /// The command line, with the environment, without files.
 pub fn command() -> Command {
-    headings::arranged(Args::command()).mut_subcommands(|sub| {
+    let mut command = headings::arranged(Args::command());
+    if is_empty(&variable("config")) {
+        command = command.mut_arg("config", |argument| argument.env(None::<&'static str>));
+    }
+    command.mut_subcommands(|sub| {
         let name = sub.get_name().to_owned();
         map_options(sub, &|argument| {
             let option = argument.get_long().filter(|long| may_stand(&name, long));
             let Some(option) = option else { return argument };
             let variable = variable(option);
-            let argument = argument.env(variable).hide_env_values(true);
+            let argument = match is_empty(&variable) {
+                true => argument,
+                false => argument.env(variable).hide_env_values(true),
+            };
             match argument.get_action() {
                 ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
                 _ => argument,
@@ -144,7 +221,7 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
     let mut command = command();
     let mut places = Places::default();
     // Whatever else is wrong is told when all of it is read.
-    let seen = command.clone().ignore_errors(true).try_get_matches_from(words);
+    let seen = help_flag::ignored(command.clone()).ignore_errors(true).try_get_matches_from(words);
     let asked = seen.ok().and_then(|matches| matches.get_one::<PathBuf>("config").cloned());
     let (files, is_asked) = match asked {
         Some(file) => (vec![file], true),
@@ -378,14 +455,19 @@ impl File<'_> {
 
 /// That a word is none of those that are known; and the nearest of them, if one is near.
 fn not_known<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let shown = Escaped(word.as_bytes());
+    match nearest(word, known) {
+        Some(near) => format!("`{shown}` is not known here: did you mean `{near}`?"),
+        None => format!("`{shown}` is not known here"),
+    }
+}
+
+/// The nearest of the words that are known, if one is near.
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     /// Of so many letters one may be wrong.
     const LETTERS_FOR_EACH: usize = 3;
     let near = known.map(|known| (distance(word, known), known)).min();
-    let shown = Escaped(word.as_bytes());
-    match near.filter(|(wrong, _)| wrong * LETTERS_FOR_EACH <= word.len()) {
-        Some((_, near)) => format!("`{shown}` is not known here: did you mean `{near}`?"),
-        None => format!("`{shown}` is not known here"),
-    }
+    near.filter(|(wrong, _)| wrong * LETTERS_FOR_EACH <= word.len()).map(|(_, near)| near)
 }
 
 /// Letters to put in, take out or change to make one word of the other (Levenshtein).
@@ -467,6 +549,23 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn variables_that_are_none_of_ours_are_named_with_what_was_meant() {
+        let said = |names: &[&str]| unknown_variables(names.iter().map(OsString::from));
+        let known: Vec<String> = OPTIONS.into_iter().map(variable).collect();
+        assert_eq!(unknown_variables(known.into_iter().map(OsString::from)), [""; 0]);
+        let others = ["THALWEG_CONFIG", "THALWEG_ITEM_PATH", "THALWEG_SEED", "HOME", "thalweg_x"];
+        assert_eq!(said(&others), [""; 0]);
+        assert_eq!(
+            said(&["THALWEG_STREMS", "THALWEG_HOME", "THALWEG_streams"]),
+            [
+                "THALWEG_HOME in the environment says nothing",
+                "THALWEG_STREMS in the environment says nothing: did you mean THALWEG_STREAMS?",
+                "THALWEG_streams in the environment says nothing: did you mean THALWEG_STREAMS?",
+            ]
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use thalweg_mover::event::{EXCLUDED_BY, Event};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
-use thalweg_mover::plan::{Plan, RATE_BITS_PER_S};
+use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_sys::priority::Held;
 use thalweg_wire::message::{Outcome, Totals};
@@ -264,6 +264,8 @@ impl Listener {
             }
             Event::Aside(path, outcome) => self.outcome(None, path, outcome),
             Event::Deleted(path) => self.deleted(path),
+            // A dry run tells it at its end.
+            Event::Planned(_) if self.teller.dry_run => {}
             Event::Planned(plan) if self.teller.verbose > 0 && !self.teller.json => {
                 plan_lines(plan).iter().for_each(|line| self.line(line));
             }
@@ -380,7 +382,7 @@ pub fn plan_lines(plan: &Plan) -> Vec<String> {
         lines.push(format!("  order        {side}: {}", plan.disk.order[number]));
     }
     lines.extend(plan.congestion.as_ref().map(|name| format!("  congestion   {name}")));
-    let advice = plan.window.as_ref().and_then(|w| w.advice(RATE_BITS_PER_S, plan.streams.value));
+    let advice = plan.window_advice(plan.goal_bits_per_s, plan.streams.value);
     lines.extend(advice.map(|advice| format!("  {advice}")));
     lines
 }

@@ -55,14 +55,28 @@ pub struct Bar {
 
 /// Its lines.
 pub fn draw(widths: &[Width], verdict: &Verdict, look: Look) -> Vec<String> {
-    let narrowest = narrowest(widths, verdict);
-    let bar = |(at, width): (usize, &Width)| Bar {
-        name: name(width),
-        bytes_per_s: Some(width.bytes_per_s),
-        is_at_least: false,
-        is_narrowest: Some(at) == narrowest,
+    let narrow = &verdict.narrowest;
+    let bar = |width: &Width| {
+        let is_narrowest = width.stage == narrow.stage && width.place == narrow.place;
+        // What went through it while it was at work: more can, where it is not held to be the narrowest.
+        let is_at_least = !is_narrowest && width.bytes_per_s < narrow.bytes_per_s;
+        Bar { name: name(width), bytes_per_s: Some(width.bytes_per_s), is_at_least, is_narrowest }
     };
-    draw_bars(&widths.iter().enumerate().map(bar).collect::<Vec<_>>(), look)
+    let mut bars: Vec<Bar> = widths.iter().map(bar).collect();
+    // A CPU or the plan is no stage of a journey.
+    if !bars.iter().any(|bar| bar.is_narrowest) {
+        bars.push(Bar {
+            name: name_at(&narrow.stage, narrow.place),
+            bytes_per_s: Some(narrow.bytes_per_s),
+            is_at_least: false,
+            is_narrowest: true,
+        });
+    }
+    let mut lines = draw_bars(&bars, look);
+    if bars.iter().any(|bar| bar.is_at_least) {
+        lines.push("(+: at least)".to_owned());
+    }
+    lines
 }
 
 /// The lines of stages that are known from elsewhere.
@@ -94,22 +108,16 @@ pub fn draw_bars(bars: &[Bar], look: Look) -> Vec<String> {
         .collect()
 }
 
-/// The one that the verdict names; a verdict about a whole machine marks the busiest stage there.
-fn narrowest(widths: &[Width], verdict: &Verdict) -> Option<usize> {
-    let narrow = &verdict.narrowest;
-    let named = |width: &Width| width.stage == narrow.stage && width.place == narrow.place;
-    let there = |width: &Width| narrow.place == Place::Both || width.place == narrow.place;
-    widths.iter().position(named).or_else(|| {
-        let busiest = widths.iter().enumerate().filter(|(_, width)| there(width));
-        busiest.max_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy)).map(|(at, _)| at)
-    })
-}
-
 /// Stage and place.
 pub fn name(width: &Width) -> String {
-    match width.place {
-        Place::Path => width.stage.to_owned(),
-        place => format!("{} ({})", width.stage, place.name()),
+    name_at(width.stage, width.place)
+}
+
+fn name_at(stage: &str, place: Place) -> String {
+    match place {
+        Place::Path => stage.to_owned(),
+        Place::Both => format!("{stage} (this machine)"),
+        place => format!("{stage} ({})", place.name()),
     }
 }
 
@@ -122,5 +130,66 @@ pub fn rate(bytes_per_s: f64) -> String {
         bits if bits >= 1e9 => format!("{:.2} Gbit/s", bits / 1e9),
         bits if bits >= 1e6 => format!("{:.1} Mbit/s", bits / 1e6),
         bits => format!("{:.1} kbit/s", bits / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::basin::{Cause, Narrow};
+
+    const PLAIN: Look = Look { columns: 80, is_terminal: false, is_coloured: false };
+
+    fn width(stage: &'static str, place: Place, bytes_per_s: f64) -> Width {
+        Width {
+            stage,
+            place,
+            busy: 0.5,
+            input: 0.0,
+            output: 0.0,
+            cpu_s: 0.0,
+            bytes: 0,
+            items: 1,
+            threads: 2,
+            queue_max: 0,
+            bytes_per_s,
+        }
+    }
+
+    fn verdict(stage: &str, place: Place, cause: Cause, bytes_per_s: f64) -> Verdict {
+        let narrowest = Narrow {
+            stage: stage.into(),
+            place,
+            cause,
+            busy: 0.9,
+            bytes_per_s,
+            entries_per_s: 1.0,
+            heat: None,
+        };
+        let (knob, sentence) = (String::new(), String::new());
+        Verdict { narrowest, next: None, factor: 1.0, factor_low: None, knob, sentence }
+    }
+
+    /// Columns of a line: stage, rate with its unit, bar, mark.
+    fn words(line: &str) -> Vec<&str> {
+        line.split_whitespace().collect()
+    }
+
+    #[test]
+    fn a_cpu_that_is_the_narrowest_is_drawn_at_its_own_rate_and_no_stage_is_marked_for_it() {
+        let widths = [width("read", Place::Source, 3e9), width("write", Place::Destination, 2e9)];
+        let lines = draw(&widths, &verdict("cpu", Place::Both, Cause::Cpu, 1e9), PLAIN);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert_eq!(words(&lines[2]), ["cpu", "(this", "machine)", "8.00", "Gbit/s", "#", "<"]);
+        assert!(!lines[0].contains('<') && !lines[1].contains('<'), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_drawn_narrower_than_the_marked_is_said_to_let_through_no_less() {
+        let widths = [width("path", Place::Path, 1e9), width("write", Place::Destination, 2e9)];
+        let lines = draw(&widths, &verdict("write", Place::Destination, Cause::DestinationDisk, 2e9), PLAIN);
+        assert_eq!(words(&lines[0])[..3], ["path", "8.00", "Gbit/s+"], "{lines:?}");
+        assert!(lines[1].ends_with('<') && !lines[1].contains('+'), "{lines:?}");
+        assert_eq!(lines[2..], ["(+: at least)"]);
     }
 }

@@ -45,7 +45,7 @@ pub fn help() -> String {
 }
 
 impl Exit {
-    /// The code for a command that failed as a whole.
+    /// The code for a command that failed as a whole; which signal stopped one knows who listened for it.
     pub fn of(kind: FailureKind) -> Exit {
         match kind {
             FailureKind::Usage => Exit::Usage,

@@ -1,8 +1,9 @@
 //! Files that a command writes because its user asked for them: reports, figures, drawings.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use thalweg_mover::failure::{self, Failure, Result};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::atomic_file::{self, AtomicFile, Durability};
 use thalweg_wire::path::Escaped;
 
@@ -23,6 +24,24 @@ pub fn write_whole(operation: &str, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn can_be_written(operation: &str, path: &Path) -> Result<()> {
     let begun = AtomicFile::begin(path, thalweg_sys::usage::user_mode(), Durability::Unsynced);
     begun.map(drop).map_err(|error| not_written(operation, path, &error))
+}
+
+/// Whether one file is under both names, links followed.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let which = |path: &Path| std::fs::metadata(path).ok().map(|there| (there.dev(), there.ino()));
+    which(one).is_some_and(|one| which(other) == Some(one))
+}
+
+/// Refuses to write over what was read, by whatever name: what was measured cannot be made again of what is made of it.
+///
+/// # Errors
+/// `Usage` with both names.
+pub fn refuse_input(operation: &str, out: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let Some(input) = inputs.iter().find(|input| is_same(out, input)) else { return Ok(()) };
+    let shown = |path: &Path| Escaped(path.as_os_str().as_bytes()).to_string();
+    let (out, input) = (shown(out), shown(input));
+    let cause = format!("`{out}`: would replace `{input}`, which is read: name another --out");
+    Err(Failure::new(FailureKind::Usage, operation, cause))
 }
 
 fn not_written(operation: &str, path: &Path, error: &atomic_file::Error) -> Failure {

@@ -42,7 +42,7 @@ pub fn line(value: &Value) -> Result<()> {
     out::line(&inert(&value.to_string()))
 }
 
-/// Prints an event that is to be seen at once, and does not mind if it cannot be.
+/// Prints an event that is to be seen at once; see [`out::tell`].
 pub fn tell(value: &Value) {
     out::tell(&inert(&value.to_string()));
 }

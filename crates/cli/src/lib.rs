@@ -8,6 +8,10 @@ pub mod config;
 
 pub mod exit;
 
+pub mod help_flag;
+
+pub mod spellings;
+
 /// The commit that the program was built from, with `-dirty` behind it if sources had been changed since; `unknown`
 /// where the build could not see it. See `build.rs`.
 pub const COMMIT: &str = env!("THALWEG_COMMIT");

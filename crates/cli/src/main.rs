@@ -29,7 +29,7 @@ mod drawing;
 use args::serve::LogFormat;
 use clap::FromArgMatches;
 use std::ffi::OsString;
-use thalweg_cli::{args, config, exit, place, units};
+use thalweg_cli::{args, config, exit, help_flag, place, spellings, units};
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_wire::path::Escaped;
@@ -44,10 +44,14 @@ fn main() -> std::process::ExitCode {
     };
     // Not in the manual, which is made once for many commits.
     let command = command.long_version(thalweg_cli::VERSION);
-    let parsed = command.try_get_matches_from(words).and_then(|matches| {
+    let parsed = help_flag::parse(&command, &words).and_then(|matches| {
         args::model::refuse_unheard(&matches)?;
         args::copy::refuse_unheard(&matches)?;
         args::Args::from_arg_matches(&matches)
+    });
+    let parsed = parsed.map_err(|error| match config::wrong_variable(&error, &words) {
+        Some(why) => clap::Error::raw(error.kind(), why),
+        None => spellings::explained(error, &command, &words),
     });
     let args = match parsed {
         Ok(args) => args,
@@ -62,17 +66,28 @@ fn main() -> std::process::ExitCode {
             return if is_usage { exit::Exit::Usage.into() } else { exit::Exit::Done.into() };
         }
     };
+    if !args.command.is_internal() {
+        let names = std::env::vars_os().map(|(name, _)| name);
+        config::unknown_variables(names).iter().for_each(|why| show::line(&format!("warning: {why}")));
+    }
     start_log(args.command.log_format());
     if args.command.makes_copies() {
         prepare_process();
     }
     let (json, is_data) = (args.command.wants_json(), args.command.stdout_is_data());
     match commands::run(args.command, &places) {
-        Ok(exit) => exit.into(),
+        Ok(exit) => and_told(exit).into(),
         // As with every Unix tool: whoever read it has what they wanted.
         Err(failure) if out::is_unread(&failure) => exit::Exit::Done.into(),
         Err(failure) => failed(&failure, json, is_data),
     }
+}
+
+/// Who reads what is told takes what is missing there for not done: that it could not be written is in the exit code.
+fn and_told(exit: exit::Exit) -> exit::Exit {
+    let Some(failure) = out::untold() else { return exit };
+    show::failure(failure);
+    exit.worst(exit::Exit::of(failure.kind))
 }
 
 /// Modes and sizes are what the source says; the limits of the shell are ours to meet with an error.
@@ -84,7 +99,10 @@ fn prepare_process() {
 
 /// `is_data`: stdout is what was asked for, and nothing else may get in there.
 fn failed(failure: &Failure, json: bool, is_data: bool) -> std::process::ExitCode {
-    let exit = exit::Exit::of(failure.kind);
+    let exit = match failure.kind {
+        FailureKind::Stopped => signals::exit(),
+        kind => exit::Exit::of(kind),
+    };
     // What was done before it.
     let _ = out::flush();
     if json {

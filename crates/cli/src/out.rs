@@ -1,16 +1,17 @@
 //! Standard output: buffered, and without a panic when nobody reads it any more.
 //!
 //! After a broken pipe everything written is dropped. Who only prints asks [`is_closed`] and ends quietly, like
-//! every Unix tool; who copies goes on copying.
+//! every Unix tool; who copies goes on copying. What else keeps a line from being told is in the exit code: [`untold`].
 
 use std::io::{BufWriter, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, OnceLock};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 
 static OUT: LazyLock<Mutex<BufWriter<Stdout>>> =
     LazyLock::new(|| Mutex::new(BufWriter::with_capacity(64 << 10, std::io::stdout())));
 static CLOSED: AtomicBool = AtomicBool::new(false);
+static UNTOLD: OnceLock<Failure> = OnceLock::new();
 /// What fails where the output cannot be written.
 const PRINT: &str = "print";
 
@@ -43,13 +44,24 @@ pub fn line(text: &str) -> Result<()> {
     })
 }
 
-/// Writes a line that is to be seen at once, and does not mind if it cannot be.
+/// Writes a line that is to be seen at once. If it cannot be, the work goes on; [`untold`] says why at the end.
 pub fn tell(text: &str) {
-    let _ = with(|out| {
+    let told = with(|out| {
         out.write_all(text.as_bytes())?;
         out.write_all(b"\n")?;
         out.flush()
     });
+    if let Err(failure) = told
+        && !is_unread(&failure)
+    {
+        // The first is the cause.
+        let _ = UNTOLD.set(failure);
+    }
+}
+
+/// Why not everything could be told: what went wrong first. A reader that is gone is no reason.
+pub fn untold() -> Option<&'static Failure> {
+    UNTOLD.get()
 }
 
 /// Hands on what is buffered.

@@ -4,21 +4,29 @@ use crate::exit::Exit;
 use crate::show;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use thalweg_mover::failure::{self, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_sys::usage;
 
+/// The first signal that this process heard; 0 before.
+static FIRST: AtomicI32 = AtomicI32::new(0);
+
 /// The first signal that came.
-pub struct Asked(Arc<AtomicI32>);
+pub struct Asked;
 
 impl Asked {
     /// The exit code of what was stopped by it.
     pub fn exit(&self) -> Exit {
-        match self.0.load(Ordering::Acquire) {
-            SIGTERM => Exit::Terminated,
-            _ => Exit::Interrupted,
-        }
+        exit()
+    }
+}
+
+/// The exit code of what was stopped by a signal, whoever listened for it.
+pub fn exit() -> Exit {
+    match FIRST.load(Ordering::Acquire) {
+        SIGTERM => Exit::Terminated,
+        _ => Exit::Interrupted,
     }
 }
 
@@ -33,20 +41,47 @@ pub fn heard() -> impl Iterator<Item = i32> {
 /// # Errors
 /// What the kernel says.
 pub fn stop_on(stop: Arc<Stop>, telling: Option<&'static str>) -> Result<Asked> {
-    let seen = Arc::new(AtomicI32::new(0));
-    let mut signals = signal_hook::iterator::Signals::new(heard())
+    listen(heard(), move |signal, is_first| {
+        if !is_first {
+            std::process::exit(128 + signal);
+        }
+        stop.stop();
+        if let Some(text) = telling {
+            show::line(text);
+        }
+    })?;
+    Ok(Asked)
+}
+
+/// Sets a flag at the first signal, and ends the process at the second.
+///
+/// # Errors
+/// What the kernel says.
+pub fn flag_on(stop: Arc<AtomicBool>) -> Result<()> {
+    listen(heard(), move |signal, is_first| match is_first {
+        true => stop.store(true, Ordering::Release),
+        false => std::process::exit(128 + signal),
+    })
+}
+
+/// Tells of each of these signals that comes, and whether it is the first.
+///
+/// # Errors
+/// What the kernel says.
+pub fn listen(
+    signals: impl IntoIterator<Item = i32>,
+    mut hear: impl FnMut(i32, bool) + Send + 'static,
+) -> Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new(signals)
         .map_err(|error| failure::of_io("listen for signals", &error))?;
-    let first = seen.clone();
     std::thread::spawn(move || {
+        let mut is_first = true;
         for signal in signals.forever() {
-            if first.swap(signal, Ordering::AcqRel) != 0 {
-                std::process::exit(128 + signal);
-            }
-            stop.stop();
-            if let Some(text) = telling {
-                show::line(text);
-            }
+            // Before it is acted upon: who is stopped by it asks which it was.
+            let _ = FIRST.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+            hear(signal, is_first);
+            is_first = false;
         }
     });
-    Ok(Asked(seen))
+    Ok(())
 }

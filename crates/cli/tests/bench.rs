@@ -487,6 +487,18 @@ fn another_program_is_measured_over_the_path_of_this_one() {
 }
 
 #[test]
+fn a_run_that_cannot_begin_leaves_nothing_and_tells_of_no_samples() {
+    let scratch = Scratch::new();
+    let refused = thalweg(&scratch, &["bench", "storage", "--dir", "not-there", "--runs", "1"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", says(&refused));
+    assert!(says(&refused).contains("not-there"), "{}", says(&refused));
+    assert!(!says(&refused).contains("samples until then"), "{}", says(&refused));
+    let names = std::fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("storage")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn an_import_replaces_what_it_reads_by_no_name() {
     let scratch = Scratch::new();
     let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/iperf3.json");
@@ -522,6 +534,8 @@ fn an_import_replaces_nothing_that_was_not_named() {
     assert_eq!(refused.status.code(), Some(1), "{}", says(&refused));
     assert!(says(&refused).contains("name the result with --out"), "{}", says(&refused));
     assert_eq!(std::fs::read_to_string(&own).unwrap(), "what took an hour to measure");
+    let no_file = import(&["--out", "-"]);
+    assert_eq!(no_file.status.code(), Some(1), "{}", says(&no_file));
     // What is named is replaced, and what is not there is made.
     let named = import(&["--out", own.to_str().unwrap()]);
     assert!(named.status.success(), "{}", says(&named));

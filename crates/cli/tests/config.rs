@@ -52,6 +52,61 @@ fn the_command_line_goes_over_the_environment_and_that_over_the_file() {
     assert_eq!(plan(&scratch, &[("THALWEG_CONFIG", &other)], &[]), (6, 2 << 20));
 }
 
+/// Units and scripts take a variable back so.
+#[test]
+fn an_empty_variable_says_nothing() {
+    let scratch = Scratch::new();
+    configure(&scratch, "streams = 3\n");
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let mut command = scratch.thalweg();
+    for name in ["STREAMS", "STATE", "CONFIG", "QUIET", "VERIFY", "VIA"] {
+        command.env(format!("THALWEG_{name}"), "");
+    }
+    // What is kept at home without a state directory is kept here.
+    command.env("HOME", scratch.root()).env("XDG_STATE_HOME", scratch.path("kept"));
+    command.args(["cp", "-n", "--json"]).arg(scratch.path("file")).arg(scratch.path("to"));
+    let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(out.status.success(), "{}", said(&out));
+    let line = String::from_utf8(out.stdout).unwrap().lines().last().unwrap().to_owned();
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(event["plan"]["streams"]["value"], 3);
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_told_of_the_variable_and_what_is_typed_of_the_option() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let (file, to) = (text(&scratch.path("file")), text(&scratch.path("to")));
+    for (name, value, why) in [
+        ("THALWEG_STREAMS", "many", "invalid value 'many' for '--streams <N>': a whole number"),
+        ("THALWEG_VERIFY", "no", "invalid value 'no' for '--verify <VERIFY>'"),
+        ("THALWEG_QUIET", "perhaps", "invalid value 'perhaps' for '--quiet'"),
+    ] {
+        let out = run(&scratch, &[(name, value)], &["cp", &file, &to]);
+        assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+        assert!(said(&out).contains(&format!("error: {name} in the environment: {why}")), "{}", said(&out));
+    }
+    let environment = [("THALWEG_STREAMS", "many")];
+    for typed in [&["--streams=0"][..], &["--streams", "0"]] {
+        let out = run(&scratch, &environment, &[&["cp", &file, &to], typed].concat());
+        assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+        assert!(said(&out).contains("error: invalid value '0' for '--streams <N>'"), "{}", said(&out));
+    }
+    assert!(!scratch.path("to").exists());
+}
+
+#[test]
+fn a_variable_that_is_none_of_ours_is_told_and_holds_nothing_up() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let (file, to) = (text(&scratch.path("file")), text(&scratch.path("to")));
+    let out = run(&scratch, &[("THALWEG_STREMS", "3"), ("THALWEG_ITEM_PATH", "x")], &["cp", &file, &to]);
+    assert!(out.status.success() && scratch.path("to").exists(), "{}", said(&out));
+    let warning = "warning: THALWEG_STREMS in the environment says nothing: did you mean THALWEG_STREAMS?\n";
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(told.contains(warning) && !told.contains("THALWEG_ITEM_PATH"), "{told}");
+}
+
 #[test]
 fn a_flag_of_the_file_is_taken_back_by_its_variable() {
     let scratch = Scratch::new();

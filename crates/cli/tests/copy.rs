@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::job::{Strace, peak_memory};
+use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, make_tree, noise};
 
 #[test]
@@ -96,6 +97,19 @@ fn directories_that_are_made_above_a_destination_are_told() {
     // What is named itself is made as a matter of course.
     let usual = said(&[], "from/", "usual");
     assert!(!usual.contains("made `"), "{usual}");
+}
+
+#[test]
+fn a_dry_run_tells_its_plan_once_however_much_is_to_be_told() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let (file, to) = (scratch.path("file").display().to_string(), scratch.path("to").display().to_string());
+    for told in [&["-n"][..], &["-n", "-v"], &["-n", "-vv"]] {
+        let out = scratch.run([&["cp"][..], told, &[&*file, &*to]].concat());
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert_eq!(text.matches("  streams ").count(), 1, "{told:?}: {text}");
+    }
 }
 
 #[test]
@@ -253,6 +267,48 @@ fn names_that_the_source_has_and_does_not_send_are_not_deleted() {
     scratch.ok(["sync", "--delete", "--max-delete", "1", "--ticket", &ticket, &from_words, &place]);
     assert!(to.join("pipe/inside").exists() && to.join("socket").exists());
     assert!(!to.join("gone").exists());
+}
+
+/// Here, and pulled from a daemon, who is the one to list.
+#[test]
+fn another_file_system_is_left_out_and_what_the_copy_has_of_it_is_not_deleted() {
+    if !can_mount("--one-file-system") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("file"), "x").unwrap();
+    let volume = Volume::in_memory(&from, "m", "size=1m");
+    std::fs::write(volume.path.join("inside"), "x").unwrap();
+    let daemon = scratch.daemon(&[("data", &from)]);
+    let ticket = daemon.ticket.display().to_string();
+    for (place, name) in [(format!("{}/", from.display()), "here"), (daemon.place("data", ""), "pulled")] {
+        let to = scratch.path(name);
+        std::fs::create_dir_all(to.join("m.mnt")).unwrap();
+        std::fs::write(to.join("m.mnt/keep"), "x").unwrap();
+        std::fs::write(to.join("extra"), "x").unwrap();
+        let to_words = to.display().to_string();
+        scratch.ok(["sync", "-x", "--delete", "--ticket", &ticket, &place, &to_words]);
+        assert!(to.join("file").exists() && to.join("m.mnt/keep").exists(), "{name}");
+        assert!(!to.join("m.mnt/inside").exists() && !to.join("extra").exists(), "{name}");
+    }
+}
+
+#[test]
+fn deletion_with_a_list_of_names_is_refused_before_anything_is_copied() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("file"), "x").unwrap();
+    std::fs::write(scratch.path("list"), "file\n").unwrap();
+    let list = scratch.path("list").display().to_string();
+    let (from, to_words) = (format!("{}/", from.display()), to.display().to_string());
+    let output = scratch.run(["sync", "--delete", "--files-from", &list, &from, &to_words]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing can be deleted"), "{said}");
+    assert!(!to.exists());
 }
 
 /// Each once, before and while it is done, here, pushed and pulled.
@@ -449,6 +505,8 @@ fn options_of_a_form_that_nothing_travels_in_are_told() {
     let sealed = told(&["--ktls", "on", "--tls-records", "2048"], &daemon.place("data", "sealed"));
     let text = "without effect: --ktls (without --cipher tls), --tls-records (without --cipher tls)";
     assert!(sealed.contains(text), "{sealed}");
+    let by_ssh = told(&["--far-path", "/x"], &daemon.place("data", "by-ssh"));
+    assert!(by_ssh.contains("without effect: --far-path (no place is reached by ssh)"), "{by_ssh}");
     let words = ["--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
     let as_tls = told(&words, &daemon.place("data", "as-tls"));
     assert!(!as_tls.contains("without effect"), "{as_tls}");
@@ -459,7 +517,7 @@ fn options_of_a_form_that_nothing_travels_in_are_told() {
 fn within_a_machine_nothing_is_compressed_and_the_user_is_told() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), vec![7; 8 << 20]).unwrap();
-    let words = ["cp", "-z", "--json", "--dscp", "EF", "--bind", "lo"].map(Into::into);
+    let words = ["cp", "-z", "--json", "--dscp", "EF", "--bind", "lo", "--port", "33"].map(Into::into);
     let out = scratch.ok(words.into_iter().chain([scratch.path("file"), scratch.path("copy")]));
     assert_eq!(std::fs::read(scratch.path("copy")).unwrap(), vec![7; 8 << 20]);
     let events: Vec<serde_json::Value> =
@@ -469,7 +527,8 @@ fn within_a_machine_nothing_is_compressed_and_the_user_is_told() {
         .filter(|event| event["event"] == "note")
         .filter_map(|event| event["text"].as_str())
         .collect();
-    let text = "without effect within this machine, where nothing is sent: --compress, --dscp, --via, --bind";
+    let text =
+        "without effect within this machine, where nothing is sent: --compress, --dscp, --bind, --port";
     assert_eq!(notes.iter().filter(|note| **note == text).count(), 1, "{notes:?}");
     let said: serde_json::Value = serde_json::from_str(scratch.ok(["why", "--json"]).trim()).unwrap();
     let compress = u64::from(thalweg_mover::stage::Stage::Compress as u8);

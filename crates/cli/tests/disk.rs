@@ -715,11 +715,13 @@ fn d8_a_file_system_of_few_abilities_gets_what_it_can_hold() {
     std::fs::create_dir_all(from.join("below")).unwrap();
     std::fs::write(from.join("below/large"), noise(1, 5_000_000)).unwrap();
     std::fs::write(from.join("small"), b"small").unwrap();
+    std::fs::hard_link(from.join("small"), from.join("second-name")).unwrap();
     let Some(volume) = Volume::exfat(scratch.root(), "exfat", 64) else { return };
     let to = volume.path.join("to");
     let ran = Running::start(copy(&scratch, &slashed(&from), &to)).end(LIMIT).expect(0);
     assert!(ran.stdout.contains("\"losses\":[{"), "nothing is said to be lost: {}", ran.stdout);
-    for file in ["below/large", "small"] {
+    assert_eq!(ran.stdout.matches("\"what\":\"hard link\"").count(), 1, "{}", ran.stdout);
+    for file in ["below/large", "small", "second-name"] {
         assert!(std::fs::read(to.join(file)).unwrap() == std::fs::read(from.join(file)).unwrap(), "{file}");
     }
     let ran = Running::start(copy(&scratch, &slashed(&from), &to)).end(LIMIT).expect(0);

@@ -107,6 +107,31 @@ fn a_path_that_is_not_there_is_an_error() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/directory"));
 }
 
+#[test]
+fn what_was_named_and_could_not_be_looked_at_is_named_and_ends_with_an_error() {
+    let scratch = Scratch::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listen");
+    let closed = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let output = scratch.run(["doctor", "--to", &closed]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains(&format!("could not connect to {closed}: ")), "{told}");
+    std::fs::write(scratch.path("file"), "").expect("write");
+    let file = scratch.path("file").display().to_string();
+    for (words, code, why) in [
+        (&["doctor", "--prove", "--to", &closed][..], 3, &*closed),
+        (&["doctor", "--to", "foo"][..], 1, "HOST:PORT"),
+        (&["doctor", "--to", "127.0.0.1:99999"][..], 1, "HOST:PORT"),
+        (&["doctor", &file][..], 1, "file`: is no directory"),
+    ] {
+        let output = scratch.run(words);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
+        assert!(told.contains(why), "{words:?}: {told}");
+    }
+}
+
 /// By one who may change all of it, and where there is something to change.
 #[test]
 fn a_look_changes_nothing() {

@@ -2,8 +2,9 @@
 
 mod support;
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use support::{Scratch, finish};
+use thalweg_lab::wrap::wrap;
 
 /// A command that fails.
 struct Case<'a> {
@@ -161,4 +162,20 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
         let hinted = told.lines().find_map(|line| line.strip_prefix("hint: ")).unwrap_or_default();
         assert!(hinted.contains(hint) && hinted.is_empty() == hint.is_empty(), "{words:?}: {told}");
     }
+}
+
+#[test]
+fn a_want_of_descriptors_is_told_as_that_and_not_as_a_disk_that_fails() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), "content\n").unwrap();
+    let mut shell = Command::new("sh");
+    // Fewer than a copy needs to begin.
+    shell.args(["-c", "ulimit -n 12; exec \"$@\"", "sh"]);
+    let mut copy = scratch.thalweg();
+    copy.arg("cp").arg(scratch.path("file")).arg(scratch.path("to"));
+    let out = finish(wrap(shell, &copy).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(6), "{told}");
+    assert!(told.contains("Too many open files") && told.contains("`ulimit -n`"), "{told}");
+    assert!(!told.contains("file system fails"), "{told}");
 }

@@ -183,6 +183,33 @@ fn a_report_that_cannot_be_written_is_an_error_and_the_last_event_has_the_exit_c
     assert_eq!(std::fs::read(scratch.path("to")).unwrap(), b"x");
 }
 
+/// A log of events on a disk that is full: who reads it would take what is missing for not done.
+#[test]
+fn what_is_told_and_cannot_be_written_is_exit_6_and_the_work_is_done() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    for words in [
+        &["cp", "--json", "--receipt", "receipt", "from/", "to"][..],
+        &["cp", "-v", "from/", "other"],
+        &["sync", "--json", "from/", "other"],
+        &["verify", "--json", "receipt", "to"],
+        &["verify", "receipt", "to"],
+        &["predict", "--json", "from/", "to"],
+        &["predict", "from/", "to"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = scratch.thalweg();
+        command.args(words).current_dir(scratch.root()).stdout(full).stderr(Stdio::piped());
+        let out = finish(command.spawn().unwrap());
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(6), "{words:?}: {told}");
+        assert!(told.contains("error: print failed: No space left on device"), "{words:?}: {told}");
+    }
+    for copied in ["to", "other"] {
+        support::assert_same(&scratch.path("from"), &scratch.path(copied));
+    }
+}
+
 /// As `nohup` has it: the terminal that goes away is no reason to stop.
 #[test]
 fn a_copy_that_was_told_to_ignore_a_signal_goes_on_at_it() {

@@ -163,6 +163,55 @@ fn streams_and_channels_of_frames_have_lines_too() {
 }
 
 #[test]
+fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transfer_has_a_line() {
+    let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
+    // More than one question of `cat` asks for.
+    std::fs::write(scratch.path("data/large"), noise(4, 9 << 20)).unwrap();
+    let ask = |words: &[&OsStr]| {
+        let mut command = scratch.thalweg();
+        command.env("THALWEG_TICKET", &daemon.ticket).args(words);
+        finish(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()).status.code()
+    };
+    let (file, large) = (scratch.path("file"), place(&daemon, "data", b"large"));
+    let here = scratch.path("data/large");
+    let shut = place(&daemon, "shut", HOSTILE);
+    let word = OsStr::new;
+    assert_eq!(ask(&[word("cp"), word("-n"), file.as_os_str(), &place(&daemon, "data", b"new")]), Some(0));
+    assert_eq!(ask(&[word("cat"), &large]), Some(0));
+    assert_eq!(ask(&[word("check"), here.as_os_str(), &large]), Some(0));
+    assert_eq!(ask(&[word("rm"), &large]), Some(0));
+    assert_eq!(ask(&[word("rm"), &shut]), Some(3));
+    let told = || -> Vec<Value> {
+        let log = scratch.server_log();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.filter(|line| line["kind"].is_string()).collect()
+    };
+    assert!(wait_until(LIMIT, || told().len() >= 5), "{}", scratch.server_log());
+    drop(daemon);
+    let told = told();
+    let mut seen: Vec<_> = told
+        .iter()
+        .map(|line| {
+            let words = ["message", "kind", "place", "outcome"].map(|field| line[field].as_str().unwrap());
+            (words, line["entries"].as_u64(), line["bytes"].as_u64())
+        })
+        .collect();
+    let refused = format!("shut/{SHOWN}");
+    let mut wanted = [
+        (["transfer done", "dry-run", "data/new", "done"], Some(1), Some(0)),
+        (["request done", "read", "data/large", "done"], Some(1), Some(9 << 20)),
+        (["request done", "digest", "data/large", "done"], Some(1), Some(9 << 20)),
+        (["request done", "remove", "data/large", "done"], Some(1), Some(0)),
+        (["request failed", "remove", refused.as_str(), "permission"], None, Some(0)),
+    ];
+    // The end of a session and the beginning of the next have no order.
+    seen.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(seen, wanted, "{told:?}");
+    assert!(told.iter().all(|line| line["client"].is_string() && line["address"].is_string()), "{told:?}");
+}
+
+#[test]
 fn a_filter_that_makes_no_sense_is_told_in_one_line_and_the_rest_is_done() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), b"content").unwrap();

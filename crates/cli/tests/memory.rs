@@ -99,6 +99,18 @@ fn large_files_many_files_and_many_streams_stay_within_the_memory_that_is_allowe
 
 /// A stream takes half for what is not durable yet and half for frames, however much goes through it.
 #[test]
+fn a_local_copy_that_has_no_memory_for_a_single_frame_says_what_to_turn() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 20 << 20)).unwrap();
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--memory", "16MiB", "--request", "16MiB"]);
+    let out = command.args([scratch.path("file"), scratch.path("copy")]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && said.contains("get memory for a stream failed"), "{said}");
+    assert!(said.contains("hint: ") && said.contains("--request") && said.contains("--memory"), "{said}");
+}
+
+#[test]
 fn a_stream_stays_within_the_memory_that_is_allowed_at_both_sides() {
     let scratch = Scratch::in_memory();
     let (from, to) = (scratch.path("from"), scratch.path("to"));

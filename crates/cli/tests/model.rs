@@ -269,6 +269,32 @@ fn each_series_and_load_has_a_tail_of_its_own() {
     assert_eq!(asked(&scratch, "advise --data 20MB --bandwidth 1Gbit/s --load 0.64").0, 1, "of what?");
 }
 
+/// Where windows bind, a wider line changes nothing.
+#[test]
+fn no_bandwidth_is_advised_where_the_window_binds() {
+    let scratch = Scratch::new();
+    let ask = "advise --data 2GB --bandwidth 25Gbit/s --every 1s --deadline 10s --rtt 16ms --window 64KiB";
+    let (_, advice) = asked(&scratch, ask);
+    assert_eq!(advice["advice"]["ways"][0]["to_be_in_time"]["bandwidth_bits_per_s"], Value::Null);
+    let words = said(&scratch, ask);
+    let needs = "To keep up, stream needs 16.00 Gbit/s on the path: streams >= 489, or window >= 30.52 MiB.";
+    assert!(words.contains(needs) && !words.contains("needs a bandwidth"), "{words}");
+    // With as many streams it keeps up.
+    let words = said(&scratch, &format!("{ask} --streams 489"));
+    assert!(!words.contains("To keep up"), "{words}");
+}
+
+/// Each process needs a file: what is asked for is not made more by itself.
+#[test]
+fn fewer_files_than_go_at_once_are_refused() {
+    let scratch = Scratch::new();
+    let measured = runs(&scratch, "runs", &[1e9], 2e-8, &[8, 64, 512, 4096]);
+    assert_eq!(asked(&scratch, &format!("model fit {measured} --files-max 3")).0, 1);
+    let ask = format!("advise --data 1GB --bandwidth 10Gbit/s --fit {measured}");
+    assert_eq!(asked(&scratch, &format!("{ask} --files-max 3")).0, 1);
+    assert_ne!(asked(&scratch, &ask).0, 1);
+}
+
 /// Windows and loss bound what a transfer gets, and it is said which of them.
 #[test]
 fn advice_knows_windows_and_loss() {
@@ -544,6 +570,7 @@ fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
         "model frames --frames 10 --frame 1MB --every 1s --rate 1Gbit/s --per-file 1s --files 11",
         "model window --rtt 100ms",
         "model basin --stage read",
+        "model basin --stage =1GB/s",
         "model window --rtt 0 --window 1MiB",
         "advise --data 1GB --bandwidth 1Gbit/s --local-time 1s",
         "advise --data 1GB --bandwidth 1Gbit/s --io-overhead 0.5",

@@ -321,6 +321,33 @@ fn a_file_does_not_replace_a_fifo_or_a_device() {
     }
 }
 
+/// Neither a first name that is left alone nor one that is refused takes the others with it.
+#[test]
+fn a_second_name_arrives_whatever_becomes_of_the_first() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name);
+    std::fs::create_dir(at("from")).unwrap();
+    std::fs::write(at("from/a"), "source").unwrap();
+    std::fs::hard_link(at("from/a"), at("from/b")).unwrap();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    std::fs::File::open(at("from/a")).unwrap().set_modified(long_ago).unwrap();
+    std::fs::write(at("list"), "a\nb\n").unwrap();
+    for to in ["newer", "fifo"] {
+        std::fs::create_dir(at(to)).unwrap();
+    }
+    std::fs::write(at("newer/a"), "newer").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(at("fifo/a")).status().unwrap().success());
+    for (to, code) in [("newer", 0), ("fifo", 2)] {
+        for received in [6, 0] {
+            let job = with(with(scratch.thalweg(), ["cp", "--json", "-u", "--files-from"]), [at("list")]);
+            let ran = Running::start(with(job, [at("from").join(""), at(to)])).end(LIMIT).expect(code);
+            assert_eq!(ran.number("bytes_received"), received, "{to}: {}", ran.finished());
+            assert_eq!(std::fs::read(at(to).join("b")).unwrap(), b"source", "{to}");
+        }
+    }
+    assert_eq!(std::fs::read(at("newer/a")).unwrap(), b"newer");
+}
+
 /// What the source has and is not sent is told without being asked for.
 #[test]
 fn what_is_not_sent_is_told_and_what_was_excluded_is_not() {

@@ -442,8 +442,10 @@ fn streams_that_cannot_be_dialled_say_why() {
     let (ticket, place) = (scratch.path("ticket").display().to_string(), daemon.place("data", "file"));
     let file = scratch.path("file").display().to_string();
     let copy = |option: &str, value: &str| {
-        let words = ["cp", "--patience", "4s", "--ticket", &ticket, option, value, &file, &place];
-        let out = scratch.run(words);
+        // Longer than a stall is borne.
+        let limits = ["cp", "--stall-timeout", "5s", "--patience", "12s"];
+        let words = ["--ticket", &ticket, option, value, &file, &place];
+        let out = scratch.run(limits.into_iter().chain(words));
         assert!(!out.status.success(), "{option} {value}");
         String::from_utf8_lossy(&out.stderr).into_owned()
     };
@@ -456,6 +458,10 @@ fn streams_that_cannot_be_dialled_say_why() {
     assert!(said.contains("streams cannot be dialled so far"), "{said}");
     let last = said.lines().rfind(|line| line.contains("error")).unwrap_or_default();
     assert!(last.contains("no stream could be dialled") && last.contains("127.0.0.1:1"), "{said}");
+    assert!(last.contains("no address of --via could be reached"), "{said}");
+    let hint = said.lines().rfind(|line| line.starts_with("hint: ")).unwrap_or_default();
+    assert!(hint.contains("--via") && !hint.contains("thalweg serve"), "{said}");
+    assert!(!said.contains("link lost") && !said.contains("link is back"), "{said}");
 }
 
 /// At 5 kB/s a frame of 64 KiB takes 13 s.

@@ -244,7 +244,8 @@ fn a_running_far_copy_turns_a_knob_or_holds_still_and_the_next_one_begins_with_w
     let copy = |to: &str, more: &[&str]| {
         let command = with(scratch.thalweg(), ["cp", "--json", "--ticket"]);
         let command = with(command, [scratch.path("ticket"), scratch.path("large")]);
-        let command = with(with(command, ["--chunk", "1MiB"]), more);
+        // A setting is measured for as long as some chunks of each stream take.
+        let command = with(with(command, ["--chunk", "256KiB"]), more);
         let command = with(command, [format!("tw://right:8487/data/{to}")]);
         Running::start(testbed.enter("left", &command)).end(LIMIT).expect(0)
     };

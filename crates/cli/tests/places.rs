@@ -351,6 +351,25 @@ fn check_finds_what_is_missing_extra_and_different_and_changes_nothing() {
     assert_eq!(facts(&scratch.path("export")), before);
 }
 
+/// What a copy left out, as nobody asked for it, is no difference.
+#[test]
+fn check_after_a_copy_passes_over_the_fifos_that_it_left_out() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"content").unwrap();
+    assert!(Command::new("mkfifo").arg(scratch.path("from/fifo")).status().unwrap().success());
+    let (from, to) = (scratch.path("from/"), scratch.path("to"));
+    scratch.ok(["cp".into(), from.clone(), to.clone()]);
+    let told = scratch.ok(["check".into(), from.clone(), to.clone()]);
+    assert!(told.contains("same: ") && told.contains(" left out: FIFOs and devices"), "{told}");
+    let with_devices = scratch.run(["check".into(), "--devices".into(), from.clone(), to.clone()]);
+    assert_eq!(code(&with_devices), 2);
+    assert!(text(&with_devices.stdout).contains("missing  fifo"), "{}", text(&with_devices.stdout));
+    scratch.ok(["cp".into(), "--devices".into(), from.clone(), to.clone()]);
+    let told = scratch.ok(["check".into(), "--devices".into(), from, to]);
+    assert!(told.contains("same: ") && !told.contains("left out"), "{told}");
+}
+
 #[test]
 fn check_compares_two_files_whatever_their_names() {
     let scratch = Scratch::new();

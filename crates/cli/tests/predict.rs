@@ -4,7 +4,12 @@ mod support;
 
 use serde_json::Value;
 use std::process::Output;
-use support::{Scratch, noise};
+use std::time::Duration;
+use support::job::Running;
+use support::{Scratch, noise, wait_until};
+
+/// Longer than any of these copies takes.
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn last(out: &Output) -> Value {
     let text = String::from_utf8_lossy(&out.stdout);
@@ -130,6 +135,12 @@ fn the_first_copy_of_a_way_is_predicted_by_its_own_beginning() {
     let second = copy(&scratch, 2, &["--bwlimit", "3MB/s", "--chunk", "256KiB"]);
     let told = &second["prediction"];
     assert!(told["missing"].is_null() && told["after_s"].is_null(), "{told}");
+    // One of some seconds has a shorter beginning.
+    let other = Scratch::in_memory();
+    std::fs::create_dir(other.path("from")).unwrap();
+    std::fs::write(other.path("from/large"), noise(1, 12 << 20)).unwrap();
+    let told = &copy(&other, 1, &["--bwlimit", "3MB/s", "--chunk", "256KiB"])["prediction"];
+    assert!(told["missing"].is_null() && told["after_s"].as_f64() < Some(3.0), "{told}");
 }
 
 #[test]
@@ -251,6 +262,56 @@ fn a_copy_that_found_most_of_it_at_the_destination_says_that_it_was_not_predicte
     let words = format!("{:?}", copy("-v"));
     assert!(words.contains("; not predicted: at most half of it had to be moved"), "{words}");
     assert_eq!(last(&predict(&scratch, &[]))["transfers"], 1);
+}
+
+/// Until some content was verified at the destination, and not all.
+fn wait_for_content(job: &mut Running) {
+    let has_content = |line: &str| {
+        let event: Value = serde_json::from_str(line).unwrap_or_default();
+        event["bytes_verified"].as_u64() > Some(0)
+    };
+    let came = || job.said().iter().any(|(_, line)| has_content(line));
+    assert!(wait_until(LIMIT, came), "nothing came: {:?}", job.said());
+    assert!(!job.is_over(), "{:?}", job.said());
+}
+
+/// The last attempt has but a part of the content, and how long the daemon was away says nothing of the way.
+#[test]
+fn a_copy_that_was_cut_off_and_began_anew_is_not_held_against_a_prediction() {
+    let scratch = Scratch::new();
+    let (from, export) = (scratch.path("file"), scratch.path("export"));
+    std::fs::create_dir(&export).unwrap();
+    std::fs::write(&from, noise(1, 32 << 20)).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let address = daemon.address();
+    let push = |to: &str, more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json", "--ticket"]).arg(scratch.path("ticket")).args(more).arg(&from).arg(to);
+        Running::start(command)
+    };
+    push(&daemon.place("data", "first"), &[]).end(LIMIT).expect(0);
+    let mut job = push(&daemon.place("data", "second"), &["--bwlimit", "4MB/s"]);
+    wait_for_content(&mut job);
+    daemon.kill();
+    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let told = job.end(LIMIT).expect(0).finished();
+    assert!(told["attempts"].as_u64() > Some(1), "{told}");
+    assert_eq!(told["prediction"]["missing"], "cut-off", "{told}");
+}
+
+#[test]
+fn a_copy_whose_rate_was_changed_on_the_way_is_not_held_against_a_prediction() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 32 << 20)).unwrap();
+    copy(&scratch, 1, &[]);
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--json", "--bwlimit", "4MB/s"]).args([scratch.path("from"), scratch.path("to-2")]);
+    let mut job = Running::start(command);
+    wait_for_content(&mut job);
+    scratch.ok(["limit", "none"]);
+    let told = job.end(LIMIT).expect(0).finished();
+    assert_eq!(told["prediction"]["missing"], "rate-changed", "{told}");
 }
 
 #[test]

@@ -3,6 +3,10 @@
 
 mod support;
 
+#[path = "support/mapping.rs"]
+mod mapping;
+
+use mapping::{Mapping, stamps};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
@@ -279,6 +283,89 @@ fn f5_a_writer_that_rests_shows_a_moment_and_one_that_goes_on_is_noticed() {
     } else {
         assert!(matches!(ran.code, Some(2 | 5)), "{:?} {}", ran.code, ran.stderr);
     }
+}
+
+/// Whether a store through a mapping can show on the file system of `scratch`; tells why not.
+fn stores_show(row: &str, scratch: &Scratch) -> bool {
+    let kind = thalweg_sys::Dir::open(scratch.root()).and_then(|dir| dir.file_system()).unwrap().kind;
+    let shows = kind != thalweg_sys::FileSystemKind::Tmpfs;
+    if !shows {
+        say(&format!("skipped: {row}: on tmpfs stores through a mapping leave no trace"));
+    }
+    shows
+}
+
+/// A writer stamps a file through a mapping, again and again: what is delivered is of one moment, and what is not says
+/// so.
+fn f5_mapped(by_daemon: bool) {
+    const BLOCKS: usize = 1500;
+    let scratch = Scratch::new();
+    if !stores_show("F-5 mapped", &scratch) {
+        return;
+    }
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    let mut mapping = Mapping::new(&scratch.path("from/file"), BLOCKS);
+    mapping.stamp(1);
+    let daemon = by_daemon.then(|| {
+        std::fs::create_dir(scratch.path("export")).unwrap();
+        scratch.daemon(&[("data", &scratch.path("export"))])
+    });
+    let there = if by_daemon { scratch.path("export/file") } else { scratch.path("to/file") };
+    let start = |more: &[&str]| {
+        let job = copy(&scratch, daemon.as_ref(), &["cp", "--quiet", "--chunk", "64KiB"]);
+        let to = match &daemon {
+            Some(daemon) => daemon.place("data", ""),
+            None => scratch.path("to/").display().to_string(),
+        };
+        Running::start(with(with(with(job, more), [scratch.path("from/")]), [to]))
+    };
+    let mut number = 1;
+    let meanwhile = Meanwhile::start(move |_| {
+        number += 1;
+        mapping.stamp(number);
+        std::thread::sleep(Duration::from_millis(1));
+    });
+    // Slow enough for very many numbers while it is read.
+    let ran = start(&["--bwlimit", "16MiB"]).end(LIMIT);
+    meanwhile.end();
+    assert!(matches!(ran.code, Some(0 | 2 | 5)), "{:?}\n{}", ran.code, ran.stderr);
+    if let Ok(bytes) = std::fs::read(&there) {
+        let stamps = stamps(&bytes);
+        let is_one_moment = matches!(stamps[..], [_]) || matches!(stamps[..], [new, old] if new == old + 1);
+        assert!(is_one_moment, "torn, exit {:?}: {stamps:?}\n{}", ran.code, ran.stderr);
+    }
+    // When nobody writes any more, the next run gets it.
+    start(&[]).end(LIMIT).expect(0);
+    assert!(std::fs::read(scratch.path("from/file")).unwrap() == std::fs::read(&there).unwrap());
+}
+
+#[test]
+fn f5_a_file_that_is_written_through_a_mapping_is_never_delivered_torn_locally() {
+    f5_mapped(false);
+}
+
+#[test]
+fn f5_a_file_that_is_written_through_a_mapping_is_never_delivered_torn_by_a_daemon() {
+    f5_mapped(true);
+}
+
+#[test]
+fn f5_what_is_stored_through_a_mapping_after_a_copy_is_in_the_next_one() {
+    let scratch = Scratch::new();
+    if !stores_show("F-5 mapped", &scratch) {
+        return;
+    }
+    let (from, to) = (scratch.path("file"), scratch.path("copy"));
+    let start = || Running::start(with(copy(&scratch, None, &["cp", "--quiet"]), [&from, &to]));
+    let mut mapping = Mapping::new(&from, 16);
+    mapping.stamp(1);
+    start().end(LIMIT).expect(0);
+    assert_eq!(stamps(&std::fs::read(&to).unwrap()), [1]);
+    // The pages were stored to before, and nobody wrote them back but the copy.
+    mapping.stamp(2);
+    drop(mapping);
+    start().end(LIMIT).expect(0);
+    assert_eq!(stamps(&std::fs::read(&to).unwrap()), [2]);
 }
 
 /// somebody removes, moves or closes the destination while a copy writes there. The copy may fail and says so; what

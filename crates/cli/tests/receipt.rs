@@ -254,6 +254,27 @@ fn another_file_in_place_of_a_hard_link_is_found_and_named() {
     }
 }
 
+#[test]
+fn a_second_name_of_a_link_is_no_difference_and_a_link_in_place_of_a_second_name_is() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name);
+    std::fs::create_dir(at("from")).unwrap();
+    std::fs::write(at("from/a"), b"content").unwrap();
+    std::os::unix::fs::symlink("a", at("from/link")).unwrap();
+    for name in ["a", "link"] {
+        std::fs::hard_link(at("from").join(name), at("from").join(format!("{name}-too"))).unwrap();
+    }
+    let (receipt, to) = (at("receipt"), at("to"));
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), at("from/"), to.clone()]);
+    let (code, out, err) = verify(&scratch, &receipt, &to, &[]);
+    assert!(code == 0 && out.contains(" 0 without a digest"), "{out}{err}");
+    // Whichever of the two names came first, it leads to the right content.
+    std::fs::remove_file(to.join("a-too")).unwrap();
+    std::os::unix::fs::symlink("a", to.join("a-too")).unwrap();
+    let (code, out, err) = verify(&scratch, &receipt, &to, &[]);
+    assert!(code == 4 && out.contains("differs  a-too  "), "{out}{err}");
+}
+
 /// The first name was there and was left alone, so the receipt has only the link.
 #[test]
 fn a_hard_link_to_a_file_that_was_skipped_is_no_difference() {
@@ -290,6 +311,53 @@ fn what_is_missing_is_exit_2_and_what_is_extra_only_with_strict() {
     let (code, out, _) = verify(&scratch, &receipt, &to, &[]);
     assert_eq!(code, 2, "{out}");
     assert!(out.contains("missing  empty-file") && out.contains("missing  link"), "{out}");
+}
+
+#[test]
+fn what_nobody_looked_for_is_not_counted_as_none() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let (code, out, _) = verify(&scratch, &receipt, &to, &[]);
+    assert!(code == 0 && out.contains("extra not looked for (--strict)"), "{out}");
+    assert!(!out.contains("when it was copied"), "nothing failed and nothing was skipped: {out}");
+    let (_, out, _) = verify(&scratch, &receipt, &to, &["--strict"]);
+    assert!(out.contains(", 0 extra,"), "{out}");
+    let strict = ["--json", "--strict"];
+    for (more, expected) in [(&strict[..1], serde_json::Value::Null), (&strict[..], 0.into())] {
+        let (_, out, _) = verify(&scratch, &receipt, &to, more);
+        let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        assert_eq!(last["extra"], expected, "{last}");
+    }
+}
+
+/// What failed has no line that could be held against what is there: the signed totals tell of it.
+#[test]
+fn a_receipt_of_a_copy_of_which_a_part_failed_does_not_pass_for_one_of_all() {
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("receipt of nobody") else { return };
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a", "b", "c"] {
+        std::fs::write(scratch.path("from").join(name), name).unwrap();
+    }
+    mode(&scratch.path("from"), 0o755);
+    mode(&scratch.path("from/b"), 0o000);
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--receipt"]).arg(&receipt).arg(scratch.path("from/")).arg(&to);
+    let limit = std::time::Duration::from_secs(60);
+    support::job::Running::start(as_nobody(command)).end(limit).expect(2);
+    let (code, out, err) = verify(&scratch, &receipt, &to, &["--strict"]);
+    assert_eq!(code, 2, "{out}{err}");
+    assert!(!out.contains("verified") && out.contains("0 missing, 0 differ, 0 extra, 0 unreadable"), "{out}");
+    assert!(out.contains("; 1 failed and 0 skipped when it was copied, and are not in it"), "{out}");
+    let (code, out, _) = verify(&scratch, &receipt, &to, &["--json"]);
+    let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(code, 2, "{last}");
+    for (key, expected) in [("exit", 2), ("failed", 1), ("skipped", 0)] {
+        assert_eq!(last[key], expected, "{key}: {last}");
+    }
 }
 
 #[test]

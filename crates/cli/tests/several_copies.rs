@@ -85,6 +85,39 @@ impl Site {
 }
 
 #[test]
+fn copies_that_would_delete_what_another_brings_are_refused() {
+    let scratch = Scratch::new();
+    for name in ["a", "b"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+        std::fs::write(scratch.path(name).join(format!("of-{name}")), "x").unwrap();
+    }
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let ticket = text(&daemon.ticket);
+    let (a, b) = (text(&scratch.path("a/")), text(&scratch.path("b/")));
+    let run = |from: [&str; 2], to: [&str; 2]| {
+        let words = ["sync", "--delete", "--ticket", &ticket, from[0], to[0], "--and", from[1], to[1]];
+        scratch.run(words)
+    };
+    let (to, below) = (text(&scratch.path("to/")), text(&scratch.path("to/below/")));
+    let (far, far_below) = (daemon.place("data", "to/"), daemon.place("data", "to/below/"));
+    for (one, other) in [(&to, &to), (&to, &below), (&below, &to), (&far, &far), (&far, &far_below)] {
+        let output = run([&a, &b], [one, other]);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("each deletes what the other brings"), "{}", said(&output));
+    }
+    assert!(!scratch.path("to").exists() && !scratch.path("export/to").exists());
+    // Side by side, and under names of their own, neither is in the other's way.
+    let beside = text(&scratch.path("beside/"));
+    let named = [text(&scratch.path("a")), text(&scratch.path("b"))];
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    for (from, to) in [([&*a, &b], [&*to, &beside]), ([&*named[0], &named[1]], [&*to, &to])] {
+        let output = run(from, to);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+}
+
+#[test]
 fn a_push_and_a_pull_share_one_link_of_a_daemon() {
     let site = Site::new();
     let ran = site.both_ways(&[]).end(LIMIT);

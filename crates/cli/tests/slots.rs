@@ -347,6 +347,25 @@ fn a_burst_that_no_buffer_holds_until_it_is_durable_is_refused() {
 }
 
 #[test]
+fn a_rate_at_which_windows_do_not_carry_what_they_are_for_is_refused() {
+    let scratch = Scratch::in_memory();
+    let daemon = daemon(&scratch, Some(RATE));
+    // The second one carries a burst a second, but none of them in its window.
+    for (limit, shown) in [("100kbit/s", "100.0 kbit/s"), ("10Mbit/s", "10.0 Mbit/s")] {
+        let words = ["--slot", SLOT, "--bwlimit", limit];
+        let refused = finish(stream(&scratch, &daemon.place("data", "x"), &words).spawn().unwrap());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("--bwlimit allows {shown}")), "{said}");
+    }
+    assert!(!scratch.path("export/x").exists(), "nothing of what is refused is begun");
+    assert!(wait_until(LIMIT, || taken(&scratch, &daemon) == 0), "who was refused has no slot");
+    let words = ["--slot", SLOT, "--bwlimit", RATE];
+    let allowed = finish(stream(&scratch, &daemon.place("data", "x"), &words).spawn().unwrap());
+    assert_eq!(allowed.status.code(), Some(0), "{}", String::from_utf8_lossy(&allowed.stderr));
+}
+
+#[test]
 fn a_lease_frees_its_place_when_its_client_is_killed() {
     let scratch = Scratch::in_memory();
     let daemon = daemon(&scratch, Some(RATE));

@@ -196,6 +196,43 @@ fn with_every_port_shut_data_ride_in_ssh_and_the_user_is_told() {
     sshd.assert_no_movers(GONE);
 }
 
+/// The first stream carries all of it: the others are still being dialled when it is over.
+#[test]
+fn a_small_copy_that_rides_in_ssh_takes_its_logins_along_and_says_nothing_of_them() {
+    let scratch = Scratch::new();
+    let Some(sshd) = Sshd::start(&scratch) else { return };
+    std::fs::write(scratch.path("file"), noise(5, 5000)).unwrap();
+    let told = |number: u32| scratch.path(&format!("told-{number}"));
+    for number in 0..10 {
+        let mut small = command(&scratch, &sshd, &["--via-ssh"]);
+        small.arg(scratch.path("file")).arg(sshd.url(&scratch.path(&format!("far-{number}"))));
+        // A file: who reads a pipe waits for everybody who has it.
+        small.stdout(Stdio::null()).stderr(std::fs::File::create(told(number)).unwrap());
+        let out = finish(small.spawn().unwrap());
+        let left = sshd.clients();
+        assert!(out.status.success(), "{}", std::fs::read_to_string(told(number)).unwrap());
+        assert!(left.is_empty(), "they outlive copy {number}: {left:?}");
+    }
+    sshd.assert_no_movers(GONE);
+    for number in 0..10 {
+        let text = std::fs::read_to_string(told(number)).unwrap();
+        let is_error = |line: &str| line.starts_with("error: ");
+        assert!(text.contains("ride in ssh") && !text.lines().any(is_error), "{text}");
+    }
+}
+
+#[test]
+fn a_bridge_that_finds_nobody_tells_its_client_and_not_the_user() {
+    let scratch = Scratch::new();
+    // Free again when it is dialled.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut bridge = scratch.thalweg();
+    bridge.args(["mover", "--bridge", &port.to_string()]);
+    let out = finish(bridge.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "\nTHALWEG-BRIDGE gone\n");
+    assert!(out.stderr.is_empty(), "{}", said(&out));
+}
+
 /// A far `thalweg` that tells untruths about itself: `edit` is for sed.
 fn lying_program(sshd: &Sshd, edit: &str) {
     let far = sshd.bin().join("thalweg");

@@ -348,6 +348,8 @@ fn a_change_takes_effect_while_programs_run() {
     testbed.set(&["--rtt", "60ms"]);
     let listed = String::from_utf8_lossy(&testbed.do_it("list", &[]).stdout).into_owned();
     assert!(listed.contains("round trip 60 ms"), "as it is now: {listed}");
+    let listed = testbed.json("list", &[]);
+    assert_eq!(listed["paths"]["forward"]["delay_ns"], 30_000_000, "as it is now: {listed}");
     assert_eq!(times.filter(|time| *time > earliest(60.0)).take(5).count(), 5, "after");
     kill(Pid::from_raw(ping.id() as i32), Signal::SIGTERM).unwrap();
     let _ = ping.wait();

@@ -173,6 +173,18 @@ fn every_knob_is_tried_at_the_real_places_or_it_is_told_why_not() {
 }
 
 #[test]
+fn a_trial_is_said_to_move_no_more_than_there_is() {
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("small"), noise(1, 3_000_000)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let mut command = tune(&scratch, "10s");
+    command.args(["-n", "--bytes", "1GiB"]).args([scratch.path("small"), scratch.path("to")]);
+    let events = told(command);
+    let chunk = events.iter().find(|event| event["knob"] == "chunk").expect("why it is left out");
+    assert!(chunk["why"].as_str().unwrap().starts_with("a trial moves 2.86 MiB here"), "{chunk}");
+}
+
+#[test]
 fn a_local_way_and_a_pull_are_tuned_within_their_bounds_and_a_dry_run_remembers_nothing() {
     let scratch = Scratch::in_memory();
     let from = source(&scratch);

@@ -9,6 +9,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::nets::Cable;
+use support::testbed::Testbed;
 use support::{Scratch, chance, finish, noise, wait_until};
 use thalweg_lab::wrap::wrap;
 
@@ -277,6 +278,36 @@ fn a_thin_link_is_named() {
     assert_eq!(answer["narrowest"]["cause"], "link", "{}", answer["sentence"]);
     let rate = answer["narrowest"]["bytes_per_s"].as_f64().unwrap() * 8.0;
     assert!((80e6..130e6).contains(&rate), "{rate}");
+}
+
+/// The copy overflows the queue in front of the line itself; nothing is lost on the way.
+#[test]
+fn a_full_link_far_away_is_not_called_lossy_for_what_its_queue_loses() {
+    let options = ["--rtt", "60ms", "--rate", "200Mbit/s"];
+    let Some(testbed) = Testbed::up_bare("a full link far away", &options) else { return };
+    let scratch = &testbed.scratch;
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 48 << 20)).unwrap();
+    let enter = |command: Command| testbed.enter("right", &command);
+    let _daemon = scratch.daemon_at("right:8487", &[("data", &scratch.path("to"))], &[], enter);
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    for control in ["cubic", "bbr"] {
+        if !known.split_whitespace().any(|name| name == control) {
+            chance::skipped("a full link far away", &format!("the kernel has no {control}"));
+            continue;
+        }
+        let mut copy = scratch.thalweg();
+        copy.args(["cp", "-q", "--no-profile", "--streams", "2", "--cca", control, "--ticket"]);
+        copy.arg(scratch.path("ticket")).arg(scratch.path("file"));
+        copy.arg(format!("tw://right:8487/data/{control}"));
+        let mut copy = testbed.enter("left", &copy);
+        let out = finish(copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let answer = why(scratch, &[]);
+        let narrowest = &answer["narrowest"];
+        let said = (narrowest["place"].as_str(), narrowest["cause"].as_str());
+        assert_eq!(said, (Some("path"), Some("link")), "{control}: {answer}");
+    }
 }
 
 /// A copy whose client is under strace, which delays some system calls. (Not the daemon: strace leaves what it traces

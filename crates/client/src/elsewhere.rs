@@ -12,6 +12,18 @@ use thalweg_wire::path::Escaped;
 pub(crate) const SEVERAL_HOSTS: &str = "one place is at one host: several hosts do not share one copy. Give each its part, all at \
 the same time: thalweg cp HOST1:PART1 DST --and HOST2:PART2 DST";
 
+/// Why `-` is no place.
+pub(crate) const PIPE: &str = "a pipe is no place here: what stdin gives goes with `thalweg stream - DST`, and files \
+come to stdout with `thalweg cat SRC` (a file of that name is `./-`)";
+
+/// Why `HOST::MODULE` is no place.
+pub(crate) const RSYNC_MODULE: &str = "rsync's daemon speaks another protocol; the same host by ssh is HOST:PATH, \
+and with `thalweg serve` there tw://HOST/EXPORT/PATH (a name that begins with a colon is HOST:./:NAME)";
+
+/// Why `HOST:~NAME` is no place.
+pub(crate) const HOME_OF_ANOTHER: &str = "homes of others are not looked up: give the whole path, HOST:/PATH (a name \
+that begins with a tilde is HOST:./~NAME)";
+
 /// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of the
 /// source. `command` is what was asked for: `cp`.
 pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) -> Failure {

@@ -239,6 +239,8 @@ pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value>
 /// Predicted against actual.
 pub fn compared(compared: &Compared) -> Map<String, Value> {
     let value = match compared {
+        Compared::CutOff => json!({"missing": "cut-off"}),
+        Compared::RateChanged => json!({"missing": "rate-changed"}),
         Compared::LittleMoved => json!({"missing": "little-moved"}),
         Compared::NoProfile => json!({"missing": "profile"}),
         Compared::Unknown(missing) => json!({"missing": missing.0}),

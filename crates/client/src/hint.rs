@@ -1,8 +1,9 @@
 use crate::elsewhere;
-use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_MEMORY};
+use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_DESCRIPTORS, NO_MEMORY};
 use thalweg_mover::frames;
 use thalweg_mover::link::ssh;
 use thalweg_mover::run::frames::windows;
+use thalweg_mover::run::spread;
 use thalweg_wire::message::{Failure, FailureKind};
 
 /// What a person may do about it, in one sentence; not for every failure there is something.
@@ -19,8 +20,17 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "name one that is permitted there with --cca, leave it out for the far side's own choice, or have its \
              net.ipv4.tcp_allowed_congestion_control permit it"
         }
+        (FailureKind::Space, _) if failure.cause.contains(NO_DESCRIPTORS) => {
+            "where that was said, allow more open files (`ulimit -n`, LimitNOFILE of a unit; for the whole machine fs.file-max), \
+             then run the same command again: it resumes"
+        }
+        (FailureKind::Permission | FailureKind::Space, "create the state directory") => {
+            "name a directory that can be written for what is kept between copies: --state DIR, THALWEG_STATE, or XDG_STATE_HOME \
+             for all programs"
+        }
         // A measurement begins anew, and says itself what room it needs.
         (FailureKind::Space | FailureKind::Stopped, "measure") => return None,
+        (FailureKind::Stopped, "probe" | "verify" | "start a testbed") => return None,
         (FailureKind::Space, operation) if operation.starts_with(NO_MEMORY) => {
             "ask for less (fewer --streams, a smaller --request), allow more where it is short (--memory, there `serve \
              --memory`), or wait until others are done: the same command resumes"
@@ -62,6 +72,13 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Io, operation) if operation.starts_with("sync") || operation.starts_with("write") => {
             "the disk or its file system fails: see the kernel's log. When it works again, the same command resumes"
         }
+        (FailureKind::NotFound, "open the source" | "open") if failure.cause.contains(['*', '?', '[']) => {
+            "names are taken as they are, and patterns are not expanded: `cp` and `sync` choose what is below a source with \
+             --include and --exclude, or by a list with --files-from"
+        }
+        (FailureKind::NotFound | FailureKind::Permission, ssh::RUN) => {
+            "this is the ssh of this machine: install OpenSSH's client, or name the program to start with -e (--rsh)"
+        }
         (FailureKind::NotFound, ssh::START) => {
             "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
         }
@@ -71,6 +88,19 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Connection, ssh::START) => {
             "ssh's own words stand above; the same host must work with `ssh`. The same command resumes"
         }
+        // What a daemon trusts, and who it is, stands in the ticket.
+        (FailureKind::Permission, _)
+            if failure.cause.starts_with("the peer does not let us in")
+                || failure.cause.starts_with("the peer's certificate is not one we trust") =>
+        {
+            "the ticket is an old one, or that of another daemon: fetch the one that `thalweg serve` there wrote last, and name it \
+             with --ticket or THALWEG_TICKET"
+        }
+        // The link stood all the while.
+        (FailureKind::Connection, spread::SPREAD) => {
+            "the far side answers, but not there: name with --via and --bind what leads to it, or leave them out. The same \
+             command resumes"
+        }
         (FailureKind::Connection, "connect") => {
             "is `thalweg serve` running there, and may this host reach its port? The same command resumes"
         }
@@ -78,8 +108,18 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Damage, "verify") => {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
+        (FailureKind::Damage, "keep the name") => {
+            "leave a file alone as long as `thalweg mark` says that it is growing; what was written of this one has to be \
+             streamed anew, under another name or when `thalweg gc` has removed what is noted of it"
+        }
         (FailureKind::Changed, "read on") => "open it again: somebody replaced it, or writes it",
+        (FailureKind::Usage, "find the program to run") => {
+            "name a file that may be executed; its arguments go behind all else, after `--`"
+        }
         (FailureKind::Usage, "use in a fork") => "make it in the process that uses it, after the fork",
+        (FailureKind::Damage, "sync the spill log") => {
+            "leave alone what is beside a channel's name as long as its hub runs; a hub that is started anew begins a new log"
+        }
         (FailureKind::Damage, frames::READ_SIZE) => {
             "write the bytes that the log may have into that file, as a number: at least what its files have now"
         }
@@ -96,8 +136,15 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy, "open the staging directory" | "open the destination") => {
             "wait for the other transfer, or stop it"
         }
+        (FailureKind::Busy, "mark what grows") => {
+            "give each stream a directory of its own, or wait for the other one, or stop it"
+        }
         (FailureKind::Busy, "start a thread") => {
             "the daemon may have no more threads (`ulimit -u`, TasksMax of its unit): the same command again, later"
+        }
+        (FailureKind::Io, "start" | "start a thread") => {
+            "where that was said, allow more threads or memory (`ulimit -u`, `ulimit -v`, TasksMax of a unit), then run the same \
+             command again: it resumes"
         }
         (FailureKind::Busy, "ask the copy") => {
             "one that was stopped (Ctrl-Z) answers when it goes on: `fg`, or kill -CONT and its number"
@@ -112,6 +159,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
 mod tests {
     use super::*;
     use std::path::Path;
+    use thalweg_mover::failure;
 
     /// What operations are matched on is what is said elsewhere: a word that was changed there is found here.
     #[test]
@@ -149,6 +197,65 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_pattern_that_nobody_expanded_is_told_from_a_name_that_is_missing() {
+        let hint = |cause: &str| of(&Failure::new(FailureKind::NotFound, "open the source", cause));
+        let told = hint("`run7/f*`: No such file or directory").expect("a hint");
+        assert!(told.contains("--include") && told.contains("--files-from"), "{told}");
+        assert_eq!(hint("`run7/f`: No such file or directory"), None);
+    }
+
+    #[test]
+    fn a_want_of_descriptors_or_threads_is_no_disk_that_fails() {
+        let of_kernel = |operation, number| {
+            let failure = failure::of_io(operation, &std::io::Error::from_raw_os_error(number));
+            of(&failure::with_words(failure, "`run7/f`")).expect("a hint")
+        };
+        // EMFILE, ENFILE, EAGAIN.
+        for operation in ["write", "sync", "open the staging directory"] {
+            assert!(of_kernel(operation, 24).contains("`ulimit -n`"));
+            assert!(of_kernel(operation, 23).contains("fs.file-max"));
+        }
+        for operation in ["start", "start a thread"] {
+            assert!(of_kernel(operation, 11).contains("`ulimit -u`"));
+        }
+        assert!(of_kernel("write", 5).contains("kernel's log"));
+    }
+
+    #[test]
+    fn an_ssh_that_is_missing_here_is_told_from_a_thalweg_that_is_missing_there() {
+        let hint = |operation| of(&Failure::new(FailureKind::NotFound, operation, "")).expect("a hint");
+        assert!(hint(ssh::RUN).contains("--rsh") && !hint(ssh::RUN).contains("--far-path"));
+        assert!(hint(ssh::START).contains("--far-path"));
+    }
+
+    #[test]
+    fn an_old_ticket_and_a_state_directory_that_cannot_be_made_say_what_to_name_instead() {
+        let hint = |operation, cause: &str| of(&Failure::new(FailureKind::Permission, operation, cause));
+        let causes = [
+            "the peer does not let us in (AccessDenied)",
+            "the peer's certificate is not one we trust (ApplicationVerificationFailure)",
+        ];
+        for cause in causes {
+            let told = hint("hello", cause).expect("a hint");
+            assert!(told.contains("--ticket") && told.contains("THALWEG_TICKET"), "{told}");
+        }
+        assert_eq!(hint("hello", "the peer showed no certificate"), None);
+        let told = hint("create the state directory", "`/root/x`: Permission denied").expect("a hint");
+        for word in ["--state", "THALWEG_STATE", "XDG_STATE_HOME"] {
+            assert!(told.contains(word), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_only_measures_or_reads_is_not_said_to_resume() {
+        let stopped = |operation: &str| of(&Failure::new(FailureKind::Stopped, operation, "on request"));
+        for operation in ["measure", "probe", "verify", "start a testbed"] {
+            assert_eq!(stopped(operation), None, "{operation}");
+        }
+        assert!(stopped("copy").is_some_and(|hint| hint.contains("it resumes")));
+    }
+
     fn busy(operation: &str) -> &'static str {
         of(&Failure::new(FailureKind::Busy, operation, "")).expect("a hint")
     }
@@ -165,6 +272,7 @@ mod tests {
             ("open the spill log", "same directory"),
             ("take the hub's directory", "another directory"),
             ("take the state directory", "--state DIR"),
+            ("mark what grows", "a directory of its own"),
             ("push a frame", "thalweg frames status"),
             ("finish", "thalweg frames status"),
             (frames::DECLARE, "thalweg frames status"),

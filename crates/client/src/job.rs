@@ -4,9 +4,11 @@ use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
 use crate::profiles::{self, ByHand, Foreknown, Profiles};
 use crate::{elsewhere, identity, routes};
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_mover::endpoint::local::overlap;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
@@ -99,6 +101,11 @@ impl Asked {
         Ok(asked)
     }
 
+    /// The far movers that its places are at, each place's own.
+    pub fn far_movers(&self) -> impl Iterator<Item = Whom> {
+        self.sources.iter().chain([&self.destination]).filter_map(Whom::of)
+    }
+
     /// Source and destination as they are shown.
     pub fn names(&self) -> (String, String) {
         let from: Vec<String> = self.sources.iter().map(Named::to_string).collect();
@@ -147,7 +154,79 @@ impl Asked {
     }
 }
 
+/// Refuses copies of one command of which one would delete what another writes: for copies that delete.
+///
+/// Not seen: links and mounts at a far place, and one place under two addresses.
+///
+/// # Errors
+/// `Usage`, with both destinations.
+pub fn refuse_shared(jobs: &[Job]) -> Result<()> {
+    for (index, job) in jobs.iter().enumerate() {
+        let ends = job.ends();
+        for other in &jobs[..index] {
+            let (Some(there), Some(here)) = (other.far(), job.far()) else { continue };
+            let is_same_host = match (there, here) {
+                (Some(there), Some(here)) => Arc::ptr_eq(there, here),
+                (there, here) => there.is_none() && here.is_none(),
+            };
+            let meets = |end: &PathBuf| ends.iter().any(|own| own.starts_with(end) || end.starts_with(own));
+            if is_same_host && other.ends().iter().any(meets) {
+                let cause = format!(
+                    "two copies end at the same place or one inside the other ({}, {}), and with --delete each deletes \
+                     what the other brings; copy them one after the other to places of their own",
+                    other.names.1, job.names.1
+                );
+                return Err(Failure::new(FailureKind::Usage, "copy", cause));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a source is called at the destination; nothing if its contents are meant.
+fn name_of(path: &[u8]) -> &OsStr {
+    match path.rsplit(|&byte| byte == b'/').next() {
+        None | Some(b"." | b"..") => OsStr::new(""),
+        Some(name) => OsStr::from_bytes(name),
+    }
+}
+
 impl Job {
+    /// The far mover that it writes to, if it is one; `None` if it writes nowhere.
+    fn far(&self) -> Option<Option<&Arc<FarMover>>> {
+        match &self.to {
+            To::Local(_) => Some(None),
+            To::Far(far, _) => Some(Some(far)),
+            To::Null | To::Scratch(..) | To::Simulated(_) => None,
+        }
+    }
+
+    /// What its sources become, in order.
+    fn ends(&self) -> Vec<PathBuf> {
+        let to = match &self.to {
+            To::Local(path) => overlap::resolved(path),
+            To::Far(_, place) => {
+                let path = OsStr::from_bytes(&place.path);
+                match &place.export {
+                    // A leading slash means the export.
+                    Some(export) => {
+                        let path = Path::new(path);
+                        Path::new(export).join(path.strip_prefix("/").unwrap_or(path))
+                    }
+                    None => PathBuf::from(path),
+                }
+            }
+            To::Null | To::Scratch(..) | To::Simulated(_) => return Vec::new(),
+        };
+        match &self.from {
+            From::Local(paths) => {
+                paths.iter().map(|path| to.join(name_of(path.as_os_str().as_bytes()))).collect()
+            }
+            From::Far(_, places) => places.iter().map(|place| to.join(name_of(&place.path))).collect(),
+            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) => vec![to],
+        }
+    }
+
     /// Whether data travel to a far mover.
     pub fn is_push(&self) -> bool {
         matches!(self.to, To::Far(..))
@@ -180,12 +259,16 @@ impl Job {
         let alike = of(&ByHand::of(wishes)).filter(|_| is_profiled);
         let foreknown = Foreknown::of(alike, wishes.verify, wishes.rate.bytes_per_s());
         let wishes = &Wishes { learned, tuned, ..wishes.clone() };
+        let rate = || (wishes.rate.changes(), wishes.rate.bytes_per_s());
+        let rate_at_first = rate();
         let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);
         if let Ok(report) = &mut result
             && is_profiled
         {
             let is_of_kind = profiles::is_of_kind(&report.totals);
             let compared = match foreknown {
+                _ if report.attempts > 1 => Compared::CutOff,
+                _ if rate() != rate_at_first => Compared::RateChanged,
                 _ if !is_of_kind => Compared::LittleMoved,
                 Some(known) => known.compare(report),
                 None => Compared::NoProfile,

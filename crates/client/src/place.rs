@@ -162,7 +162,11 @@ impl std::fmt::Display for Named {
                 let path = if path == b"." { b"" } else { path.as_slice() };
                 match port {
                     // `HOST://PATH` would be read as a URL.
-                    None if !path.starts_with(b"//") => write!(f, "{host}:{}", Escaped(path)),
+                    None if !path.starts_with(b"//") => {
+                        // `HOST::NAME` and `HOST:~NAME` mean something else to others, and are not read.
+                        let is_odd = path.starts_with(b":") || is_home_of_another(path);
+                        write!(f, "{host}:{}{}", if is_odd { "./" } else { "" }, Escaped(path))
+                    }
                     _ => {
                         write!(f, "ssh://{host}")?;
                         port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
@@ -248,6 +252,10 @@ impl Named {
         if bytes.is_empty() {
             return Err(usage("a place cannot be empty"));
         }
+        // Whoever writes it means a pipe. Commands that have one take it before a place is read.
+        if bytes == b"-" {
+            return Err(usage(elsewhere::PIPE));
+        }
         if let Some(rest) = bytes.strip_prefix(b"@") {
             return places.named(rest);
         }
@@ -298,7 +306,13 @@ impl Named {
             && !bytes[..colon].contains(&b'/')
         {
             let host = std::str::from_utf8(&bytes[..colon]).map_err(|_| usage("the host is not text"))?;
-            return ssh(host, None, &bytes[colon + 1..]).map_err(usage);
+            let path = &bytes[colon + 1..];
+            let named = ssh(host, None, path).map_err(usage)?;
+            return match path {
+                [b':', ..] => Err(usage(elsewhere::RSYNC_MODULE)),
+                _ if is_home_of_another(path) => Err(usage(elsewhere::HOME_OF_ANOTHER)),
+                _ => Ok(named),
+            };
         }
         Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
     }
@@ -311,6 +325,11 @@ fn bracketed(host: &str) -> String {
         None if host.contains(':') => format!("[{host}]"),
         _ => host.to_owned(),
     }
+}
+
+/// Whether a path begins with `~NAME`, which shells read as the home of NAME, and nothing here does.
+fn is_home_of_another(path: &[u8]) -> bool {
+    matches!(path, [b'~', next, ..] if *next != b'/')
 }
 
 /// Whether it begins with a scheme and two slashes (RFC 3986 section 3.1). `HOST://PATH` is read as that too: nobody
@@ -475,6 +494,33 @@ mod tests {
         }
     }
 
+    /// Each would else be a name that nobody meant, made without a word.
+    #[test]
+    fn what_means_something_else_to_other_tools_is_refused_and_has_another_spelling() {
+        for (text, told) in [
+            ("-", "thalweg stream - DST"),
+            ("-", "thalweg cat SRC"),
+            ("-", "`./-`"),
+            ("host::module", "tw://HOST/EXPORT/PATH"),
+            ("me@[::1]::module/x", "HOST:./:NAME"),
+            ("host:~other/x", "HOST:./~NAME"),
+            ("host:~other", "HOST:./~NAME"),
+        ] {
+            let error = Named::parse(OsStr::new(text), &Places::default()).unwrap_err();
+            assert_eq!(error.kind, FailureKind::Usage, "{text}");
+            assert!(error.cause.contains(told), "{text}: {error}");
+        }
+        assert_eq!(parse("./-"), Named::Local("./-".into()));
+        for text in ["host:./:module", "host:./~other/x", "host:~", "host:~/x"] {
+            let path = text.strip_prefix("host:").unwrap().as_bytes().to_vec();
+            assert_eq!(parse(text), Named::Ssh { host: "host".into(), port: None, path });
+            assert_eq!(parse(text).to_string(), text);
+            // Without its `./` it is still shown as it is read.
+            let shown = parse(text).plain().to_string();
+            assert_eq!(parse(&shown).plain(), parse(text).plain(), "{text}");
+        }
+    }
+
     #[test]
     fn names_below_a_place_are_bytes_and_nothing_else() {
         for name in ["@x", "a:b", "tw:", "-rf", "x/y"] {
@@ -541,7 +587,7 @@ mod tests {
             ("h:a/b", "ssh://h:22/~/a/b"),
             ("h:~/a", "ssh://h:22/~/a"),
             ("h:~", "ssh://h:22/~"),
-            ("h:~other/a", "ssh://h:22/~/~other/a"),
+            ("h:./~other/a", "ssh://h:22/~/./~other/a"),
             ("h:/a", "ssh://h:22/a"),
             ("ssh://h:23/a", "ssh://h:23/a"),
             ("/a", "/a"),

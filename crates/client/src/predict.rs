@@ -194,9 +194,14 @@ impl Predicted {
             limits.push(("windows".to_owned(), rate, equation));
         }
         if let Some(Probed { stages, .. }) = &self.known.probed {
-            let probed =
-                |(name, bits): &(String, f64)| (name.clone(), *bits, "measured by a probe".to_owned());
-            limits.extend(stages.iter().map(probed));
+            // A probe's rates have its start and end in their time; content has come through all stages at this one.
+            let byte = self.known.knowledge(&self.size.work).byte;
+            let carried = byte.map_or(0.0, |byte| 8.0 / byte.median());
+            let limit = |(name, bits): &(String, f64)| match *bits < carried {
+                true => (name.clone(), carried, "content came through so fast".to_owned()),
+                false => (name.clone(), *bits, "measured by a probe".to_owned()),
+            };
+            limits.extend(stages.iter().map(limit));
         }
         if let Some(byte) = self.known.byte_seen(&self.size.work) {
             let many = if byte.count == 1 { "" } else { "s" };
@@ -349,6 +354,8 @@ pub(crate) mod tests {
     use crate::place::Places;
     use std::sync::Arc;
     use thalweg_mover::link::Identity;
+    use thalweg_mover::model::history::{Moved, Observed};
+    use thalweg_mover::model::prediction::Taken;
     use thalweg_mover::plan::Tuned;
 
     /// Of a file here: what is asked of `measure`, and the probe that the answer rests on.
@@ -426,6 +433,35 @@ pub(crate) mod tests {
         let told = limited(&mut || Ok(Some(probed(profiles::now()))));
         assert_eq!(told.verdict, Some(Deadline::TooLate));
         assert!(told.prediction.unwrap().seconds > 99.0);
+    }
+
+    /// Most of the time of a short probe is its last sync.
+    #[test]
+    fn no_limit_binds_below_the_rate_that_the_bytes_are_predicted_by() {
+        let state = tempfile::tempdir().unwrap();
+        let job = job(state.path());
+        let taken = Taken { bytes_s: 1.0, end_s: 1.5, ..Taken::default() };
+        let moved = Moved { bytes: 1e9, entries: 1.0, ..Moved::default() };
+        let stage = |name: &str, bits: f64| (name.to_owned(), bits);
+        let mut measure = || {
+            Ok(Some(Probed {
+                stages: vec![stage("source storage", 9.0e9), stage("destination storage", 3.2e9)],
+                byte_s: Some(2.5e-9),
+                narrowest: Some("destination storage".into()),
+                observed: Some(Observed::of(&taken, &moved, false)),
+                ..probed(profiles::now())
+            }))
+        };
+        let size =
+            Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
+        let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
+        let told = predict(&job, size, state.path(), wanted, &path(&job, None), &mut measure).unwrap();
+        let terms = &told.prediction.as_ref().unwrap().terms;
+        let seconds = terms.iter().find(|(term, _)| *term == prediction::Term::Bytes).unwrap().1;
+        let limits = told.limits();
+        let (name, bits, _) = &limits[told.binding(&limits).unwrap()];
+        assert_eq!(name, "destination storage");
+        assert!(*bits > 0.99 * 8e9 / seconds, "{limits:?}, and the bytes in {seconds} s");
     }
 
     #[test]

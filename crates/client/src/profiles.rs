@@ -243,13 +243,20 @@ fn reads_back(verify: VerifyLevel) -> bool {
 }
 
 /// Predicted by the copy's own beginning, where nothing else is known of its way: what came then, at most half of all, and
-/// what it cost. `None` where there was no such beginning.
+/// what it cost. The last look at such a beginning says most. `None` where there was none.
 pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
-    let Beginning { evidence, passage } = report.beginning.as_ref().filter(|_| report.attempts == 1)?;
     let reads_back = reads_back(verify);
-    let seen = moved(evidence, passage, evidence.entries, reads_back);
     let (bytes, entries) = (report.evidence.content_bytes() as f64, report.totals.done as f64);
-    let is_early = seen.bytes * 2.0 <= bytes || seen.entries * 2.0 <= entries;
+    let rtt_s = basin::rtt_seconds(&report.evidence);
+    let beginnings = if report.attempts == 1 { &report.beginnings[..] } else { &[] };
+    let shown = beginnings.iter().rev().find_map(|Beginning { evidence, passage }| {
+        let seen = moved(evidence, passage, evidence.entries, reads_back);
+        let is_early = seen.bytes * 2.0 <= bytes || seen.entries * 2.0 <= entries;
+        let content_s = passage.content_s();
+        let shows = is_early && content_s >= SHOWS_S && content_s >= SHOWS_ROUND_TRIPS * rtt_s;
+        shows.then_some((evidence, passage, seen))
+    });
+    let (evidence, passage, seen) = shown?;
     let left = Work {
         bytes: (bytes - seen.bytes).max(0.0),
         entries: (entries - seen.entries).max(0.0),
@@ -258,11 +265,15 @@ pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     };
     let passed = terms::taken(evidence, passage);
     let observed = Observed::of(&passed, &seen, false);
-    let rtt_s = basin::rtt_seconds(&report.evidence);
-    let predicted = observed.foretells(&passed, &left, rtt_s).ok()?.ok().filter(|_| is_early)?;
+    let predicted = observed.foretells(&passed, &left, rtt_s).ok()?.ok()?;
     let compared = prediction::compare(predicted, taken(report));
     Some(Compared::Told(Box::new(Comparison { after_s: Some(passage.seconds), ..compared })))
 }
+
+/// A beginning shows something once content has come for so many seconds, for looks a tenth of a second apart see its rate
+/// then, and for so many round trips, for TCP has found its window.
+const SHOWS_S: f64 = 0.75;
+const SHOWS_ROUND_TRIPS: f64 = 10.0;
 
 /// What was known when a copy began.
 #[derive(Debug, Clone)]

@@ -7,16 +7,17 @@ use crate::receipt_file;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::{LineSink, Told};
 use thalweg_sys::Replace;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
+use thalweg_sys::socket::open_pipe_to_write;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, limits};
 
@@ -125,6 +126,11 @@ impl Inner {
     }
 }
 
+/// For the reader of a FIFO: a shell that starts both has the one or the other first.
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks whether it is there.
+const READER_LOOK: Duration = Duration::from_millis(20);
+
 /// One line for each entry with its outcome.
 pub struct ReportFile {
     path: PathBuf,
@@ -135,9 +141,12 @@ impl ReportFile {
     /// Begins it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel says; `Usage` of a FIFO that nobody reads, which would have us wait for ever.
     pub fn begin(path: &Path) -> Result<ReportFile> {
-        let file = for_user().open(path).map_err(|error| of_io(path, &error))?;
+        let file = match path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
+            true => open_fifo(path, READER_TIMEOUT)?,
+            false => for_user().open(path).map_err(|error| of_io(path, &error))?,
+        };
         let file = BufWriter::with_capacity(256 << 10, file);
         Ok(ReportFile { path: path.to_owned(), inner: Mutex::new(Inner { file, error: None }) })
     }
@@ -177,6 +186,22 @@ fn for_user() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(thalweg_sys::usage::user_mode());
     options
+}
+
+/// A FIFO whose reader is there, or comes within that time.
+fn open_fifo(path: &Path, timeout: Duration) -> Result<File> {
+    let until = Instant::now() + timeout;
+    loop {
+        if let Some(pipe) = open_pipe_to_write(path).map_err(|error| of_io(path, &error))? {
+            return Ok(pipe.into());
+        }
+        if Instant::now() >= until {
+            let name = Escaped(path.as_os_str().as_encoded_bytes());
+            let cause = format!("nobody reads the FIFO `{name}`: start its reader first");
+            return Err(Failure::new(FailureKind::Usage, "write the report", cause));
+        }
+        std::thread::sleep(READER_LOOK);
+    }
 }
 
 fn of_io(path: &Path, error: &io::Error) -> thalweg_mover::Failure {
@@ -222,5 +247,26 @@ mod tests {
         drop(receipt);
         // What was planted, and nothing of ours.
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_report_into_a_fifo_waits_for_its_reader_a_bounded_time_and_reaches_one_that_is_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let fifo = scratch.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let refused = open_fifo(&fifo, Duration::ZERO).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Usage);
+        assert!(refused.cause.contains("nobody reads"), "{refused}");
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || std::fs::read_to_string(fifo)
+        });
+        let report = ReportFile::begin(&fifo).unwrap();
+        // More than a pipe holds: a write that finds it full waits.
+        let line = json!("x".repeat(1 << 20));
+        report.line(&line);
+        report.finish().unwrap();
+        drop(report);
+        assert_eq!(reader.join().unwrap().unwrap(), format!("{line}\n"));
     }
 }

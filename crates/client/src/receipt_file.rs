@@ -125,8 +125,10 @@ pub struct Seal {
     pub entries: u64,
     /// Hard links among them.
     pub hard_links: u64,
-    /// Entries that were skipped or failed: they are not in the receipt.
-    pub left_out: u64,
+    /// Entries that failed: they are not in the receipt.
+    pub failed: u64,
+    /// Entries that were skipped: they are not in the receipt either.
+    pub skipped: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
 }
@@ -252,7 +254,8 @@ impl<R: BufRead> Reader<R> {
             receiver: signer(&receiver),
             entries,
             hard_links: 0,
-            left_out: totals.skipped.saturating_add(totals.failed),
+            failed: totals.failed,
+            skipped: totals.skipped,
             segment_bytes: u64::from(receiver.statement.segment_bytes),
         })
     }

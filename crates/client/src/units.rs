@@ -55,6 +55,10 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
         "K" | "k" => 8.0 * 1024.0,
         "M" | "m" => 8.0 * 1_048_576.0,
         "G" | "g" => 8.0 * 1_073_741_824.0,
+        // rsync's word for no limit.
+        "" if number == 0.0 => {
+            return Err("0 is no rate: for no limit leave the option out".into());
+        }
         "" => {
             return Err(
                 "a rate needs a unit, for instance `100Mbit/s` or `10MB/s` (rsync's `1000` is `1000KiB/s`)"
@@ -242,6 +246,8 @@ pub fn time(seconds: f64) -> String {
 /// A share for people: `64 %`, `0.0046 %`.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;
+    // What sums and differences leave of nothing is nothing, without a sign.
+    let percent = if percent.abs() < 1e-9 { 0.0 } else { percent };
     match percent.abs() {
         p if p >= 10.0 => format!("{percent:.0} %"),
         p if p >= 0.1 || p == 0.0 => format!("{percent:.1} %"),
@@ -335,6 +341,8 @@ mod tests {
         assert_eq!(parse_rate("10 MB/s"), Ok(80_000_000));
         assert!(parse_rate("100").is_err());
         assert!(parse_rate("100Mb").is_err());
+        assert!(parse_rate("0").is_err_and(|why| why.contains("leave the option out")));
+        assert_eq!(parse_limit("0"), Ok(None));
         assert_eq!(parse_rate("1.5m"), Ok(12_582_912));
         assert_eq!(parse_limit("none"), Ok(None));
         assert_eq!(parse_limit("1kbit"), Ok(Some(1000)));
@@ -401,6 +409,10 @@ mod tests {
         for (value, shown) in [(1.28, "128 %"), (0.021, "2.1 %"), (4.6e-5, "0.0046 %"), (0.0, "0.0 %")] {
             assert_eq!(share(value), shown);
         }
+        for nothing in [-0.0, 1e-16, -1e-16] {
+            assert_eq!(share(nothing), "0.0 %");
+        }
+        assert_eq!(share(-4.6e-5), "-0.0046 %");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
 //!
+//! What failed when it was copied has no line: the signed totals say how much that was, and such a copy is not whole.
+//!
 //! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
 //! digest (found unchanged by evidence, never read) are compared by size and counted.
 
@@ -57,18 +59,27 @@ pub struct Found {
     pub missing: u64,
     /// Entries of another kind, size or content.
     pub differing: u64,
-    /// Entries that the receipt does not have.
-    pub extra: u64,
+    /// Entries that the receipt does not have; `None`: nobody looked for them.
+    pub extra: Option<u64>,
     /// Entries that could not be read; when it is strict, also directories that could not be listed.
     pub unreadable: u64,
     /// Files of the right size of which the receipt has no digest, and hard links of which it has no file.
     pub without_digest: u64,
+    /// Entries that failed when it was copied: the receipt has nothing of them but how many they are.
+    pub failed: u64,
+    /// Entries that were skipped when it was copied, as somebody wanted it.
+    pub skipped: u64,
 }
 
 impl Found {
-    /// Whether all is as the receipt says.
+    /// Whether all that the receipt has is as it says.
     pub fn is_same(&self) -> bool {
-        self.missing + self.differing + self.extra + self.unreadable == 0
+        self.missing + self.differing + self.extra.unwrap_or(0) + self.unreadable == 0
+    }
+
+    /// Whether that is also all that was to be copied.
+    pub fn is_whole(&self) -> bool {
+        self.is_same() && self.failed == 0
     }
 }
 
@@ -120,7 +131,7 @@ pub fn verify(
         let cause = "the receipt has more than one entry: name the directory that they are in";
         return Err(Failure::new(FailureKind::Usage, "verify", cause));
     }
-    let judge = Mutex::new(Judge::new(strict, seal.hard_links > 0, tell));
+    let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(open(receipt)?);
     let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
     std::thread::scope(|scope| {
@@ -201,7 +212,7 @@ fn compare_links(
     // Its file may be one that could not be looked at.
     let mut is_sure = !is_file && judge.found.missing + judge.found.unreadable == 0;
     let mut named_twice = HashSet::new();
-    if is_sure && seal.left_out > 0 {
+    if is_sure && (seal.skipped > 0 || seal.failed > 0) {
         // Its file may have no line, because it was left as it was: then it is there under that name too.
         let identities: HashSet<Identity> = strays.values().copied().collect();
         reach.list(true, &mut |found| {
@@ -242,6 +253,10 @@ fn pass_copies(
         }
         let mut contents: HashMap<(u64, Digest), Vec<RelativePath>> = HashMap::new();
         for path in strays.keys() {
+            // A link has no content, wherever it leads.
+            if !reach.entry(path.as_bytes()).is_ok_and(|entry| matches!(entry.kind, Kind::File { .. })) {
+                continue;
+            }
             // What cannot be read has no content that is known.
             if let Ok(content) = reach.below(path.as_bytes()).digest_of_file(how) {
                 contents.entry(content).or_default().push(path.clone());
@@ -433,6 +448,10 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
         Kind::Fifo => "fifo",
         Kind::Device { .. } => "device",
     };
+    // Of which kind its first name is, its line does not tell.
+    if expected == "hardlink" && line.digest.is_none() && !matches!(found, "file" | "directory") {
+        return Verdict::Link;
+    }
     let is_content = matches!(expected, "file" | "file-marked-holes" | "hardlink");
     if found != if is_content { "file" } else { expected } {
         return Verdict::Differs(format!("a {found} is there, and a {expected} was copied"));
@@ -482,22 +501,27 @@ struct Judge<'a, 'b> {
     longer: BTreeMap<RelativePath, u64>,
     /// Files with wrong content, and what they should have: bytes and digest.
     damaged: HashMap<RelativePath, (u64, Digest)>,
-    /// What was found of the files; only for a receipt with hard links.
+    /// What was found of the files, and of links, FIFOs and devices; only for a receipt with hard links.
     files: Option<HashMap<Identity, Standing>>,
     /// Hard links, until all files were looked at.
     links: Vec<(RelativePath, Identity)>,
 }
 
 impl<'a, 'b> Judge<'a, 'b> {
-    fn new(strict: bool, has_links: bool, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
+    fn new(strict: bool, seal: &Seal, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
         Judge {
             known: strict.then(HashSet::new),
             tell,
             stopped: None,
-            found: Found::default(),
+            found: Found {
+                extra: strict.then_some(0),
+                failed: seal.failed,
+                skipped: seal.skipped,
+                ..Found::default()
+            },
             longer: BTreeMap::new(),
             damaged: HashMap::new(),
-            files: has_links.then(HashMap::new),
+            files: (seal.hard_links > 0).then(HashMap::new),
             links: Vec::new(),
         }
     }
@@ -507,7 +531,7 @@ impl<'a, 'b> Judge<'a, 'b> {
         self.found.entries += 1;
         if let (Some(files), Some(standing)) = (&mut self.files, verdict.standing())
             && identity != UNTOLD
-            && matches!(line.kind.as_str(), "file" | "file-marked-holes")
+            && !matches!(line.kind.as_str(), "directory" | "hardlink")
         {
             let known = files.entry(identity).or_insert(standing);
             *known = standing.max(*known);
@@ -579,7 +603,7 @@ impl<'a, 'b> Judge<'a, 'b> {
     fn is_extra(&mut self, path: &RelativePath) {
         let is_known = |known: &HashSet<[u8; 16]>| known.contains(&short(path.as_bytes()));
         if !path.is_root() && !self.known.as_ref().is_some_and(is_known) {
-            self.found.extra += 1;
+            *self.found.extra.get_or_insert(0) += 1;
             (self.tell)(Told::Difference("extra", path, "the receipt does not have it"));
         }
     }

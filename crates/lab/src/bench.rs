@@ -166,11 +166,17 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
             seed: wishes.seed(),
             changes: prepared.changes,
         },
+        is_unfinished: false,
     };
-    let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
     let workspace = Workspace::new(wishes, suite.budget_bytes(wishes), hear)?;
+    let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
     let mut bench = Bench { wishes, suite, workspace, log, hear, left_out: BTreeSet::new() };
-    (suite.run)(&mut bench)?;
+    if let Err(mut failure) = (suite.run)(&mut bench) {
+        if let Some(kept) = bench.log.give_up() {
+            failure.cause = format!("{}; samples until then are in {}", failure.cause, kept.display());
+        }
+        return Err(failure);
+    }
     bench.log.end().map_err(|error| of_out(out, &error))
 }
 

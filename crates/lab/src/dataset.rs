@@ -1,7 +1,8 @@
 //! Data sets made of numbers (`thalweg_mover::endpoint::dataset`) as files: written, and checked by the seed, wherever
 //! they were copied to.
 //!
-//! The file that says what a set is, `dataset.json`, is written last: a set without it was never whole.
+//! The file that says what a set is, `dataset.json`, gets its name last: a set without it was never whole. Until then it has
+//! another ([`UNFINISHED_NAME`]), so that the same command finishes what was interrupted.
 
 mod check;
 
@@ -23,23 +24,30 @@ const PIECE_BYTES: u64 = 16 << 20;
 /// What is in memory of it at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// What [`DESCRIPTION_NAME`] is called until all of the set is there.
+const UNFINISHED_NAME: &str = "dataset.json.unfinished";
+
 /// The set that is at `directory`.
 ///
 /// # Errors
 /// `NotFound` if there is none, or it was never finished; `Usage` if it is described in a way that nobody knows.
 pub fn described(directory: &Path) -> Result<DatasetSpec> {
+    described_by(&directory.join(DESCRIPTION_NAME))
+}
+
+/// The set that the file `path` describes.
+fn described_by(path: &Path) -> Result<DatasetSpec> {
     const OPERATION: &str = "read what the data set is";
-    let path = directory.join(DESCRIPTION_NAME);
     let of = |error: std::io::Error| {
         let mut failure = of_io(OPERATION, &error);
         failure.cause = format!("{}: {}", path.display(), failure.cause);
         failure
     };
     let odd = |why: String| Failure::new(FailureKind::Usage, OPERATION, format!("{}: {why}", path.display()));
-    if fs::metadata(&path).map_err(of)?.len() > DESCRIPTION_BYTES_MAX {
+    if fs::metadata(path).map_err(of)?.len() > DESCRIPTION_BYTES_MAX {
         return Err(odd("is too large for one".to_owned()));
     }
-    let text = fs::read(&path).map_err(of)?;
+    let text = fs::read(path).map_err(of)?;
     DatasetSpec::from_description(&text).map_err(odd)
 }
 
@@ -138,6 +146,36 @@ mod tests {
         make(&directory, &spec()).unwrap();
         let other = DatasetSpec { seed: 1, ..spec() };
         assert_eq!(make(&directory, &other).unwrap_err().kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn a_set_whose_making_was_interrupted_is_finished_by_the_same_command_and_by_no_other() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (directory, spec) = (scratch.path(), spec());
+        fs::write(directory.join(UNFINISHED_NAME), spec.description()).unwrap();
+        fs::create_dir(directory.join(spec.directories().next().unwrap())).unwrap();
+        fs::write(directory.join(spec.file(0).path), vec![7; 100_000]).unwrap();
+        assert_eq!(described(directory).unwrap_err().kind, FailureKind::NotFound, "it is not whole");
+        let other = DatasetSpec { seed: 1, ..spec.clone() };
+        assert_eq!(make(directory, &other).unwrap_err().kind, FailureKind::Usage);
+        make(directory, &spec).unwrap();
+        assert_eq!(described(directory).unwrap(), spec);
+        assert_eq!(check(directory, &spec).unwrap().damaged, 0);
+        // One that ended before its first file says nothing of a set.
+        let begun = scratch.path().join("begun");
+        fs::create_dir(&begun).unwrap();
+        fs::write(begun.join(UNFINISHED_NAME), "").unwrap();
+        make(&begun, &other).unwrap();
+        assert_eq!(described(&begun).unwrap(), other);
+    }
+
+    #[test]
+    fn where_no_set_can_be_made_is_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("file");
+        fs::write(&file, "").unwrap();
+        let failure = make(&file.join("set"), &spec()).unwrap_err();
+        assert!(failure.cause.starts_with(&*file.display().to_string()), "{failure}");
     }
 
     #[test]

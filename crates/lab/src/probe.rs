@@ -516,7 +516,7 @@ const DESTINATION_STORAGE: [&[Step]; 2] =
 /// What each stage would let through in the company of the others: steps that one thread does in turn add their times, of
 /// several pools the narrowest counts.
 fn in_company(evidence: &Evidence) -> Vec<(Stage, f64)> {
-    let widths = width::widths(evidence);
+    let widths = width::by_own_work(evidence);
     let pool = |steps: &[Step], place: Place| -> Option<f64> {
         let is_here = |width: &&width::Width| {
             width.place == place && steps.iter().any(|step| step.name() == width.stage)

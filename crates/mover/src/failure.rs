@@ -1,6 +1,7 @@
 //! Turns what the kernel says into a [`Failure`] with an operation, a place and a class.
 
 use std::io;
+use thalweg_sys::usage::lacks_descriptors;
 pub use thalweg_wire::message::{Failure, FailureKind};
 use thalweg_wire::path::Escaped;
 
@@ -37,6 +38,9 @@ pub fn shown_path(path: &[u8]) -> String {
 /// What fails where there is no memory for a stream's frames.
 pub const NO_MEMORY: &str = "get memory for a stream";
 
+/// How the cause begins where no more descriptors may be had. The words of glibc: other C libraries have others.
+pub const NO_DESCRIPTORS: &str = "Too many open files";
+
 /// What fails where a congestion control is asked for that is not permitted.
 pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
 
@@ -52,6 +56,8 @@ pub fn of_memory(operation: &str, error: &io::Error) -> Failure {
 pub fn kind_of_io(error: &io::Error) -> FailureKind {
     use io::ErrorKind as E;
     match error.kind() {
+        // A limit that is used up, as that of a quota is.
+        _ if lacks_descriptors(error) => FailureKind::Space,
         E::NotFound | E::NotADirectory => FailureKind::NotFound,
         E::PermissionDenied => FailureKind::Permission,
         E::StorageFull | E::QuotaExceeded | E::ReadOnlyFilesystem | E::FileTooLarge => FailureKind::Space,
@@ -76,6 +82,9 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
 /// The kernel's sentence without Rust's `(os error N)`.
 fn describe(error: &io::Error) -> String {
     let text = error.to_string();
+    if lacks_descriptors(error) && !text.starts_with(NO_DESCRIPTORS) {
+        return NO_DESCRIPTORS.to_owned();
+    }
     match text.rfind(" (os error ") {
         Some(at) => text[..at].to_owned(),
         None => text,
@@ -103,6 +112,16 @@ mod tests {
             let said = Message::Goodbye(Some(failure));
             let bytes = said.encode().unwrap();
             assert_eq!(Message::decode(&bytes[thalweg_wire::message::LENGTH_BYTES..]).unwrap(), said);
+        }
+    }
+
+    #[test]
+    fn a_want_of_descriptors_is_a_limit_that_is_used_up_and_no_broken_disk() {
+        // ENFILE, EMFILE.
+        for number in [23, 24] {
+            let failure = of_io("write", &io::Error::from_raw_os_error(number));
+            assert_eq!(failure.kind, FailureKind::Space);
+            assert!(failure.cause.starts_with(NO_DESCRIPTORS), "{failure}");
         }
     }
 

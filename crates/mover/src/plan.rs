@@ -185,12 +185,27 @@ pub struct Plan {
     pub window_bytes: Chosen<Option<u64>>,
     /// What the systems of both ends let one stream have; `None` where that does not matter or nothing is known.
     pub window: Option<Window>,
+    /// What the streams shall be enough for: a rate that is known not to be passed, else [`RATE_BITS_PER_S`].
+    pub goal_bits_per_s: u64,
+    /// The number of streams was asked for.
+    pub are_streams_asked: bool,
     /// Bytes that each stream should have room for: its share of the bandwidth-delay product. `None` on a near path.
     pub share_bytes: Option<u64>,
     /// Congestion control that trials found; `None`: what was asked for, or the system's choice.
     pub congestion: Option<Chosen<String>>,
     /// How each side uses its disk, in words.
     pub disk: DiskPlan,
+}
+
+impl Plan {
+    /// What the systems of both ends keep from one stream that is to carry `goal_bits_per_s`, and how to lift it, where
+    /// `streams` take work. `None` where they keep nothing from it, or the window that was asked for is narrower.
+    pub fn window_advice(&self, goal_bits_per_s: u64, streams: u16) -> Option<String> {
+        let is_narrower = |window: &&Window| self.window_bytes.value.is_none_or(|asked| asked > window.bytes);
+        let window = self.window.as_ref().filter(is_narrower)?;
+        // Streams that were asked for are used for another reason.
+        window.advice(goal_bits_per_s, (!self.are_streams_asked).then_some(streams))
+    }
 }
 
 /// Bytes of a chunk, if nobody says otherwise and the path does not ask for less.
@@ -281,6 +296,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         },
         window_bytes,
         window,
+        goal_bits_per_s: goal,
+        are_streams_asked: asked.streams.is_some(),
         share_bytes,
         congestion: tuned.and_then(|tuned| Some(chosen(tuned.congestion.clone()?, tuned.why()))),
     }
@@ -305,7 +322,8 @@ fn far_streams(
     window: Option<&Window>,
     known_rate: Option<&(u64, String)>,
 ) -> Chosen<u16> {
-    if let Some(learned) = path.learned().filter(|_| known_rate.is_some_and(|(rate, _)| *rate == goal)) {
+    // Where less was asked for than the route carried, fewer streams are enough.
+    if let Some(learned) = path.learned().filter(|learned| learned.rate_bits_per_s == goal) {
         let streams = learned.streams.clamp(1, STREAMS_MAX);
         let rate = show_rate(learned.rate_bits_per_s);
         return chosen(streams, format!("with so many this route carried {rate}"));
@@ -371,7 +389,8 @@ pub fn show_rate(bits_per_s: u64) -> String {
     match bits_per_s {
         rate if rate >= 1_000_000_000 => format!("{:.2} Gbit/s", rate as f64 / 1e9),
         rate if rate >= 1_000_000 => format!("{:.1} Mbit/s", rate as f64 / 1e6),
-        rate => format!("{:.1} kbit/s", rate as f64 / 1e3),
+        rate if rate >= 100 => format!("{:.1} kbit/s", rate as f64 / 1e3),
+        rate => format!("{rate} bit/s"),
     }
 }
 
@@ -431,11 +450,32 @@ mod tests {
         let known = plan(&Asked::default(), &Path { learned: Some(learned), ..far.clone() });
         assert_eq!((known.streams.value, known.window_bytes.value), (6, None));
         assert!(known.streams.why.contains("960.0 Mbit/s"), "{}", known.streams.why);
+        let less = plan(&asked, &Path { learned: Some(learned), ..far.clone() }).streams;
+        assert_eq!(less.value, 1, "{less}");
+        assert!(less.why.contains("enough for 100.0 Mbit/s"), "{}", less.why);
+        let yields = Asked { yields: true, ..asked.clone() };
+        assert_eq!(plan(&yields, &Path { learned: Some(learned), ..far.clone() }).streams.value, 1);
+        let more = Asked { rate_bits_per_s: Some(2_000_000_000), ..Asked::default() };
+        assert_eq!(plan(&more, &Path { learned: Some(learned), ..far.clone() }).streams.value, 6);
         assert_eq!(plan(&Asked::default(), &far).window_bytes.value, None);
         // Learned while the other end was next door, it says nothing of this path.
         let near = Learned { rtt: Duration::from_micros(200), ..learned };
         let moved = plan(&Asked::default(), &Path { learned: Some(near), ..far.clone() });
         assert_eq!((moved.streams.value, moved.window_bytes.value), (19, None));
+    }
+
+    #[test]
+    fn a_rate_that_is_above_nothing_is_not_shown_as_nothing() {
+        for (rate, shown) in [
+            (0, "0 bit/s"),
+            (8, "8 bit/s"),
+            (99, "99 bit/s"),
+            (100, "0.1 kbit/s"),
+            (20_000_000, "20.0 Mbit/s"),
+            (1_120_000_000, "1.12 Gbit/s"),
+        ] {
+            assert_eq!(show_rate(rate), shown);
+        }
     }
 
     #[test]

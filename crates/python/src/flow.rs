@@ -1,7 +1,7 @@
 //! Streams: content that is still being made, as work that Python waits for.
 
 use crate::failures::raise;
-use crate::work::{Heard, Reaching, Teller, Work, seconds};
+use crate::work::{Heard, Reaching, Teller, Work, seconds, streams};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -134,7 +134,7 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
         mark_every_ms: u32::try_from(mark_every_ms).unwrap_or(u32::MAX),
         ..wishes.terms
     };
-    wishes.asked = plan::Asked { streams: options.streams, ..plan::Asked::default() };
+    wishes.asked = plan::Asked { streams: streams("stream", options.streams)?, ..plan::Asked::default() };
     wishes.rate = Arc::new(Rate::new(rate.map(|bits| (bits / 8).max(1))));
     wishes.slot = slot;
     wishes.link = reaching.link();

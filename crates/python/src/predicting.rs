@@ -1,7 +1,7 @@
 //! How long a transfer would take, by what earlier ones took.
 
 use crate::failures::raise;
-use crate::work::{Reaching, seconds};
+use crate::work::{Reaching, seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use thalweg_client::far_movers::FarMovers;
@@ -40,7 +40,7 @@ fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &
     let wanted = Wanted {
         reads_back: options.reads_back,
         bits_per_s_max: options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?,
-        streams: options.streams,
+        streams: streams("predict", options.streams)?,
         deadline: options.deadline_s.map(seconds),
     };
     let state = identity::state_directory(reaching.state())?;

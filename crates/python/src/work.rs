@@ -390,7 +390,7 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         filter.extend(parse_filter_line(line)?);
     }
     Ok(Wishes {
-        asked: plan::Asked { streams: options.streams, ..plan::Asked::default() },
+        asked: plan::Asked { streams: streams("copy", options.streams)?, ..plan::Asked::default() },
         verify: match options.verify.as_str() {
             "written" => VerifyLevel::Written,
             "readback" => VerifyLevel::Readback,
@@ -456,9 +456,18 @@ pub fn verify(
         Ok(json!({
             "entries": found.entries, "bytes": found.bytes, "missing": found.missing, "differing": found.differing,
             "extra": found.extra, "unreadable": found.unreadable, "without_digest": found.without_digest,
+            "failed": found.failed, "skipped": found.skipped,
             "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
         }))
     })
+}
+
+/// As many streams as the program takes.
+pub fn streams(operation: &str, asked: Option<u16>) -> Result<Option<u16>> {
+    match asked {
+        Some(0 | 257..) => Err(Failure::new(FailureKind::Usage, operation, "streams: from 1 to 256")),
+        _ => Ok(asked),
+    }
 }
 
 /// A time as Python says it. What is over already, as a difference of two times may be, is no time, and so is what is no

@@ -67,6 +67,7 @@ def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, 
     thalweg.copy(source, daemon.url(), ticket=daemon.ticket, receipt=receipt)
     good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
     assert good.ok and good.bytes == 9 << 20 and good.findings == []
+    assert (good.extra, good.failed, good.skipped) == (None, 0, 0)
     with (daemon.root / "large").open("r+b") as file:
         file.seek(5 << 20)
         file.write(b"damage")

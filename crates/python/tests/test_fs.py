@@ -77,6 +77,10 @@ def test_what_is_written_stands_whole_when_it_is_closed(daemon: Daemon, fs: Thal
     assert fs.cat_file("data/piped") == b"x" * 100_000
     fs.mv("data/piped", "data/moved")
     assert not fs.exists("data/piped") and fs.info("data/moved")["size"] == 100_000
+    with pytest.raises(NotImplementedError, match="only a copy sets them"):
+        fs.touch("data/moved", truncate=False)
+    fs.touch("data/touched", truncate=False)
+    assert fs.info("data/moved")["size"] == 100_000 and fs.info("data/touched")["size"] == 0
     fs.makedirs("data/empty/below")
     assert fs.ls("data/empty", detail=False) == ["data/empty/below"]
     fs.rm("data/new", recursive=True)

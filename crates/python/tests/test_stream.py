@@ -160,6 +160,9 @@ def test_what_cannot_be_streamed_is_an_exception_by_its_kind(daemon: Daemon, tmp
         thalweg.stream(tmp_path / "absent", daemon.url("x"), ticket=daemon.ticket)
     with pytest.raises(ValueError, match="buffer"):
         thalweg.stream(tmp_path, daemon.url("x"), ticket=daemon.ticket, buffer_bytes=1)
+    for streams in (0, 257):
+        with pytest.raises(ValueError, match="streams: from 1 to 256"):
+            thalweg.stream(tmp_path, daemon.url("x"), ticket=daemon.ticket, streams=streams)
     with pytest.raises(ValueError, match="follow"):
         thalweg.stream(tmp_path, daemon.url("x"), ticket=daemon.ticket, follow=True, until_idle_s=1.0)
     with pytest.raises(TypeError, match="untill"):

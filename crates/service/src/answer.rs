@@ -4,6 +4,7 @@
 //! does not grow with a tree or a file.
 
 use crate::host::{Host, Origin};
+use crate::log::{Done, Line, Reads};
 use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -16,9 +17,20 @@ use thalweg_mover::run::session::Session;
 use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
-/// Answers `question`, piece by piece.
-pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Question, room: &Room) {
+/// Answers `question`, piece by piece. `reads`: what the session has read so far.
+pub(crate) fn answer(
+    host: &Host,
+    session: &Arc<Session>,
+    number: u32,
+    question: Question,
+    room: &Room,
+    reads: &Reads,
+) {
     let pen = Pen { session, number, room };
+    let line = Line::of_question(session, &question);
+    let is_read = matches!(question, Question::Read { .. });
+    let is_further = matches!(question, Question::Read { offset: 1.., .. });
+    let mut done = Done::default();
     let ended = match question {
         Question::About => {
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
@@ -26,9 +38,11 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
         }
         Question::List { place, recursive } => list(host, &pen, &place, recursive),
         Question::Look { place, follow } => look(host, &pen, &place, follow),
-        Question::Read { place, offset, bytes, seen } => read(host, &pen, &place, offset, bytes, seen),
-        Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
-        Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
+        Question::Read { place, offset, bytes, seen } => {
+            read(host, &pen, &place, (offset, bytes), seen, &mut done)
+        }
+        Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes, &mut done),
+        Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
         Question::Channel { place } => {
             host.channel_status(&place).and_then(|status| pen.say(Reply::Channel(Box::new(status))))
         }
@@ -38,6 +52,15 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
         }
         Question::Slot(ask) => slot(host, &pen, ask),
     };
+    // Who has seen enough has read what came.
+    let is_well = ended.as_ref().err().is_none_or(|failure| failure.kind == FailureKind::Stopped);
+    match line {
+        // Asked ahead, beyond the end of the file.
+        Some(_) if is_further && is_well && done.bytes == 0 => {}
+        Some(line) if is_read && is_well => reads.count(line, done.bytes),
+        Some(line) => line.tell(done, ended.as_ref().map(|()| None)),
+        None => {}
+    }
     if let Err(failure) = pen.end(ended.err()) {
         tracing::debug!(%failure, "an answer was not finished");
     }
@@ -71,15 +94,19 @@ fn read(
     host: &Host,
     pen: &Pen<'_>,
     place: &Place,
-    offset: u64,
-    bytes: u64,
+    (offset, bytes): (u64, u64),
     seen: Option<Evidence>,
+    done: &mut Done,
 ) -> Result<()> {
     let place = resolve(host, place, false)?;
-    survey::read(&place, offset, bytes, seen, &mut |piece| pen.say(Reply::Bytes(piece.to_vec())))
+    survey::read(&place, offset, bytes, seen, &mut |piece| {
+        pen.say(Reply::Bytes(piece.to_vec()))?;
+        done.bytes += piece.len() as u64;
+        Ok(())
+    })
 }
 
-fn digest(host: &Host, pen: &Pen<'_>, place: &Place, segment_bytes: u64) -> Result<()> {
+fn digest(host: &Host, pen: &Pen<'_>, place: &Place, segment_bytes: u64, done: &mut Done) -> Result<()> {
     let how = DigestAs::of_question(segment_bytes)?;
     let place = resolve(host, place, false)?;
     let mut batch: Vec<(RelativePath, u64, Digest)> = Vec::new();
@@ -88,10 +115,14 @@ fn digest(host: &Host, pen: &Pen<'_>, place: &Place, segment_bytes: u64) -> Resu
     survey::digest(&place, how, &mut |digested| {
         match digested {
             Digested::File(path, bytes, digest) => {
+                done.count_one(bytes);
                 batch_bytes += path.as_bytes().len() + ITEM_BYTES;
                 batch.push((path, bytes, digest));
             }
-            Digested::Trouble(failure) => pen.say(Reply::Trouble(failure))?,
+            Digested::Trouble(failure) => {
+                done.failed += 1;
+                pen.say(Reply::Trouble(failure))?;
+            }
             Digested::Alive => {}
         }
         let is_full = batch.len() >= BATCH_ITEMS || batch_bytes >= BATCH_BYTES;
@@ -106,14 +137,20 @@ fn digest(host: &Host, pen: &Pen<'_>, place: &Place, segment_bytes: u64) -> Resu
     if batch.is_empty() { Ok(()) } else { pen.say(Reply::Digests(batch)) }
 }
 
-fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()> {
+fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool, done: &mut Done) -> Result<()> {
     let place = resolve(host, place, true)?;
     let mut count = 0;
     let mut told = Instant::now();
     survey::remove(&place, recursive, &mut |removed| {
         match removed {
-            Removed::One => count += 1,
-            Removed::Trouble(failure) => pen.say(Reply::Trouble(failure))?,
+            Removed::One => {
+                count += 1;
+                done.count_one(0);
+            }
+            Removed::Trouble(failure) => {
+                done.failed += 1;
+                pen.say(Reply::Trouble(failure))?;
+            }
         }
         if told.elapsed() < TELL_EVERY {
             return Ok(());

@@ -315,6 +315,7 @@ impl Host {
             host: self.this.clone(),
             requests: Arc::default(),
             answers: Arc::default(),
+            reads: Arc::default(),
             limit: self.limits.requests,
         };
         let session =
@@ -473,7 +474,7 @@ mod tests {
             self.inner.decide(entry, reading)
         }
 
-        fn link(&self, entry: &Entry) -> Outcome {
+        fn link(&self, entry: &Entry) -> Decision {
             self.inner.link(entry)
         }
 
@@ -533,6 +534,7 @@ mod tests {
             host: host.this.clone(),
             requests: Arc::default(),
             answers: Arc::default(),
+            reads: Arc::default(),
             limit: host.limits.requests,
         };
         let (key, peer) = ([id; 32].into(), Fingerprint([7; 32]));

@@ -1,23 +1,29 @@
-//! The log's line of each transfer, one when it is over: who, from where, what, how much of it, how it ended.
+//! The log's line of each transfer, one when it is over: who, from where, what, how much of it, how it ended. Likewise
+//! of what is read, digested or removed outside transfers: of reading one for each file, in however many pieces.
 //!
 //! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
 //! nobody but us writes its fields. Not here: what each entry became, which the client's report has.
 
 use crate::published;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::run::session::Session;
 use thalweg_wire::Digest;
-use thalweg_wire::message::{Direction, Open, Place, Totals};
+use thalweg_wire::message::{Direction, Open, Place, Question, Totals};
 
-/// A transfer that is under way.
+/// The kind of a push or pull that only says what it would do.
+const DRY_RUN: &str = "dry-run";
+
+/// A transfer, or an answer, that is under way.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     client: Fingerprint,
     address: Option<SocketAddr>,
-    direction: &'static str,
+    /// `None` of an answer.
+    direction: Option<&'static str>,
     kind: &'static str,
     place: String,
     began: Instant,
@@ -39,6 +45,12 @@ impl Done {
     pub fn by_then(entries: u64, bytes: u64) -> Done {
         Done { entries: Some(entries), failed: 0, bytes }
     }
+
+    /// One more entry, with so many bytes.
+    pub fn count_one(&mut self, bytes: u64) {
+        *self.entries.get_or_insert(0) += 1;
+        self.bytes += bytes;
+    }
 }
 
 impl From<Totals> for Done {
@@ -53,19 +65,38 @@ impl Line {
         Line {
             client: session.peer,
             address: session.peer_address(),
-            direction: match open.direction {
+            direction: Some(match open.direction {
                 Direction::Push => "push",
                 Direction::Pull => "pull",
-            },
+            }),
             kind: match (&open.frames, &open.flow, &open.trial) {
                 (Some(_), ..) => "frames",
                 (_, Some(_), _) => "stream",
                 (.., Some(_)) => "probe",
+                _ if open.terms.dry_run => DRY_RUN,
                 _ => "files",
             },
             place: shown(&open.places),
             began: Instant::now(),
         }
+    }
+
+    /// Of a question about what is in files. Of others, which only look, there is no line: `None`.
+    pub fn of_question(session: &Session, question: &Question) -> Option<Line> {
+        let (kind, place) = match question {
+            Question::Read { place, .. } => ("read", place),
+            Question::Digest { place, .. } => ("digest", place),
+            Question::Remove { place, .. } => ("remove", place),
+            _ => return None,
+        };
+        Some(Line {
+            client: session.peer,
+            address: session.peer_address(),
+            direction: None,
+            kind,
+            place: published::shown(place),
+            began: Instant::now(),
+        })
     }
 
     /// It is over: by the totals and the root that both sides agreed on, or failed with so much done.
@@ -78,11 +109,18 @@ impl Line {
 
     /// It was done, with this root if it has one, or failed.
     pub fn tell(&self, done: Done, ended: std::result::Result<Option<Digest>, &Failure>) {
-        let (words, outcome, failure, root) = match ended {
-            Ok(root) => ("transfer done", "done".to_owned(), None, root),
-            Err(failure) => ("transfer failed", failure.kind.word(), Some(failure.to_string()), None),
+        self.tell_of(self.began.elapsed(), done, ended);
+    }
+
+    fn tell_of(&self, time: Duration, done: Done, ended: std::result::Result<Option<Digest>, &Failure>) {
+        let (how, outcome, failure, root) = match ended {
+            Ok(root) => ("done", "done".to_owned(), None, root),
+            Err(failure) => ("failed", failure.kind.word(), Some(failure.to_string()), None),
         };
-        let seconds = (self.began.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+        let what = if self.direction.is_some() { "transfer" } else { "request" };
+        // Counted is what would be moved.
+        let bytes = if self.kind == DRY_RUN { 0 } else { done.bytes };
+        let seconds = (time.as_secs_f64() * 1e3).round() / 1e3;
         tracing::info!(
             client = %self.client,
             address = self.address.map(tracing::field::display),
@@ -91,13 +129,69 @@ impl Line {
             place = self.place.as_str(),
             entries = done.entries,
             failed = done.failed,
-            bytes = done.bytes,
+            bytes,
             seconds,
             outcome = outcome.as_str(),
             failure = failure.as_deref(),
             root = root.map(tracing::field::display),
-            "{words}"
+            "{what} {how}"
         );
+    }
+}
+
+/// Files that a session reads outside transfers and that are told at its end; of more the oldest is told at once.
+const READ_MAX: usize = 16;
+
+/// What a session reads outside transfers. A file comes in many pieces, each a question of its own; the line of it is
+/// told when the session is over.
+#[derive(Debug, Default)]
+pub(crate) struct Reads(Mutex<Vec<Read>>);
+
+#[derive(Debug)]
+struct Read {
+    line: Line,
+    bytes: u64,
+    /// From the first piece to the end of the last.
+    time: Duration,
+}
+
+impl Reads {
+    /// A piece was read.
+    pub fn count(&self, line: Line, bytes: u64) {
+        let mut reads = self.lock();
+        if let Some(read) = reads.iter_mut().find(|read| read.line.place == line.place) {
+            read.bytes = read.bytes.saturating_add(bytes);
+            read.time = read.line.began.elapsed();
+            return;
+        }
+        if reads.len() >= READ_MAX {
+            reads.remove(0).tell();
+        }
+        let time = line.began.elapsed();
+        reads.push(Read { line, bytes, time });
+    }
+
+    /// The session is over.
+    pub fn tell(&self) {
+        self.lock().drain(..).for_each(|read| read.tell());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Read>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Of a client that is gone without a goodbye.
+impl Drop for Reads {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+impl Read {
+    fn tell(&self) {
+        let done = Done { entries: Some(1), failed: 0, bytes: self.bytes };
+        self.line.tell_of(self.time, done, Ok(None));
     }
 }
 
@@ -113,6 +207,30 @@ fn shown(places: &[Place]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pieces_of_a_file_are_one_line_and_no_more_files_are_kept_than_are_bounded() {
+        let reads = Reads::default();
+        let line = |place: String| Line {
+            client: Fingerprint([0; 32]),
+            address: None,
+            direction: None,
+            kind: "read",
+            place,
+            began: Instant::now(),
+        };
+        for bytes in [5, 0, 7] {
+            reads.count(line("data/a".to_owned()), bytes);
+        }
+        let kept = || -> Vec<(String, u64)> {
+            reads.lock().iter().map(|read| (read.line.place.clone(), read.bytes)).collect()
+        };
+        assert_eq!(kept(), [("data/a".to_owned(), 12)]);
+        (0..READ_MAX).for_each(|number| reads.count(line(format!("data/{number}")), 1));
+        assert_eq!((kept().len(), kept()[0].clone()), (READ_MAX, ("data/0".to_owned(), 1)));
+        reads.tell();
+        assert!(kept().is_empty());
+    }
 
     #[test]
     fn whatever_a_client_names_is_inert_and_short() {

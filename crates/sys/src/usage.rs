@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::host::ProcessUse;
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::Resource;
 use rustix::thread::CapabilitySet;
 
@@ -74,6 +75,11 @@ pub fn raise_open_files() -> io::Result<u64> {
         rustix::process::setrlimit(Resource::Nofile, limit)?;
     }
     Ok(limit.current.unwrap_or(u64::MAX))
+}
+
+/// Whether this error says that this process, or the whole machine, may have no more open descriptors.
+pub fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Makes the umask empty, so that modes are what the caller says; returns the old one.

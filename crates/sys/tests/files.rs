@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use thalweg_sys::{Advice, Buffer, Dir, File, Kind, extents, socket};
+use thalweg_sys::{Advice, Buffer, Dir, File, FileSystemKind, Kind, extents, socket};
 
 const MIB: u64 = 1 << 20;
 
@@ -283,6 +283,45 @@ fn who_has_a_file_open_for_writing_is_seen() {
     // Nothing is left of the question: others may write at once.
     std::fs::write(scratch.path().join("log"), "more").unwrap();
     assert!(!reader.has_writers().unwrap());
+}
+
+#[test]
+fn what_is_written_back_shows_the_next_store_through_a_mapping() {
+    use std::os::fd::AsFd;
+    const BYTES: usize = 64 << 10;
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    if matches!(dir.file_system().unwrap().kind, FileSystemKind::Tmpfs | FileSystemKind::Overlay) {
+        return;
+    }
+    let writer = dir.create_new(b"map", 0o644).unwrap();
+    writer.truncate(BYTES as u64).unwrap();
+    let reader = dir.open_read(b"map").unwrap();
+    let flags = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    let shared = rustix::mm::MapFlags::SHARED;
+    // JUSTIFICATION: only stores through a mapping change a file without a call.
+    // SAFETY: a new mapping at an address that the kernel chooses, of a file that is open and as long as it.
+    let start = unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), BYTES, flags, shared, writer.as_fd(), 0).unwrap().cast::<u8>()
+    };
+    // JUSTIFICATION: as above.
+    // SAFETY: the mapping is writable and longer than a byte, and lives to the end of the test.
+    let store = |byte: u8| unsafe { start.write_volatile(byte) };
+    drop(writer);
+    assert!(reader.has_writers().unwrap(), "a mapping counts as one");
+    store(1);
+    let ctime = || {
+        // A tick of the clock, so that two changes differ.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        reader.stat().unwrap().ctime
+    };
+    let first = ctime();
+    reader.write_back().unwrap();
+    store(2);
+    assert_ne!(ctime(), first);
+    // JUSTIFICATION: as above.
+    // SAFETY: nothing refers to the mapping any more.
+    unsafe { rustix::mm::munmap(start.cast(), BYTES).unwrap() };
 }
 
 #[test]

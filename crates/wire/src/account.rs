@@ -149,6 +149,15 @@ pub struct StreamAccount {
     /// Our send buffer as it is now, the kernel's bookkeeping included, in bytes; 0 if unknown.
     #[serde(default)]
     pub send_buffer_bytes: u64,
+    /// Of the bytes sent again, those that were while packets waited in a queue on the way: a full queue lost them.
+    #[serde(default)]
+    pub overflow_bytes: u64,
+    /// Time in which packets waited in a queue on the way, by looks some times a second, in nanoseconds.
+    #[serde(default)]
+    pub queued_nanos: u64,
+    /// Bytes a second that it delivered when all streams together delivered the most; 0 if unknown.
+    #[serde(default)]
+    pub peak_share_bytes_per_s: u64,
 }
 
 impl SideAccounts {

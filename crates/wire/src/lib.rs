@@ -78,6 +78,14 @@ pub enum DecodeError {
         /// Which value.
         what: &'static str,
     },
+    /// A frame whose payload is not what its shape says.
+    #[error("a frame of {bytes} bytes does not have the shape {shape}")]
+    Shape {
+        /// The shape, the type of an element, and the bytes of all, as far as they are known.
+        shape: String,
+        /// Bytes of the payload.
+        bytes: u64,
+    },
     /// The check value over a stored record is wrong.
     #[error("{what} is damaged: its check value does not match")]
     Damaged {

@@ -379,6 +379,8 @@ fn long_ways() -> Vec<Scenario> {
                 PACE_48,
             )
         },
+        full_long_way("long way, full link, CUBIC", &["--streams", "2", "--cca", "cubic"]),
+        full_long_way("long way, full link, BBR", &["--streams", "2", "--cca", "bbr"]),
         Scenario {
             args: &["--streams", "4"],
             beside: vec![Path(&["--rtt", "20ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "40MB/s"])],
@@ -391,6 +393,17 @@ fn long_ways() -> Vec<Scenario> {
             )
         },
     ]
+}
+
+/// What is lost is lost by the queue in front of the line.
+fn full_long_way(name: &'static str, args: &'static [&'static str]) -> Scenario {
+    use Throttle::{Args, Path};
+    Scenario {
+        files: Files::Big(192),
+        args,
+        beside: vec![Path(&["--rtt", "60ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "40MB/s"])],
+        ..big(name, "link", PATH, Path(&["--rtt", "60ms", "--rate", "200Mbit"]), PACE_48)
+    }
 }
 
 /// One large file, pushed, with one thing narrow and one beside it.

@@ -7,7 +7,8 @@ use crate::item::{ItemKind, Version, key_of};
 use crate::machine::{Action, Arrived, Input, Outcome, Trouble};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Child;
@@ -47,6 +48,11 @@ impl Driver<'_> {
                 Some(Input::Moved(name, result))
             }
             Action::Run(name, attempt) => {
+                if let Some(path) = self.missing_copy(&name) {
+                    let path = failure::shown_path(path.as_os_str().as_bytes());
+                    let why = format!("what arrived is not there any more: `{path}`");
+                    return Some(Input::CopyGone(name, attempt, why));
+                }
                 let outcome = match self.begin_run(&name, attempt, arrived.as_ref()?) {
                     Ok(None) => Outcome::Succeeded,
                     Ok(Some(mut keeper)) => match command::reap(&mut keeper, &|| self.ends()) {
@@ -181,6 +187,15 @@ impl Driver<'_> {
         let report = job.run(&wishes, &self.watch.state, &watch, self.stop)?;
         let settled = std::mem::take(&mut *lock(&settled));
         Ok((report, settled))
+    }
+
+    /// Where what arrived was put, if a command is to run for it and nothing is there: scratch disks are purged. What
+    /// somebody changed there is his, and stays.
+    fn missing_copy(&self, name: &RelativePath) -> Option<PathBuf> {
+        self.watch.analysis.as_ref()?;
+        let Named::Local(path) = self.watch.destination.below(name.as_bytes()) else { return None };
+        let error = path.symlink_metadata().err()?;
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory).then_some(path)
     }
 
     /// Starts the command below its keeper; `None` if there is none to run. What fails here has begun nothing.

@@ -464,6 +464,92 @@ fn what_the_command_failed_for_is_replaced_by_what_somebody_corrected() {
     }
 }
 
+/// A machine with one item for which the command runs; it may fail so often.
+fn running(attempts_max: u32) -> Machine {
+    let mut machine = Machine::new(Rules { attempts_max, ..rules(Order::Arrival) });
+    let files = BTreeMap::from([("a".to_owned(), 1)]);
+    for second in [0, 2] {
+        let _ = machine.take(Duration::from_secs(second), looked(seen(&files)));
+    }
+    copied(&mut machine, Duration::from_secs(2));
+    assert_eq!(machine.decide(Duration::from_secs(2)).1, [Action::Run(path("a"), 1)]);
+    machine
+}
+
+/// Its item is copied, as the machine says.
+fn copied(machine: &mut Machine, now: Duration) {
+    assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+    let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+}
+
+#[test]
+fn what_arrived_and_is_not_there_any_more_is_copied_again_but_not_for_ever() {
+    let now = Duration::from_secs(2);
+    let gone = |attempt| Input::CopyGone(path("a"), attempt, "it is gone".into());
+    let mut machine = running(1);
+    let records = machine.take(now, gone(1));
+    assert!(matches!(&records[..], [Record::Ended(_, 1, Outcome::NotStarted(_))]), "{records:?}");
+    assert!(!machine.is_idle() && machine.given_up().is_empty(), "no attempt was made");
+    copied(&mut machine, now);
+    assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 2)]);
+    // Somebody removes it each time.
+    let _ = machine.take(now, gone(2));
+    assert_eq!(machine.given_up(), [&path("a")]);
+    assert_eq!(machine.decide(now + BACKOFF_MAX).1, []);
+    // The next life finds it gone, and has it copied again.
+    let journal = machine.snapshot();
+    let mut machine = Machine::new(rules(Order::Arrival));
+    journal.into_iter().for_each(|record| machine.replay(record));
+    machine.begin();
+    let files = BTreeMap::from([("a".to_owned(), 1)]);
+    for second in [0, 2] {
+        let _ = machine.take(Duration::from_secs(second), looked(seen(&files)));
+    }
+    assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 3)]);
+    let _ = machine.take(now, gone(3));
+    copied(&mut machine, now);
+}
+
+#[test]
+fn a_copy_that_is_made_again_makes_no_failure_of_the_command_undone() {
+    let mut now = Duration::from_secs(2);
+    let mut machine = running(3);
+    let failed = |attempt| Input::Ended(path("a"), attempt, Outcome::Failed(9));
+    let _ = machine.take(now, failed(1));
+    now += BACKOFF_MAX;
+    assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 2)]);
+    let _ = machine.take(now, Input::CopyGone(path("a"), 2, "it is gone".into()));
+    // That the way to it fails for a while is no failure of the command.
+    for _ in 0..3 {
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+        let _ = machine.take(now, Input::Moved(path("a"), Err(Trouble::Passing)));
+        now += BACKOFF_MAX;
+    }
+    copied(&mut machine, now);
+    for attempt in [3, 4] {
+        assert!(machine.given_up().is_empty());
+        assert_eq!(machine.decide(now).1, [Action::Run(path("a"), attempt)]);
+        let _ = machine.take(now, failed(attempt));
+        now += BACKOFF_MAX;
+    }
+    assert_eq!(machine.given_up(), [&path("a")]);
+}
+
+#[test]
+fn what_is_neither_where_it_arrived_nor_at_the_source_is_given_up() {
+    let mut now = Duration::from_secs(3);
+    let mut machine = running(2);
+    let _ = machine.take(now, looked(Vec::new()));
+    for attempt in [1, 2] {
+        let _ = machine.take(now, Input::CopyGone(path("a"), attempt, "it is gone".into()));
+        now += BACKOFF_MAX;
+        let next = (attempt == 1).then(|| Action::Run(path("a"), 2));
+        assert_eq!(machine.decide(now).1, next.into_iter().collect::<Vec<_>>(), "attempt {attempt}");
+    }
+    assert!(machine.is_idle());
+    assert_eq!(machine.given_up(), [&path("a")]);
+}
+
 #[test]
 fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again() {
     let rules = || Rules { returns_results: false, ..rules(Order::Arrival) };

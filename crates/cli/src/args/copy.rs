@@ -1,6 +1,6 @@
 //! Options of cp and sync, and the values that they take.
 
-use super::link::{CongestionArgs, SshArgs, TlsArgs};
+use super::link::{CongestionArgs, SshArgs, TlsArgs, TypedWay};
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
 use crate::args::manners::MannersArgs;
@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use std::ffi::OsString;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_mover::run::spread::Local;
@@ -59,6 +60,18 @@ pub struct CopyArgs {
     /// Keep holes. Always on; accepted for your fingers
     #[arg(short = 'S', long)]
     pub sparse: bool,
+    /// Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers
+    #[arg(
+        short = 'p',
+        long,
+        visible_short_aliases = ['l', 't', 'o', 'g', 'X', 'A'],
+        visible_aliases = ["links", "times", "owner", "group", "xattrs", "acls"],
+        action = clap::ArgAction::Count
+    )]
+    pub perms: u8,
+    /// Sizes for people. Always on; accepted for your fingers, as is `-h` beside places
+    #[arg(long, action = clap::ArgAction::Count)]
+    pub human_readable: u8,
     /// Also copy FIFOs and device nodes
     #[arg(short = 'D', long)]
     pub devices: bool,
@@ -86,7 +99,7 @@ pub struct CopyArgs {
     pub manners: MannersArgs,
     /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
     /// ticket names
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = parse_via)]
     pub via: Vec<String>,
     /// Addresses or network cards of this machine over which data streams are spread
     #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
@@ -167,6 +180,9 @@ pub struct CopyArgs {
     /// With `--cipher tls`.
     #[command(flatten)]
     pub tls: TlsArgs,
+    /// Before the options themselves, for what is read of them is taken.
+    #[command(flatten)]
+    pub typed: TypedWay,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
@@ -263,6 +279,28 @@ fn parse_chunk(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// An address that streams can be dialled at: a name that is none would be looked up for as long as there is patience.
+fn parse_via(text: &str) -> Result<String, String> {
+    let is_six = |host: &str| host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_odd = |letter: char| letter.is_whitespace() || matches!(letter, ':' | '/' | '@' | '[' | ']');
+    let is_name = |host: &str| !host.is_empty() && !host.contains(is_odd);
+    let is_address = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, ""))) => is_six(host),
+        Some(Some((host, port))) => is_six(host) && port.strip_prefix(':').is_some_and(is_port),
+        Some(None) => false,
+        None if is_six(text) => true,
+        None => match text.split_once(':') {
+            Some((host, port)) => is_name(host) && is_port(port),
+            None => is_name(text),
+        },
+    };
+    match is_address {
+        true => Ok(text.to_owned()),
+        false => Err("HOST, HOST:PORT (of IPv6 [ADDRESS]:PORT), or `ticket`".into()),
+    }
+}
+
 fn parse_local(text: &str) -> Result<Local, String> {
     match (text.parse(), text.len()) {
         (Ok(address), _) => Ok(Local::Address(address)),
@@ -351,5 +389,22 @@ fn parse_window(text: &str) -> Result<u64, String> {
     match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
         true => Ok(bytes),
         false => Err("a window has from 4KiB to 1GiB".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_for_streams_is_a_host_with_or_without_a_port() {
+        let names = ["ticket", "host", "dtn.example.org:8487", "10.1.0.7", "10.1.0.7:1"];
+        for good in names.into_iter().chain(["::1", "[::1]", "[fe80::1%eth0]:9"]) {
+            assert_eq!(parse_via(good), Ok(good.to_owned()));
+        }
+        let ports = [":8487", "host:", "host:0", "host:65536"];
+        for odd in ports.into_iter().chain(["", " host", "[::1", "[::1]9", "[host]:1", "h/x"]) {
+            assert!(parse_via(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Options of doctor.
 
 use crate::exit;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 /// Options of doctor.
@@ -12,7 +13,7 @@ pub struct DoctorArgs {
     #[arg(value_name = "DIR")]
     pub paths: Vec<PathBuf>,
     /// Measure the round trip time and the MTU of the path to an open TCP port of another machine
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_to)]
     pub to: Option<String>,
     /// Try proposed kernel settings in a testbed, before against after (at the round trip time of --to, else 50 ms), and
     /// recommend only what helps; with --apply, change only that. Needs root and takes about a minute
@@ -37,4 +38,35 @@ pub struct DoctorArgs {
     /// Read and change the machine whose /proc, /sys, /etc and /run are below DIR; nothing is measured; for tests
     #[arg(long, value_name = "DIR", hide = true, requires = "state", conflicts_with_all = ["paths", "to"])]
     pub root: Option<PathBuf>,
+}
+
+/// A port of another machine. What is none is no way that could not be measured.
+fn parse_to(text: &str) -> Result<String, String> {
+    let is_odd = |letter: char| letter.is_whitespace() || matches!(letter, ':' | '/' | '@' | '[' | ']');
+    let is_host = |host: &str| match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(six) => six.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(is_odd),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    match text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port)) {
+        true => Ok(text.to_owned()),
+        false => Err("HOST:PORT (of IPv6 [ADDRESS]:PORT), with a port from 1 to 65535".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_leads_to_a_port_of_a_host() {
+        for good in ["dtn.example.org:8487", "127.0.0.1:1", "[::1]:65535"] {
+            assert_eq!(parse_to(good), Ok(good.to_owned()));
+        }
+        let none =
+            ["foo", "foo:", ":22", "127.0.0.1:0", "127.0.0.1:99999", "::1:22", "[x]:22", "a b:22", "u@h:22"];
+        for odd in none {
+            assert!(parse_to(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
+        }
+    }
 }

@@ -138,7 +138,7 @@ pub struct FramesPushArgs {
     pub frames_per_s: Option<f64>,
     /// Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all
     /// the time, and are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be
-    /// promised is refused, with what would fit
+    /// promised is refused, with by how much it does not fit or what would
     #[arg(long, value_name = "PERIOD:BYTES:DEADLINE|RATE:DEADLINE", value_parser = units::parse_slot)]
     pub slot: Option<SlotAsked>,
     /// The way, and the channel.

@@ -37,6 +37,7 @@ const OF_COPIES: [Heading; 7] = [
             "recursive",
             "hard-links",
             "sparse",
+            "perms",
             "devices",
             "filter",
             "include-from",
@@ -66,7 +67,7 @@ const OF_COPIES: [Heading; 7] = [
     ("Disk", &[], &["io-depth", "direct", "order", "no-io-uring"]),
     ("Network", &[], &["dscp", "via", "bind", "cca", "cipher", "ktls", "tls-records"]),
     REACHING,
-    ("Output", &["verbose", "quiet", "progress", "report", "svg", "json"], &[]),
+    ("Output", &["verbose", "quiet", "progress", "report", "svg", "json"], &["human-readable"]),
 ];
 
 const OF_SUITES: [Heading; 3] = [

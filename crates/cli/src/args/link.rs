@@ -2,10 +2,12 @@
 
 use crate::args::whole;
 use crate::units;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, FromArgMatches};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_client::far_movers::SshOptions;
+use thalweg_client::far_movers::{SshOptions, Whom};
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
 use thalweg_wire::message::is_congestion_name;
@@ -19,6 +21,9 @@ pub struct LinkArgs {
     /// How its streams answer congestion.
     #[command(flatten)]
     pub congestion: CongestionArgs,
+    /// Before the options themselves, for what is read of them is taken.
+    #[command(flatten)]
+    pub typed: TypedWay,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
@@ -82,6 +87,64 @@ impl SshArgs {
     }
 }
 
+/// Which options of the way to a far place were typed. From the environment or a file they are for other commands too; whoever
+/// types them thinks that they count.
+#[derive(Debug, Clone, Default)]
+pub struct TypedWay {
+    has_ticket: bool,
+    of_ssh: Vec<&'static str>,
+}
+
+/// Names of [`SshArgs`], and the options as they are told.
+const OF_SSH: [(&str, &str); 6] = [
+    ("rsh", "-e"),
+    ("port", "--port"),
+    ("far_path", "--far-path"),
+    ("far_ports", "--far-ports"),
+    ("bootstrap", "--bootstrap"),
+    ("via_ssh", "--via-ssh"),
+];
+
+impl TypedWay {
+    /// Those that do nothing where the places of a command are at these far movers, each with its reason, unless all of it
+    /// is within this machine.
+    pub fn unused(&self, far: &[Whom]) -> Vec<String> {
+        let needs_ticket = far.iter().any(|whom| matches!(whom, Whom::Daemon(_, None)));
+        let has_ssh = far.iter().any(|whom| matches!(whom, Whom::Ssh(..)));
+        let ticket = (self.has_ticket && !needs_ticket).then_some(("--ticket", "no place needs it"));
+        let of_ssh = self.of_ssh.iter().filter(|_| !has_ssh);
+        let of_ssh = of_ssh.map(|name| (*name, "no place is reached by ssh"));
+        let told = |(name, why): (&str, &str)| match far.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} ({why})"),
+        };
+        ticket.into_iter().chain(of_ssh).map(told).collect()
+    }
+}
+
+impl clap::Args for TypedWay {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
+impl FromArgMatches for TypedWay {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let of_ssh = OF_SSH.iter().filter(|(name, _)| is_typed(name)).map(|(_, option)| *option);
+        Ok(TypedWay { has_ticket: is_typed("ticket"), of_ssh: of_ssh.collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 /// How streams in TLS form are, of either side.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct TlsArgs {
@@ -132,5 +195,53 @@ fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     match (low.trim().parse(), high.trim().parse()) {
         (Ok(low), Ok(high)) if 0 < low && low <= high => Ok((low, high)),
         _ => Err(odd()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use crate::config;
+    use crate::place::Places;
+    use std::path::Path;
+
+    fn typed(file: &str, words: &[&str]) -> TypedWay {
+        let command =
+            config::apply(Path::new("config.toml"), file, config::command(), &mut Places::default()).unwrap();
+        let matches = command.try_get_matches_from([&["thalweg", "cp", "a", "b"], words].concat()).unwrap();
+        match Args::from_arg_matches(&matches).unwrap().command {
+            Command::Cp(args) => args.typed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_of_a_way_that_no_copy_takes_are_named_if_they_were_typed() {
+        let all = [
+            "--ticket",
+            "/t",
+            "-e",
+            "foo",
+            "--port",
+            "33",
+            "--far-path",
+            "/x",
+            "--far-ports",
+            "1-3",
+            "--bootstrap",
+        ];
+        let all = typed("", &all);
+        let here = all.unused(&[]);
+        assert_eq!(here, ["--ticket", "-e", "--port", "--far-path", "--far-ports", "--bootstrap"]);
+        let daemon = |ticket: Option<&str>| Whom::Daemon("h:1".to_owned(), ticket.map(PathBuf::from));
+        let ssh = Whom::Ssh("h".to_owned(), None);
+        let at_daemon = all.unused(&[daemon(None)]);
+        assert_eq!(at_daemon.len(), 5, "{at_daemon:?}");
+        assert_eq!(at_daemon[1], "--port (no place is reached by ssh)");
+        assert_eq!(all.unused(&[ssh.clone(), daemon(Some("/own"))]), ["--ticket (no place needs it)"]);
+        assert!(all.unused(&[ssh, daemon(None)]).is_empty());
+        // A file has them for every command.
+        assert!(typed("ticket = \"/t\"\n", &[]).unused(&[]).is_empty());
     }
 }

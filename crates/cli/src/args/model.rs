@@ -385,6 +385,9 @@ fn parse_load(text: &str) -> Result<f64, String> {
 
 fn parse_stage(text: &str) -> Result<(String, u64, Duration), String> {
     let (name, numbers) = text.split_once('=').ok_or("a stage is NAME=RATE or NAME=RATE,LATENCY")?;
+    if name.trim().is_empty() {
+        return Err("a stage has a name before `=`".into());
+    }
     let (rate, latency) = match numbers.split_once(',') {
         Some((rate, latency)) => (rate, units::parse_time(latency)?),
         None => (numbers, Duration::ZERO),

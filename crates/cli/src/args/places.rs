@@ -42,6 +42,9 @@ pub struct DuArgs {
     /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "PLACE", default_value = ".")]
     pub place: OsString,
+    /// Only the sum. Always on; accepted for your fingers, as is `-h` beside it
+    #[arg(short = 's', long)]
+    pub summarize: bool,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -82,6 +85,9 @@ pub struct CheckArgs {
     /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "DST")]
     pub destination: OsString,
+    /// FIFOs and device nodes too, which a copy without --devices leaves out
+    #[arg(short = 'D', long)]
+    pub devices: bool,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -91,7 +97,7 @@ pub struct CheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
-extra, with --strict), with 4 if something is damaged or the receipt is not what was signed."
+extra, with --strict) or failed when it was copied, with 4 if something is damaged or the receipt is not what was signed."
 )]
 pub struct VerifyArgs {
     /// What `--receipt` wrote

@@ -63,7 +63,8 @@ pub struct StreamArgs {
 
     /// Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all
     /// the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be
-    /// promised is refused, with what would fit. Marks are made at least ten times in a deadline
+    /// promised is refused, with by how much it does not fit or what would. Marks are made at least ten times in a
+    /// deadline
     #[arg(long, value_name = "PERIOD:BYTES:DEADLINE|RATE:DEADLINE", value_parser = units::parse_slot)]
     pub slot: Option<SlotAsked>,
     /// Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s). `thalweg limit` changes it while the

@@ -22,8 +22,8 @@ const OPERATION: &str = "advise";
 /// # Errors
 /// If the question makes no sense, or a file of measurements cannot be read.
 pub fn advise(args: &AdviseArgs) -> Result<Exit> {
-    let of = |error: ModelError| model::of_model(OPERATION, &error);
-    let carried = carried(args)?;
+    let path = path(args);
+    let carried = path.carried().map_err(of)?;
     let fitted = fitted(args)?;
     let tail = tail(args)?;
     let (local_s, remote_s) = analysis(args);
@@ -33,6 +33,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
         bandwidth_bits_per_s: args.bandwidth as f64,
         efficiency: args.efficiency.unwrap_or(carried.rate_bits_per_s / args.bandwidth as f64),
         is_efficiency_bound: carried.is_beyond_law,
+        path: args.efficiency.is_none().then_some(path),
         local_s,
         remote_s,
         files: match args.io_overhead {
@@ -63,9 +64,9 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
     answered(told, exit)
 }
 
-/// What windows and loss leave of the bandwidth.
-fn carried(args: &AdviseArgs) -> Result<Carried> {
-    let path = Path {
+/// The path, with what windows and loss leave of it.
+fn path(args: &AdviseArgs) -> Path {
+    Path {
         bandwidth_bits_per_s: args.bandwidth as f64,
         rtt_s: args.rtt.map(|rtt| rtt.as_secs_f64()),
         window_bytes: args.path.window.map(|bytes| bytes as f64),
@@ -73,8 +74,7 @@ fn carried(args: &AdviseArgs) -> Result<Carried> {
         control: model::control(args.path.cca),
         segment_bytes: model::segment_bytes(args.path.mtu),
         streams: f64::from(args.path.streams.unwrap_or(1)),
-    };
-    path.carried().map_err(|error| model::of_model(OPERATION, &error))
+    }
 }
 
 /// Seconds of the analysis, here (if it can be done here) and there.
@@ -116,14 +116,15 @@ fn fitted(args: &AdviseArgs) -> Result<Vec<Fitted>> {
     let bytes = args.data as f64;
     let (mut all, mut failed) = (Vec::new(), None);
     for measurements in model::read_measurements(file)?.groups.values() {
-        let fit = match fit(measurements) {
-            Ok(fit) => fit,
+        // With fewer files than processes only the larger concurrencies are out of the question.
+        let best = |fit: Fit| model::best_files(&fit, bytes, args.files_max).map(|optimum| (optimum, fit));
+        let (optimum, fit) = match fit(measurements).and_then(best) {
+            Ok(both) => both,
             Err(error) => {
                 failed = Some(of(error));
                 continue;
             }
         };
-        let optimum = model::best_files(&fit, bytes, args.files_max).map_err(of)?;
         let prediction = fit.predict(bytes, optimum.files).map_err(of)?;
         let bound = fit.bound(bytes);
         all.push(Fitted { fit, optimum, prediction, bound });
@@ -177,7 +178,7 @@ fn tell(
     out::line(&path_words(args, question, carried))?;
     out::line(&tail_words(question))?;
     for way in advice.ways.iter().filter(|way| way.way != Way::Local) {
-        for line in what_would_change(question, advice.utilisation, way) {
+        for line in what_would_change(question, advice.utilisation, way)? {
             out::line(&line)?;
         }
     }
@@ -287,11 +288,11 @@ fn tail_words(question: &Question) -> String {
 }
 
 /// Break-evens of a way, in words.
-fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> Vec<String> {
+fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> Result<Vec<String>> {
     let name = name(way.way);
     if !way.keeps_up {
-        let bandwidth = load.unwrap_or_default() * question.bandwidth_bits_per_s / question.efficiency;
-        return vec![format!("To keep up, {name} needs a bandwidth of {}.", units::bit_rate(bandwidth))];
+        let rate = load.unwrap_or_default() * question.bandwidth_bits_per_s;
+        return Ok(vec![format!("To keep up, {name} needs {}.", to_carry(question, rate)?)]);
     }
     let mut lines = Vec::new();
     let targets = [("To beat local", way.to_beat_local), ("To be in time as expected", way.to_be_in_time)];
@@ -304,8 +305,13 @@ fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> 
         if question.remote_s > 0.0 && question.local_s.is_some() {
             needs.extend(even.ratio.map(|ratio| format!("r >= {ratio:.2}")));
         }
-        let bandwidth = even.bandwidth_bits_per_s.map(units::bit_rate);
-        needs.extend(bandwidth.map(|rate| format!("bandwidth >= {rate}")));
+        match (even.bandwidth_bits_per_s, even.efficiency, &question.path) {
+            (Some(rate), ..) => needs.push(format!("bandwidth >= {}", units::bit_rate(rate))),
+            (None, Some(alpha), Some(path)) => {
+                needs.extend(streams_or_window(path, alpha * question.bandwidth_bits_per_s)?);
+            }
+            (None, ..) => {}
+        }
         let words = match needs.is_empty() {
             true => "no single parameter is enough".to_owned(),
             false => format!("{}; each with the others as they are", needs.join(", ")),
@@ -317,7 +323,37 @@ fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> 
             format!("To be in time, {name}: the worst transfer <= {score:.1} x data / bandwidth.")
         }),
     );
-    lines
+    Ok(lines)
+}
+
+/// What carries such a rate: a wider line only where nothing else binds.
+fn to_carry(question: &Question, rate_bits_per_s: f64) -> Result<String> {
+    let bandwidth = match &question.path {
+        None => Some(rate_bits_per_s / question.efficiency),
+        Some(path) => path.bandwidth_for(rate_bits_per_s).map_err(of)?,
+    };
+    if let Some(bandwidth) = bandwidth {
+        return Ok(format!("a bandwidth of {}", units::bit_rate(bandwidth)));
+    }
+    let enough = question.path.map(|path| streams_or_window(&path, rate_bits_per_s)).transpose()?;
+    let words = match enough.unwrap_or_default() {
+        none if none.is_empty() => "more bandwidth, and wider windows or more streams".to_owned(),
+        enough => enough.join(", or "),
+    };
+    Ok(format!("{} on the path: {words}", units::bit_rate(rate_bits_per_s)))
+}
+
+/// How many streams, and how wide a window of each, carry such a rate; nothing where the line is too narrow for it.
+fn streams_or_window(path: &Path, rate_bits_per_s: f64) -> Result<Vec<String>> {
+    let streams = path.streams_for(rate_bits_per_s).map_err(of)?;
+    let window = path.window_for(rate_bits_per_s).map_err(of)?;
+    let streams = streams.map(|streams| format!("streams >= {}", units::count(streams as u64)));
+    let window = window.map(|bytes| format!("window >= {}", units::size(bytes.ceil() as u64)));
+    Ok(streams.into_iter().chain(window).collect())
+}
+
+fn of(error: ModelError) -> Failure {
+    model::of_model(OPERATION, &error)
 }
 
 fn name(way: Way) -> &'static str {

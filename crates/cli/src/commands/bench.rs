@@ -2,13 +2,12 @@
 
 use crate::commands::places::answered;
 use crate::exit::Exit;
-use crate::{json, out, units};
+use crate::{files, json, out, signals, units};
 use serde_json::{Value, json};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_cli::VERSION;
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
@@ -41,10 +40,9 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
         Failure::new(FailureKind::Internal, "find a suite", format!("there is no `{name}`"))
     })?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|error| of_io("listen for signals", &error))?;
-    }
+    let asked = stop.clone();
+    let ends = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+    signals::listen(ends, move |_, _| asked.store(true, Ordering::Release))?;
     let date = units::moment(now());
     let out_file = args.out.clone().unwrap_or_else(|| {
         let plain: String = date.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -91,13 +89,7 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
             crate::show::line(&json::inert(line));
         }
     };
-    let results = run(suite, &wishes, &out_file, &mut hear).map_err(|mut failure| {
-        let kept = partial(&out_file);
-        if kept.exists() {
-            failure.cause = format!("{}; samples until then are in {}", failure.cause, kept.display());
-        }
-        failure
-    })?;
+    let results = run(suite, &wishes, &out_file, &mut hear)?;
     show(&results, Some(&out_file), args.json)
 }
 
@@ -105,7 +97,6 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
     let failed = |error: std::io::Error| about("import results", &args.file, &error);
     let mut text = String::new();
     let mut file = std::fs::File::open(&args.file).map_err(failed)?;
-    let source = file.metadata().map_err(failed)?;
     // What is longer ends in the middle, and is refused as no JSON.
     file.by_ref().take(RESULT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
     let results = import::iperf3(&text, units::moment).map_err(|why| {
@@ -113,11 +104,12 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
         Failure::new(FailureKind::Usage, "import results", cause)
     })?;
     let out_file = args.out.clone().unwrap_or_else(|| args.file.with_extension("jsonl"));
+    if out_file.as_os_str() == "-" {
+        let cause = "--out names a file, and `-` is none: --json tells the cases on stdout";
+        return Err(Failure::new(FailureKind::Usage, "import results", cause));
+    }
     // By whatever names: the result is written below a hidden one first.
-    let is_source = |path: &Path| {
-        let there = std::fs::metadata(path);
-        there.is_ok_and(|there| (there.dev(), there.ino()) == (source.dev(), source.ino()))
-    };
+    let is_source = |path: &Path| files::is_same(path, &args.file);
     if is_source(&out_file) || is_source(&partial(&out_file)) {
         let cause = "the result would replace what is imported: name another --out";
         return Err(Failure::new(FailureKind::Usage, "import results", cause));

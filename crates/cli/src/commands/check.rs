@@ -31,6 +31,9 @@ enum Piece<T> {
     End(Result<()>),
 }
 
+/// What one side has and the other has not, in order.
+type Alone<T> = Vec<(RelativePath, T)>;
+
 /// Where one side tells what it finds.
 struct Tell<'a, T> {
     pieces: SyncSender<Piece<T>>,
@@ -71,6 +74,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         said: HashSet::new(),
         troubles: Troubles::new(args.ask.json),
         counts: [0; 3],
+        left_out: 0,
     };
     let mut entries = 0u64;
     let mut single = [false; 2];
@@ -93,10 +97,14 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
                 None => Ok(()),
             }
         })?;
-    for path in left {
-        report.missing(&path)?;
+    for (path, (entry, _)) in left {
+        // What a copy leaves out too.
+        match !args.devices && matches!(entry.kind, Kind::Fifo | Kind::Device { .. }) {
+            true => report.left_out += 1,
+            false => report.missing(&path)?,
+        }
     }
-    for path in right {
+    for (path, _) in right {
         report.extra(&path)?;
     }
 
@@ -116,7 +124,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         },
     )?;
     // What could not be digested on one side was told as a trouble; what came or went meanwhile was not.
-    for path in left.iter().chain(&right) {
+    for (path, _) in left.iter().chain(&right) {
         if !report.said.contains(path) && report.troubles.is_empty() {
             report.differs(path, "it came or went while it was compared")?;
         }
@@ -131,7 +139,7 @@ fn both<T: Send>(
     right: impl FnOnce(&Tell<'_, T>) -> Result<()> + Send,
     report: &mut Differences,
     pair: &mut dyn FnMut(&mut Differences, &RelativePath, T, T) -> Result<()>,
-) -> Result<(Vec<RelativePath>, Vec<RelativePath>)> {
+) -> Result<(Alone<T>, Alone<T>)> {
     let over = Mutex::new(None);
     let paired = std::thread::scope(|scope| {
         let (tell_left, hear_left) = sync_channel(AHEAD);
@@ -153,7 +161,7 @@ fn pair_all<T>(
     mut sides: [Side<T>; 2],
     report: &mut Differences,
     pair: &mut dyn FnMut(&mut Differences, &RelativePath, T, T) -> Result<()>,
-) -> Result<(Vec<RelativePath>, Vec<RelativePath>)> {
+) -> Result<(Alone<T>, Alone<T>)> {
     while !(sides[0].ended && sides[1].ended) {
         let behind = usize::from(
             sides[0].ended
@@ -191,9 +199,9 @@ impl<T> Side<T> {
         Side { hear, last: RelativePath::root(), alone: HashMap::new(), ended: false }
     }
 
-    fn rest(self) -> Vec<RelativePath> {
-        let mut rest: Vec<RelativePath> = self.alone.into_keys().collect();
-        rest.sort_by(in_order);
+    fn rest(self) -> Alone<T> {
+        let mut rest: Alone<T> = self.alone.into_iter().collect();
+        rest.sort_by(|(a, _), (b, _)| in_order(a, b));
         rest
     }
 }
@@ -253,6 +261,8 @@ struct Differences {
     troubles: Troubles,
     /// Missing, extra, different.
     counts: [u64; 3],
+    /// FIFOs and devices of the source alone: nobody asked for them.
+    left_out: u64,
 }
 
 impl Differences {
@@ -285,16 +295,20 @@ impl Differences {
 
     fn end(&self, entries: u64, files: u64, bytes: u64) -> Result<Exit> {
         let [missing, extra, differing] = self.counts;
+        let left_out = match self.left_out {
+            0 => String::new(),
+            count => format!("; {} left out: FIFOs and devices, without --devices", units::entries(count)),
+        };
         let same = self.counts == [0; 3] && self.troubles.is_empty();
         let exit = if same { Exit::Done } else { Exit::Partial };
         let told = match self.json {
             true => json::line(&serde_json::json!({
                 "event": "checked", "exit": exit.code(), "entries": entries, "files": files, "bytes": bytes,
-                "missing": missing, "extra": extra, "differing": differing,
+                "missing": missing, "extra": extra, "differing": differing, "left_out": self.left_out,
             })),
             false => out::line(&format!(
                 "{}: {} entries on both sides, {} in {} files compared by digest; {missing} missing, {extra} extra, \
-                 {differing} differ",
+                 {differing} differ{left_out}",
                 if same { "same" } else { "different" },
                 units::count(entries),
                 units::size(bytes),
@@ -328,6 +342,7 @@ mod tests {
                 said: HashSet::new(),
                 troubles: Troubles::new(false),
                 counts: [0; 3],
+                left_out: 0,
             };
             let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
             for failing in [0, 1] {

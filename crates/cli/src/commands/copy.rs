@@ -9,9 +9,9 @@ use crate::{running, show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_client::far_movers::{FarMovers, How, SshOptions};
+use thalweg_client::far_movers::{FarMovers, How, SshOptions, Whom};
 use thalweg_client::identity;
-use thalweg_client::job::{Asked, Job};
+use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -58,10 +58,15 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let held_before = priority::held();
     bound_memory(args.memory);
 
+    let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut far_movers = FarMovers::new(how(args, places, &state));
     let jobs =
         asked.into_iter().map(|asked| asked.reach(&mut far_movers, &state)).collect::<Result<Vec<Job>>>()?;
+    if args.delete {
+        job::refuse_shared(&jobs)?;
+    }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    wishes.unused = args.typed.unused(&far);
     let sends = jobs.iter().any(Job::is_push);
     let congestion = congestion::wished(args.congestion.cca.as_deref(), sends)?;
     let _listens = running::listen(&state, &wishes.rate);
@@ -288,7 +293,8 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             dscp: args.manners.dscp(),
             ..LinkSettings::default()
         },
-        is_spread: !args.via.is_empty() || !args.bind.is_empty(),
+        has_via: !args.via.is_empty(),
+        has_bind: !args.bind.is_empty(),
         state: Some(state.to_owned()),
         ..Wishes::default()
     };

@@ -11,7 +11,7 @@ use thalweg_cli::args::doctor::DoctorArgs;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
-use thalweg_mover::failure::{Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_sys::child::dies_with_us;
 
 /// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
@@ -23,13 +23,14 @@ const TRIAL_RATE_BITS_PER_S: u64 = 1_000_000_000;
 /// `thalweg doctor`.
 ///
 /// # Errors
-/// If a path does not exist, or nothing could be changed.
+/// If a path does not exist or is no directory, nothing could be changed, or a proof is to go by a way that could not be
+/// measured.
 pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let roots = Roots::below(args.root.as_deref().unwrap_or(Path::new("/")));
     if args.undo {
         return undone(args, &roots);
     }
-    let paths = args.paths.iter().map(|path| absolute(path)).collect::<Result<Vec<PathBuf>>>()?;
+    let paths = args.paths.iter().map(|path| directory(path)).collect::<Result<Vec<PathBuf>>>()?;
     let probes = match args.root {
         Some(_) => Probes::default(),
         None => Probes::take(&devices(&roots), &paths, args.to.as_deref()),
@@ -42,14 +43,19 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
     if args.apply {
         return applied(args, &roots, &report, &probes, trials.as_deref());
     }
-    match args.json {
+    let told = match args.json {
         true => json::line(
             &json!({"event": "doctor", "findings": report.findings, "beliefs": report.beliefs, "trials": trials}),
-        )?,
-        false => show(&report, trials.as_deref().unwrap_or_default(), args.verbose)?,
-    }
-    out::flush()?;
-    Ok(Exit::Done)
+        ),
+        false => show(&report, trials.as_deref().unwrap_or_default(), args.verbose),
+    };
+    answered(told, measured(&probes))
+}
+
+/// Whether all that was named could be measured.
+fn measured(probes: &Probes) -> Exit {
+    let is_missing = matches!(probes.way, Some(Err(_))) || probes.disks.values().any(|disk| disk.is_err());
+    if is_missing { Exit::Partial } else { Exit::Done }
 }
 
 fn undone(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
@@ -77,7 +83,7 @@ fn applied(
         false => all(trials.unwrap_or_default().iter().map(tried)),
     };
     let done = change::apply(roots, report, probes, &state(args)?)?;
-    let exit = exit_of(&done);
+    let exit = exit_of(&done).worst(measured(probes));
     let told = tried.and_then(|()| match args.json {
         true => json::line(
             &json!({"event": "doctor-applied", "trials": trials, "changes": done, "exit": exit.code()}),
@@ -115,7 +121,12 @@ fn what_next(done: &[Done], has_profile: bool) -> Option<String> {
 fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report) -> Result<Vec<Trial>> {
     let rtt = match &probes.way {
         Some(Ok(way)) => way.rtt,
-        _ => INTERSTATE_RTT,
+        // Another path than the one that was asked for would prove nothing of it.
+        Some(Err(why)) => {
+            let cause = format!("could not connect to {why}");
+            return Err(Failure::new(FailureKind::Connection, "measure the path of --to", cause));
+        }
+        None => INTERSTATE_RTT,
     };
     let path = TrialPath { rtt, rate_bits_per_s: TRIAL_RATE_BITS_PER_S };
     if !args.json {
@@ -140,12 +151,18 @@ fn state(args: &DoctorArgs) -> Result<PathBuf> {
     Ok(identity::state_directory(args.state.as_deref())?.join("doctor"))
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
-    path.canonicalize().map_err(|error| {
+/// Its absolute path.
+fn directory(path: &Path) -> Result<PathBuf> {
+    let absolute = path.canonicalize().map_err(|error| {
         let mut failure = of_io("find a path", &error);
         failure.cause = format!("`{}`: {}", path.display(), failure.cause);
         failure
-    })
+    })?;
+    if !absolute.is_dir() {
+        let cause = format!("`{}`: is no directory", path.display());
+        return Err(Failure::new(FailureKind::Usage, "find a path", cause));
+    }
+    Ok(absolute)
 }
 
 fn exit_of(done: &[Done]) -> Exit {
@@ -263,6 +280,15 @@ mod tests {
         assert!(nothing_to_change(Some(&[trial()])).contains("nothing that was tried was shown to help"));
         let told = tried(&trial());
         assert!(told.starts_with("a.setting: ") && told.contains("does not help"), "{told}");
+    }
+
+    #[test]
+    fn what_was_named_and_could_not_be_measured_is_in_the_exit_code() {
+        assert_eq!(measured(&Probes::default()), Exit::Done);
+        let way = Some(Err("far:1: Connection refused".to_owned()));
+        assert_eq!(measured(&Probes { way, ..Probes::default() }), Exit::Partial);
+        let disks = [(PathBuf::from("/full"), Err("too little room".to_owned()))].into();
+        assert_eq!(measured(&Probes { disks, ..Probes::default() }), Exit::Partial);
     }
 
     #[test]

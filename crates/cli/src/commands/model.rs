@@ -510,8 +510,8 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
 /// # Errors
 /// As [`Fit::optimum`].
 pub fn best_files(fit: &Fit, bytes: f64, files_max: Option<u64>) -> std::result::Result<Optimum, ModelError> {
-    let most = files_max.map_or(fit.files.1, |files| files as f64);
-    fit.optimum(bytes, most.max(fit.concurrency))
+    let most = files_max.map_or(fit.files.1.max(fit.concurrency), |files| files as f64);
+    fit.optimum(bytes, most)
 }
 
 /// Whether the condition of a fit's law holds.

@@ -250,7 +250,8 @@ impl Stdin {
     }
 }
 
-/// Carries stdin and stdout to a port of the loopback until both directions have ended.
+/// Carries stdin and stdout to a port of the loopback until both directions have ended. What it cannot do it tells its
+/// client alone: ssh hands stderr on to a user, who hears of it from the client.
 fn bridge(port: u16) -> Result<Exit> {
     let of_io = |error: std::io::Error| failure::of_io("bridge", &error);
     let duplicate = |fd: std::io::Result<std::os::fd::OwnedFd>| fd.map(File::from).map_err(of_io);
@@ -261,12 +262,16 @@ fn bridge(port: u16) -> Result<Exit> {
     let socket = match TcpStream::connect_timeout(&address, Duration::from_secs(5)) {
         Ok(socket) => socket,
         Err(error) => {
-            said(&mut stdout, "gone").map_err(of_io)?;
-            return Err(of_io(error));
+            tracing::info!(%error, port, "a bridge to nobody");
+            let _ = said(&mut stdout, "gone");
+            return Ok(Exit::Nothing);
         }
     };
     socket.set_nodelay(true).map_err(of_io)?;
-    said(&mut stdout, "up").map_err(of_io)?;
+    if said(&mut stdout, "up").is_err() {
+        // The client is gone.
+        return Ok(Exit::Nothing);
+    }
     let mut to_mover = socket.try_clone().map_err(of_io)?;
     let (told, hears) = mpsc::channel();
     let inward = told.clone();

@@ -143,7 +143,8 @@ fn of_bytes(known: &Way, work: &Work, seconds: f64) -> String {
     let rate = work.bytes * 8.0 / seconds;
     // What took no time has no rate.
     let rate = if rate.is_finite() { format!(" at {}", units::bit_rate(rate)) } else { String::new() };
-    let probed = || known.probed.as_ref()?.narrowest.as_ref();
+    // Not where it is a rate limit that binds.
+    let probed = || known.probe_of_bytes(work)?.narrowest.as_ref();
     let narrow = match (&known.narrowest, probed()) {
         (Some(stage), _) => format!("; narrowest of the last copy: {stage}"),
         (None, Some(stage)) => format!("; narrowest by the probe: {stage}"),
@@ -230,6 +231,19 @@ mod tests {
         assert_eq!(said(&history), "2 earlier transfers of this way");
         copied(&mut history, 1e9, 1.0);
         assert!(said(&history).starts_with("1 of 3 earlier transfers of this way: "));
+    }
+
+    #[test]
+    fn the_narrowest_stage_of_a_probe_is_none_of_a_copy_that_its_rate_limit_binds() {
+        let mut history = History::new([0; 16]);
+        probed(&mut history);
+        let mut way = history.of("way", 1_767_268_800).cloned().unwrap();
+        way.probed.as_mut().unwrap().narrowest = Some("destination storage".into());
+        let narrow = "; narrowest by the probe: destination storage";
+        assert!(of_bytes(&way, &WORK, 10.0).ends_with(narrow));
+        let limited = |bytes_per_s| Work { bytes_per_s_max: Some(bytes_per_s), ..WORK };
+        assert!(of_bytes(&way, &limited(1e12), 10.0).ends_with(narrow));
+        assert_eq!(of_bytes(&way, &limited(1e6), 1000.0), "953.67 MiB at 8.00 Mbit/s");
     }
 
     #[test]

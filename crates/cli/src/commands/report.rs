@@ -10,13 +10,19 @@ use thalweg_lab::plot::{self, Figure};
 use thalweg_lab::report::{figures, html};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
+const DRAW: &str = "write the figure";
+const KEEP_DATA: &str = "write the figure's data";
+
 /// `thalweg report RESULT…`.
 ///
 /// # Errors
-/// If a result cannot be read or none of the files is one, or the page not be written.
+/// If a result cannot be read or none of the files is one, or the page not be written; `Usage` if it would replace one of
+/// them.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
+    const OPERATION: &str = "write the report";
+    files::refuse_input(OPERATION, &args.out, &args.results)?;
     let results = read(&args.results)?;
-    files::write_whole("write the report", &args.out, html(&args.title, &results).as_bytes())?;
+    files::write_whole(OPERATION, &args.out, html(&args.title, &results).as_bytes())?;
     let samples: usize = results.iter().map(|results| results.samples.len()).sum();
     out::line(&json::inert(&format!(
         "{}: {} figures from {samples} samples",
@@ -52,15 +58,21 @@ pub fn plot(args: &PlotArgs) -> Result<Exit> {
         Some("png") => Some(Format::Png),
         _ => None,
     };
-    match format {
-        Some(format) => draw(first, &to, format, args)?,
-        None => {
-            fs::create_dir_all(&to).map_err(|error| failed("make a directory", &to, &error))?;
-            for figure in chosen {
-                let ending = if args.format == Format::Svg { "svg" } else { "png" };
-                draw(figure, &to.join(format!("{}.{ending}", figure.name)), args.format, args)?;
-            }
-        }
+    let ending = if args.format == Format::Svg { "svg" } else { "png" };
+    let drawings: Vec<(&Figure, PathBuf)> = match format {
+        Some(_) => vec![(*first, to.clone())],
+        None => chosen.iter().map(|&one| (one, to.join(format!("{}.{ending}", one.name)))).collect(),
+    };
+    // Before the first is written: none or all.
+    for (_, path) in &drawings {
+        files::refuse_input(DRAW, path, &args.results)?;
+        files::refuse_input(KEEP_DATA, &data_of(path), &args.results)?;
+    }
+    if format.is_none() {
+        fs::create_dir_all(&to).map_err(|error| failed("make a directory", &to, &error))?;
+    }
+    for (figure, path) in &drawings {
+        draw(figure, path, format.unwrap_or(args.format), args)?;
     }
     out::flush()?;
     Ok(Exit::Done)
@@ -81,6 +93,11 @@ fn nothing(args: &PlotArgs, all: &[Figure], results: &[Results]) -> Failure {
     Failure::new(FailureKind::Usage, "choose a figure", cause)
 }
 
+/// Where the data of a figure go: beside it.
+fn data_of(figure: &Path) -> PathBuf {
+    figure.with_extension("csv")
+}
+
 /// A figure, and its data beside it.
 fn draw(figure: &Figure, to: &Path, format: Format, args: &PlotArgs) -> Result<()> {
     let width = f64::from(args.width);
@@ -90,8 +107,8 @@ fn draw(figure: &Figure, to: &Path, format: Format, args: &PlotArgs) -> Result<(
             Failure::new(FailureKind::Internal, "draw a figure", format!("{}: {error}", figure.name))
         })?,
     };
-    files::write_whole("write the figure", to, &drawn)?;
-    files::write_whole("write the figure's data", &to.with_extension("csv"), plot::csv(figure).as_bytes())?;
+    files::write_whole(DRAW, to, &drawn)?;
+    files::write_whole(KEEP_DATA, &data_of(to), plot::csv(figure).as_bytes())?;
     out::line(&json::inert(&format!("{}: {}", to.display(), figure.title)))
 }
 

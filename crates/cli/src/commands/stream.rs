@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
-use thalweg_client::far_movers::{FarMovers, How, SshOptions};
+use thalweg_client::far_movers::{FarMovers, How, SshOptions, Whom};
 use thalweg_client::identity;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
 use thalweg_client::stream::{End, Ends};
@@ -55,8 +55,14 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let destination = End::parse(&args.destination, places, || duplicate(std::io::stdout().as_fd()))?;
     let is_stdout = destination.is_pipe();
     let names = [&args.source, &args.destination].map(|text| Escaped(text.as_bytes()).to_string());
+    let far = |end: &End| match end {
+        End::Named(named) => Whom::of(named),
+        End::Pipe(_) => None,
+    };
+    let far: Vec<Whom> = [&source, &destination].into_iter().filter_map(far).collect();
     let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
     let mut wishes = wishes(args);
+    wishes.unused = args.link.typed.unused(&far);
     let sends = matches!(ends.to, FlowTo::Far(..));
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
     wishes.link.congestion = congestion.where_we_send(sends);

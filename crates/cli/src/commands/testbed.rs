@@ -2,9 +2,11 @@
 
 use crate::commands::places::answered;
 use crate::exit::Exit;
-use crate::{json, out, show, units};
+use crate::{json, out, show, signals, units};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
@@ -56,7 +58,10 @@ fn up(args: &UpArgs) -> Result<Exit> {
         seed: args.seed,
         sysctls,
     };
-    let record = registry.up(&spec, wire_command(&spec.name, args.which.state.as_deref())?)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    signals::flag_on(stop.clone())?;
+    let wire = wire_command(&spec.name, args.which.state.as_deref())?;
+    let record = registry.up_unless(&spec, wire, &stop)?;
     if args.json {
         json::line(&described(&record, None))?;
         return Ok(Exit::Done);
@@ -189,13 +194,13 @@ fn list(args: &ListArgs) -> Result<Exit> {
     }
     for found in registry.list()? {
         let state = if found.is_running() { "up" } else { "dead" };
-        if args.json {
-            json::line(&json!({"event": "testbed", "name": found.name, "state": state}))?;
-            continue;
-        }
         // What `set` made of it; of one that does not answer what it was at first.
         let now = registry.ask(&found.name, &Request::Status).ok().map(|status| status.spec.paths);
         let paths = now.or_else(|| found.record.map(|record| record.spec.paths));
+        if args.json {
+            json::line(&json!({"event": "testbed", "name": found.name, "state": state, "paths": paths}))?;
+            continue;
+        }
         let path = paths.map(|paths| shown(&paths)).unwrap_or_default();
         out::line(&format!("{:<4}  {:<16}  {path}", state, found.name))?;
     }

@@ -80,8 +80,9 @@ fn difference(json: bool, word: &str, path: &RelativePath, why: &str) {
 }
 
 fn end(json: bool, found: &Found) -> Exit {
-    let Found { entries, bytes, missing, differing, extra, unreadable, without_digest } = *found;
-    let exit = match (differing, found.is_same()) {
+    let Found { entries, bytes, missing, differing, extra, unreadable, without_digest, failed, skipped } =
+        *found;
+    let exit = match (differing, found.is_whole()) {
         (1.., _) => Exit::Damage,
         (0, false) => Exit::Partial,
         (0, true) => Exit::Done,
@@ -90,14 +91,23 @@ fn end(json: bool, found: &Found) -> Exit {
         json::tell(&serde_json::json!({
             "event": "verified", "exit": exit.code(), "entries": entries, "bytes": bytes,
             "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
-            "without_digest": without_digest,
+            "without_digest": without_digest, "failed": failed, "skipped": skipped,
         }));
         return exit;
     }
+    let verdict = match (found.is_same(), failed) {
+        (false, _) => "NOT as the receipt says",
+        (true, 0) => "verified",
+        (true, _) => "NOT whole",
+    };
+    let extra = extra.map_or("extra not looked for (--strict)".to_owned(), |extra| format!("{extra} extra"));
+    let not_in_it = match failed > 0 || skipped > 0 {
+        true => format!("; {failed} failed and {skipped} skipped when it was copied, and are not in it"),
+        false => String::new(),
+    };
     out::tell(&format!(
-        "{}: {} in {}; {missing} missing, {differing} differ, {extra} extra, {unreadable} unreadable, \
-         {without_digest} without a digest to compare",
-        if exit == Exit::Done { "verified" } else { "NOT as the receipt says" },
+        "{verdict}: {} in {}; {missing} missing, {differing} differ, {extra}, {unreadable} unreadable, \
+         {without_digest} without a digest to compare{not_in_it}",
         units::size(bytes),
         units::entries(entries),
     ));

@@ -196,11 +196,19 @@ fn tell(args: &WhyArgs, subject: &Subject) {
 /// Of a copy that found everything there, or is about names only: widths in bits a second say nothing.
 fn nothing_moved(subject: &Subject, verdict: &Verdict) -> String {
     let evidence = &subject.evidence;
+    let narrowest = stage(&verdict.narrowest);
+    let time = match (verdict.narrowest.busy > 0.5, evidence.is_linked) {
+        (true, _) => format!("most of that time took {narrowest}"),
+        // No stage was at work: streams were dialled, or an answer was due.
+        (false, true) => {
+            format!("most of that time it waited for the link or the far side; the busiest was {narrowest}")
+        }
+        (false, false) => format!("no stage took most of that time; the busiest was {narrowest}"),
+    };
     format!(
-        "no content was moved: {} settled in {}; most of that time took {}",
+        "no content was moved: {} settled in {}; {time}",
         units::entries(evidence.entries),
         units::time(evidence.elapsed_nanos as f64 / 1e9),
-        stage(&verdict.narrowest)
     )
 }
 
@@ -269,7 +277,8 @@ fn stream_line(stream: &StreamAccount) -> String {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     format!(
         "stream {}: {} acknowledged, RTT {:.2} ms (least {:.2}), cwnd {}, window {}, busy {:.2} s, of it by the \
-         peer's window {:.2} s, by our buffer {:.2} s, {} sent again, {}",
+         peer's window {:.2} s, by our buffer {:.2} s, {} sent again ({} of it lost by a full \
+         queue; packets in a queue for {:.2} s), {}",
         stream.stream,
         units::size(stream.acked_bytes),
         seconds(stream.rtt_nanos) * 1e3,
@@ -280,6 +289,8 @@ fn stream_line(stream: &StreamAccount) -> String {
         seconds(stream.rwnd_limited_nanos),
         seconds(stream.sndbuf_limited_nanos),
         units::size(stream.retransmitted_bytes),
+        units::size(stream.overflow_bytes),
+        seconds(stream.queued_nanos),
         inert(&stream.congestion),
     )
 }
@@ -365,6 +376,33 @@ mod tests {
         // What a copy that is under way has not written to its end is not there yet.
         assert_eq!(bytes(&format!("{first}\n{}", &second[..20])), Some(1));
         assert_eq!(bytes(""), None);
+    }
+
+    /// As where no stream ever came up: the CPU, next to idle, was not what took eight seconds.
+    #[test]
+    fn where_nothing_moved_a_stage_that_was_next_to_idle_took_none_of_the_time() {
+        let said = |busy: f64, is_linked: bool| {
+            let narrowest = basin::Narrow {
+                stage: "cpu".to_owned(),
+                place: basin::Place::Both,
+                cause: basin::Cause::Cpu,
+                busy,
+                bytes_per_s: 0.0,
+                entries_per_s: 1.0,
+                heat: None,
+            };
+            let (knob, sentence) = (String::new(), String::new());
+            let verdict = Verdict { narrowest, next: None, factor: 1.0, factor_low: None, knob, sentence };
+            let evidence =
+                Evidence { elapsed_nanos: 7_840_000_000, entries: 1, is_linked, ..Evidence::default() };
+            nothing_moved(&Subject { snapshot: None, evidence }, &verdict)
+        };
+        let idle = said(0.004, true);
+        assert!(idle.contains("waited for the link or the far side"), "{idle}");
+        assert!(idle.ends_with("the busiest was cpu of this machine (0 % busy)"), "{idle}");
+        let here = said(0.3, false);
+        assert!(!here.contains("link") && here.contains("no stage took most of that time"), "{here}");
+        assert!(said(0.9, true).ends_with("most of that time took cpu of this machine (90 % busy)"));
     }
 
     #[test]

@@ -21,6 +21,30 @@ fn c4_a_local_copy_that_is_asked_to_stop_does_not_go_through_all_of_it_first() {
     assert_eq!(finish(copy).status.code(), Some(143));
 }
 
+/// It begins anew, and has nothing to resume.
+#[test]
+fn a_measurement_that_is_asked_to_stop_says_by_which_signal_and_promises_no_resumption() {
+    use nix::sys::signal::Signal::{SIGINT, SIGTERM};
+    let scratch = Scratch::new();
+    let (file, to) = (scratch.path("file"), scratch.path("to"));
+    std::fs::write(&file, noise(1, 24 << 20)).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    for (asked, code) in [(SIGINT, 130), (SIGTERM, 143)] {
+        let words = ["bench", "storage", "--budget", "64KiB", "--runs", "1000", "--quiet", "--out"];
+        let mut bench = with(with(scratch.thalweg(), words), [scratch.path(&format!("{code}.jsonl"))]);
+        bench.current_dir(scratch.root());
+        let probe = with(with(scratch.thalweg(), ["probe", "--seconds", "20s"]), [&file, &to]);
+        for command in [bench, probe] {
+            let running = Running::start(command);
+            wait_for_handler(running.pid(), asked);
+            signal(running.pid(), asked);
+            let ran = running.end(LIMIT).expect(code);
+            assert!(ran.stderr.contains("stop") && !ran.stderr.contains("resumes"), "{ran:?}");
+        }
+    }
+    assert_no_litter(&to);
+}
+
 /// A daemon that takes long to clean up: whoever does not wait for that is gone before it is done.
 fn slow_to_clean_up(scratch: &Scratch, to: &Path) -> Daemon {
     let slow = Strace::inject("unlinkat:delay_enter=300000");

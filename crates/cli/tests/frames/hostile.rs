@@ -27,6 +27,7 @@ fn open(role: FrameRole, direction: Direction) -> Open {
         terms: terms(),
         filter: Vec::new(),
         only: Vec::new(),
+        one_file_system: false,
         trial: None,
         flow: None,
         frames: Some(FrameTerms {

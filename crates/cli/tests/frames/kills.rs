@@ -335,7 +335,8 @@ fn frames_under_way_to_a_pull_that_has_its_count_are_the_next_ones() {
         let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--json"]);
         Running::start(with(job, more)).end(LIMIT)
     };
-    pull(&["--count", "1"]).expect(0);
+    let finished = pull(&["--count", "1"]).expect(0).finished();
+    assert_eq!((&finished["frames"], &finished["bytes"]), (&1.into(), &BYTES.into()), "{finished}");
     // What the first one took is named to one that begins with the first frame; nothing else is missing.
     let ran = pull(&[]).expect(2);
     assert_eq!(ran.finished()["lost"], serde_json::json!({"forgotten": 1}));

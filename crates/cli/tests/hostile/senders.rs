@@ -123,12 +123,6 @@ fn a_file_is_not_written_through_a_link_that_came_before_it() {
             symlink(id + 3, &format!("{name}/planted-link"), "x"),
             file(id + 4, &format!("{name}/canary"), 7),
             entry(id + 5, &format!("{name}/hard"), Kind::HardLink { first: path(&name), of: EntryId(id) }, 0),
-            entry(
-                id + 6,
-                &format!("hard-{id}"),
-                Kind::HardLink { first: path(&format!("{name}/canary")), of: EntryId(id) },
-                0,
-            ),
         ];
         for entry in through {
             let number = entry.id.0;
@@ -136,6 +130,10 @@ fn a_file_is_not_written_through_a_link_that_came_before_it() {
             let outcome = client.line.outcome_of(number, AT_ONCE);
             assert!(matches!(outcome, Some(Outcome::Failed(_))), "{target} {number}: {outcome:?}");
         }
+        // A first name that leads there is none to link to: content is wanted instead.
+        let kind = Kind::HardLink { first: path(&format!("{name}/canary")), of: EntryId(id) };
+        offer_and_hear_want(&mut client, vec![entry(id + 6, &format!("hard-{id}"), kind, 0)]);
+        assert!(std::fs::symlink_metadata(world.export(&format!("links/hard-{id}"))).is_err());
         world.is_unharmed(target);
     }
     // A file that becomes a directory's place, and the link that takes a directory's.

@@ -196,6 +196,33 @@ fn every_suite_has_its_figure_and_its_data_beside_it() {
     assert!(data.contains("iperf 3.12: 910 Mbit/s"), "a foreign figure stands in the same plot: {data}");
 }
 
+/// By its name, by a link to it, and by the name of the data beside a figure.
+#[test]
+fn a_page_or_a_figure_replaces_no_result_that_it_is_made_of() {
+    let scratch = Scratch::new();
+    let result = results::all(scratch.root()).remove(0);
+    let bytes = std::fs::read(&result).unwrap();
+    let at = |name: &str| scratch.path(name).display().to_string();
+    for name in ["own.jsonl", "own.svg", "own.csv"] {
+        std::fs::write(scratch.path(name), &bytes).unwrap();
+    }
+    std::os::unix::fs::symlink(scratch.path("own.jsonl"), scratch.path("link.html")).unwrap();
+    for (command, read, out) in [
+        ("report", "own.jsonl", "own.jsonl"),
+        ("report", "own.jsonl", "link.html"),
+        ("plot", "own.svg", "own.svg"),
+        ("plot", "own.csv", "own.svg"),
+        ("plot", "own.csv", "own.png"),
+    ] {
+        let run = scratch.run([command, &at(read), "--out", &at(out)]);
+        let told = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(1), "{command} {read} {out}: {told}");
+        assert!(told.contains("would replace") && told.contains("--out"), "{told}");
+        assert!(std::fs::read(scratch.path(read)).unwrap() == bytes, "{command} {read} {out}");
+    }
+    assert!(!scratch.path("own.png").exists(), "something was written before it was refused");
+}
+
 #[test]
 fn what_is_no_result_is_named_with_its_line() {
     let scratch = Scratch::new();

@@ -6,7 +6,7 @@ use crate::support::job::{Running, Strace, signal, with};
 use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
-use crate::{LIMIT, Writer, command, mark, piped};
+use crate::{LIMIT, Writer, command, holds, mark, piped};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -446,4 +446,34 @@ fn what_was_changed_below_the_mark_is_found_and_not_gone_on_with() {
     drop(writer);
     let ran = push().end(LIMIT).expect(4);
     assert!(ran.stderr.contains("what is there is not what was durable"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_stream_whose_file_is_removed_or_replaced_while_it_runs_is_not_said_to_be_whole() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let content = noise(11, 100_000);
+    for (name, is_far, is_replaced) in [("a", false, false), ("b", true, false), ("c", true, true)] {
+        let to = export.join(name);
+        let place = if is_far { daemon.place("data", name) } else { to.to_str().unwrap().to_owned() };
+        let mut child = piped(&scratch, &place, &[]);
+        let mut pipe = child.stdin.take().unwrap();
+        pipe.write_all(&content).unwrap();
+        assert!(holds(&to, &content));
+        if is_replaced {
+            std::fs::write(scratch.path("other"), "of somebody else").unwrap();
+            std::fs::rename(scratch.path("other"), &to).unwrap();
+        } else {
+            std::fs::remove_file(&to).unwrap();
+        }
+        drop(pipe);
+        let output = finish(child);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{name}: {said}");
+        let why = if is_replaced { "somebody replaced it" } else { "somebody removed it" };
+        assert!(said.contains(why), "{name}: {said}");
+        assert_eq!(to.exists(), is_replaced, "{name}");
+    }
 }

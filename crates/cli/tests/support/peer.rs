@@ -286,6 +286,7 @@ pub fn push(export: &str, path: &str) -> Open {
         terms: terms(),
         filter: Vec::new(),
         only: Vec::new(),
+        one_file_system: false,
         trial: None,
         flow: None,
         frames: None,

@@ -3,6 +3,7 @@
 use super::support::Scratch;
 use super::support::chance::skipped;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -156,6 +157,20 @@ impl Sshd {
             let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
             let is_ours = read("environ").split(|&b| b == 0).any(|variable| variable == state.as_bytes());
             if is_ours && read("cmdline").split(|&b| b == 0).any(|word| word == b"mover") {
+                found.push(pid);
+            }
+        }
+        found
+    }
+
+    /// Processes of ssh that log in here, or did, and still run.
+    pub fn clients(&self) -> Vec<u32> {
+        let key = self.directory.join("user-key");
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if words.split(|&b| b == 0).any(|word| word == key.as_os_str().as_bytes()) {
                 found.push(pid);
             }
         }

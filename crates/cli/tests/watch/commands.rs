@@ -32,6 +32,38 @@ fn an_item_that_always_fails_is_given_up_told_and_tried_again_by_the_next_start(
 }
 
 #[test]
+fn a_program_that_cannot_be_run_is_refused_before_anything_is_looked_at() {
+    let bench = Bench::new();
+    let plain = bench.scratch.path("plain.sh");
+    std::fs::write(&plain, "#!/bin/sh\n").unwrap();
+    let script = analysis(&bench.scratch, LOG);
+    let (plain, with_arguments) = (plain.to_str().unwrap(), format!("{} --gpu 0", script.display()));
+    for program in ["./not-there", "not-there-either", plain, &with_arguments] {
+        let (code, text) = ends(bench.local(&["--idle-exit", "300ms", "--on-arrival", program]));
+        assert_eq!(code, Some(1), "{program}: {text}");
+        assert!(text.contains(&format!("`{program}`: ")) && text.contains("after `--`"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_gone_from_the_destination_before_its_command_succeeded_is_copied_again() {
+    let bench = Bench::new();
+    let body = format!("test -e \"$LOG.permit\"\ngrep -q content \"$THALWEG_ITEM_PATH\"\n{LOG}");
+    let script = analysis(&bench.scratch, &body);
+    bench.put("deep/a", b"content\n");
+    let more = ["--idle-exit", "300ms", "--attempts", "1", "--on-arrival", script.to_str().unwrap()];
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!(code, Some(2), "{text}");
+    // As on a scratch disk that is purged.
+    std::fs::remove_dir_all(&bench.destination).unwrap();
+    std::fs::create_dir(&bench.destination).unwrap();
+    std::fs::write(bench.scratch.path("log.permit"), "").unwrap();
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+    assert_eq!(std::fs::read(bench.destination.join("deep/a")).unwrap(), b"content\n");
+}
+
+#[test]
 fn a_file_that_is_corrected_replaces_the_one_for_which_the_command_fails() {
     let bench = Bench::new();
     // What it saw each time, then whether that is good.

@@ -40,6 +40,23 @@ fn a_destination_that_is_not_there_is_told_and_no_success() {
 }
 
 #[test]
+fn what_is_no_directory_is_not_watched_here_or_far_whatever_is_an_item() {
+    let bench = Bench::new();
+    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    bench.put("a", b"a");
+    let (here, far) = (bench.source.join("a"), daemon.place("data", "a"));
+    let ticket = daemon.ticket.to_str().unwrap();
+    for place in [here.to_str().unwrap(), &far] {
+        for kind in ["file", "directory"] {
+            let more = ["--ticket", ticket, "--idle-exit", "500ms", "--item", kind];
+            let (code, text) = ends(bench.watch(place, bench.destination.to_str().unwrap(), &more));
+            assert_eq!(code, Some(1), "{place}, {kind}: {text}");
+            assert!(text.contains("`a` is no directory"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn more_items_at_the_same_time_than_a_session_bears_arrive_without_trouble() {
     let bench = Bench::new();
     let out = bench.scratch.path("out");

@@ -188,6 +188,7 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         encryption: "none".to_owned(),
         verification: "none".to_owned(),
         scaling: Scaling::default(),
+        is_unfinished: false,
     };
     let mut results = Results { about, samples, left_out };
     let fewest = results.cases().iter().map(Vec::len).min().unwrap_or(1);

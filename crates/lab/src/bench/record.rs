@@ -3,11 +3,13 @@
 //! 1. `about`: what was measured, where, over which path, and the command that repeats it. The first line, once.
 //! 2. `sample`: one measurement, raw. As many as there were.
 //! 3. `left_out`: what did not run, and why.
+//! 4. `end`: nothing is missing. The last line, where `about` says that there is one.
 //!
 //! ```text
-//! {"about":{"suite":"latency","date":"2026-11-22T02:40:00Z",…}}
+//! {"about":{"suite":"latency","date":"2026-11-22T02:40:00Z","is_unfinished":true,…}}
 //! {"sample":{"series":"default buffers","parameters":{"rtt":{"value":0.1,"unit":"s"}},"run":1,"order":7,"wall_s":2.5,…}}
 //! {"left_out":{"what":"bbr","why":"this kernel has no tcp_bbr"}}
+//! {"end":{}}
 //! ```
 //!
 //! Times are in seconds, sizes in bytes, rates in bits a second, all of them decimal numbers; a quantity that is not one
@@ -44,7 +46,13 @@ pub enum Line {
     Sample(Sample),
     /// What did not run.
     LeftOut(LeftOut),
+    /// The last: it was not interrupted.
+    End(End),
 }
+
+/// That nothing comes any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {}
 
 /// What did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

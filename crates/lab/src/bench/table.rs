@@ -3,6 +3,7 @@
 use super::record::{Quantity, RATE_WITH_START, Results, Sample, counting, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
 use super::suite::{path, predict, storage};
+use crate::plot::unit::Unit;
 use std::fmt::Write;
 
 /// One line about a sample, as it is measured.
@@ -96,14 +97,14 @@ fn row(case: &[&Sample]) -> String {
             .flat_map(|distribution| distribution.values.iter().copied())
             .collect();
         if let Some(tail) = Summary::of(&all) {
-            let unit = &distribution.unit;
+            let shown = |value: f64| in_unit(value, &distribution.unit);
             let _ = write!(
                 more,
-                "; {name} P50 {} P90 {} P99 {} max {} {unit}",
-                short(tail.p50),
-                short(tail.p90),
-                short(tail.p99),
-                short(tail.max)
+                "; {name} P50 {} P90 {} P99 {} max {}",
+                shown(tail.p50),
+                shown(tail.p90),
+                shown(tail.p99),
+                shown(tail.max)
             );
         }
     }
@@ -281,6 +282,17 @@ fn meets_rule<'a>(case: &[&'a Sample]) -> Option<(bool, &'a Sample)> {
     Some((median(&rates) >= target && tail.p99 <= storage::LATENCY_S_MAX, first))
 }
 
+/// A figure that is kept in this unit, as people write it. Of a plain number nobody says whether it is a share.
+fn in_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "s" => Unit::Seconds.show(value),
+        "B" => Unit::Bytes.show(value),
+        "bit/s" => Unit::BitsPerS.show(value),
+        "1" => short(value),
+        _ => format!("{} {unit}", short(value)),
+    }
+}
+
 /// Four digits that count.
 fn short(value: f64) -> String {
     match value.abs() {
@@ -351,6 +363,18 @@ mod tests {
         let nothing = row(&[&void, &failed]);
         assert!(nothing.trim_start().starts_with("-          -         -  - "), "{nothing}");
         assert!(nothing.contains("; 1 of 2 runs VOID: "), "{nothing}");
+    }
+
+    #[test]
+    fn many_values_are_told_in_the_unit_that_suits_their_size_and_plain_numbers_without_one() {
+        let sample = Sample { bytes: 1 << 20, files: 1, wall_s: 1.0, ..Sample::default() };
+        let sample =
+            sample.distributed("rate", "bit/s", vec![14_631_658.0]).distributed("share", "1", vec![0.791]);
+        let said = row(&[&sample.distributed("lag", "s", vec![0.0125])]);
+        assert!(said.contains("; lag P50 12.5 ms P90 12.5 ms P99 12.5 ms max 12.5 ms"), "{said}");
+        assert!(said.contains("; rate P50 14.6 Mbit/s ") && !said.contains("bit/s bit/s"), "{said}");
+        assert!(said.contains("; share P50 0.791 P90 0.791 P99 0.791 max 0.791"), "{said}");
+        assert!(!said.contains("0.791 1"), "{said}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Writes a data set.
 
-use super::{BUFFER_BYTES, Pieces, by_all_cores, described};
+use super::{BUFFER_BYTES, Pieces, UNFINISHED_NAME, by_all_cores, described, described_by};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 use serde::Serialize;
@@ -40,23 +40,38 @@ impl Generated {
 /// `Usage` for numbers out of their bounds, or if something else than this set is there; what the file system says.
 pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     let refused = |cause: String| Failure::new(FailureKind::Usage, "make a data set", cause);
-    let of = |error: std::io::Error| of_io("make a data set", &error);
+    let of = |path: &Path, error: std::io::Error| {
+        let mut failure = of_io("make a data set", &error);
+        failure.cause = format!("{}: {}", path.display(), failure.cause);
+        failure
+    };
     spec.check().map_err(|why| refused(why.to_owned()))?;
-    fs::create_dir_all(directory).map_err(of)?;
-    let is_empty = fs::read_dir(directory).map_err(of)?.next().is_none();
-    if !is_empty && described(directory).ok().as_ref() != Some(spec) {
+    fs::create_dir_all(directory).map_err(|error| of(directory, error))?;
+    let (whole, unfinished) = (directory.join(DESCRIPTION_NAME), directory.join(UNFINISHED_NAME));
+    let is_empty = fs::read_dir(directory)
+        .map_err(|error| of(directory, error))?
+        .all(|entry| entry.is_ok_and(|entry| entry.file_name() == UNFINISHED_NAME));
+    let is_whole = described(directory).ok().as_ref() == Some(spec);
+    let is_begun = !whole.exists() && described_by(&unfinished).ok().as_ref() == Some(spec);
+    if !is_empty && !is_whole && !is_begun {
         let cause = format!(
-            "`{}` is not empty, and what it holds is not this set, whole: name another directory, or remove it",
+            "`{}` is not empty, and what it holds is not this set: name another directory, or remove it",
             directory.display()
         );
         return Err(refused(cause));
     }
     let began = Instant::now();
+    if !is_whole {
+        fs::write(&unfinished, spec.description()).map_err(|error| of(&unfinished, error))?;
+    }
     for name in spec.directories() {
-        fs::create_dir_all(directory.join(name)).map_err(of)?;
+        let path = directory.join(name);
+        fs::create_dir_all(&path).map_err(|error| of(&path, error))?;
     }
     let parts = by_all_cores(spec, |pieces| write_some(directory, pieces, !is_empty))?;
-    fs::write(directory.join(DESCRIPTION_NAME), spec.description()).map_err(of)?;
+    if !is_whole {
+        fs::rename(&unfinished, &whole).map_err(|error| of(&whole, error))?;
+    }
     Ok(Generated {
         files: spec.files,
         bytes: spec.bytes(),

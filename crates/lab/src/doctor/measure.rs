@@ -77,7 +77,7 @@ pub struct Probes {
     pub testbed: Option<Tried<()>>,
     /// Paths by name.
     pub disks: BTreeMap<PathBuf, Tried<DiskSpeed>>,
-    /// The way to another machine.
+    /// The way to another machine; what went wrong with it begins with its name.
     pub way: Option<Tried<Way>>,
 }
 
@@ -130,7 +130,7 @@ impl Probes {
             core_bytes_per_s: Some(core_rate()),
             testbed: Some(in_words(testbed())),
             disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
-            way: to.map(|to| in_words(way(to))),
+            way: to.map(|to| way(to).map_err(|error| format!("{to}: {error}"))),
         }
     }
 }

@@ -276,7 +276,7 @@ fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> 
 
 fn the_way(way: &Tried<super::measure::Way>) -> Vec<Finding> {
     match way {
-        Err(why) => vec![Finding::unseen(Subject::Network, "path", format!("could not connect: {why}"))],
+        Err(why) => vec![Finding::unseen(Subject::Network, "path", format!("could not connect to {why}"))],
         Ok(way) => vec![
             Finding::told(
                 Subject::Network,

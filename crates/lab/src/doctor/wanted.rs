@@ -53,7 +53,8 @@ pub const SYSCTLS: &[Sysctl] = &[
         rule: Rule::AtLeast,
         reach: Reach::Kernel,
         subject: Subject::Network,
-        why: "bounds the receive buffer that a program may ask for; thalweg leaves it to the kernel, others ask",
+        why: "bounds the receive buffer that a program may ask for; thalweg asks where a far path needs more than \
+              net.ipv4.tcp_rmem reaches and this allows it, others more often",
         source: TABLE_III,
     },
     Sysctl {
@@ -62,7 +63,8 @@ pub const SYSCTLS: &[Sysctl] = &[
         rule: Rule::AtLeast,
         reach: Reach::Kernel,
         subject: Subject::Network,
-        why: "bounds the send buffer that a program may ask for; thalweg leaves it to the kernel, others ask",
+        why: "bounds the send buffer that a program may ask for; thalweg asks where a far path needs more than \
+              net.ipv4.tcp_wmem reaches and this allows it, others more often",
         source: TABLE_III,
     },
     Sysctl {
@@ -256,6 +258,17 @@ mod tests {
             SYSCTLS.iter().filter(|s| s.source == TABLE_III).map(|s| (s.key, s.value)).collect();
         assert_eq!(ours, table);
         assert_eq!(RING_SLOTS, 8160);
+    }
+
+    /// As `thalweg_mover::link` does it, and as the plan names the setting that binds.
+    #[test]
+    fn of_a_buffer_that_is_asked_for_on_far_paths_it_is_said_when() {
+        for (key, tuned) in
+            [("net.core.rmem_max", "net.ipv4.tcp_rmem"), ("net.core.wmem_max", "net.ipv4.tcp_wmem")]
+        {
+            let why = SYSCTLS.iter().find(|sysctl| sysctl.key == key).expect("it is there").why;
+            assert!(why.contains("thalweg asks where a far path") && why.contains(tuned), "{why}");
+        }
     }
 
     #[test]

@@ -194,6 +194,33 @@ fn the_marked_stage_is_the_narrowest_drawn_whatever_the_parts_do_alone() {
     assert!(is_narrowest_drawn(&found) && of(&found, Stage::DestinationStorage) == (Some(24.4), false));
 }
 
+/// Writing takes two threads five seconds each, receiving four and a half: a host is not narrower for the disk that its
+/// threads wait for, nor a disk for its host.
+#[test]
+fn stages_that_share_threads_are_each_as_wide_as_their_own_work() {
+    let busy = |stage: Step, busy_nanos| StageAccount {
+        stage: stage as u8,
+        threads: 2,
+        bytes: 1_000_000_000,
+        busy_nanos,
+        ..StageAccount::default()
+    };
+    let side = |stages| SideAccounts { elapsed_nanos: 10_000_000_000, stages, ..SideAccounts::default() };
+    let evidence = Evidence {
+        elapsed_nanos: 10_000_000_000,
+        bytes: 1_000_000_000,
+        is_linked: true,
+        sender: side(vec![busy(Step::Read, 1_000_000_000)]),
+        receiver: side(vec![busy(Step::Receive, 9_000_000_000), busy(Step::Write, 10_000_000_000)]),
+        ..Evidence::default()
+    };
+    let found = in_company(&evidence);
+    for (stage, gbit) in [(Stage::DestinationHost, 8.0 / 4.5), (Stage::DestinationStorage, 8.0 / 5.0)] {
+        let bits = found.iter().find(|(of, _)| *of == stage).expect("a rate").1;
+        assert!((bits / 1e9 - gbit).abs() < 1e-9, "{stage:?}: {bits}");
+    }
+}
+
 #[test]
 fn what_is_missing_decides_nothing() {
     let mut measured = measurements(WIDE, [9.0, 2.0, 2.0, 2.0]);

@@ -135,11 +135,7 @@ pub struct Lane {
     lateness_ns: Nanos,
     /// The last moment told to the wire, whose time never goes back.
     told_ns: Nanos,
-    held: BinaryHeap<Held>,
-    dropped_held: usize,
-    arrivals: u64,
-    plans: VecDeque<Plan>,
-    plan_number: u32,
+    waiting: Waiting,
     verdicts: Messages,
 }
 
@@ -152,8 +148,25 @@ pub struct Numbers {
     pub parts: u16,
 }
 
+/// Which packets wait, for what, and in which order they leave. No I/O.
+#[derive(Default)]
+struct Waiting {
+    held: BinaryHeap<Held>,
+    dropped_held: usize,
+    /// Packets that the wire was asked about.
+    offers: u64,
+    /// Packets that are, or were, held.
+    arrivals: u64,
+    plans: VecDeque<Plan>,
+    plan_number: u32,
+}
+
 struct Held {
     at: Nanos,
+    /// Of packets that leave at one moment the one that the wire was asked about first goes first: jitter that keeps
+    /// order has many leave together, and who takes the way through `parts` comes back behind later ones.
+    offer: u64,
+    /// Segments of one packet keep their order.
     arrival: u64,
     queue: u16,
     id: u32,
@@ -169,6 +182,7 @@ enum End {
 
 struct Plan {
     number: u32,
+    offer: u64,
     segments: VecDeque<Segment>,
 }
 
@@ -208,11 +222,7 @@ impl Lane {
             copies,
             lateness_ns: 0,
             told_ns: 0,
-            held: BinaryHeap::new(),
-            dropped_held: 0,
-            arrivals: 0,
-            plans: VecDeque::new(),
-            plan_number: 0,
+            waiting: Waiting::default(),
             verdicts: Messages::default(),
         })
     }
@@ -226,12 +236,12 @@ impl Lane {
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
         let mut buffer = vec![0; 128 << 10];
         loop {
-            let before = self.arrivals;
+            let before = self.waiting.arrivals;
             let is_drained = self.take_in(&mut buffer)?;
             self.let_go();
             self.send_verdicts();
             if is_drained {
-                self.sleep(self.arrivals != before)?;
+                self.sleep(self.waiting.arrivals != before)?;
             }
         }
     }
@@ -264,58 +274,11 @@ impl Lane {
     }
 
     fn take(&mut self, now: Nanos, queued: &Queued<'_>) {
-        if queued.queue == self.parts
-            && let Some(segment) = self.planned(queued.mark)
-        {
-            return self.hold(queued, segment);
+        let offer = || self.shared.wire().offer(now, shape(queued.head, queued.bytes, self.mtu_bytes));
+        if let Some(verdict) = self.waiting.take(queued, self.parts, offer) {
+            self.verdicts.verdict(queued.queue, queued.id, verdict);
         }
-        let passage = self.shared.wire().offer(now, shape(queued.head, queued.bytes, self.mtu_bytes));
-        match passage {
-            Passage::Whole(at) => self.hold(queued, Segment { at, fate: Fate::Pass }),
-            Passage::Dropped(at) => self.hold(queued, Segment { at, fate: Fate::Drop }),
-            Passage::Split(segments) => self.split(queued, segments.into()),
-        }
-    }
-
-    fn split(&mut self, queued: &Queued<'_>, segments: VecDeque<Segment>) {
-        if self.plans.len() == PLANS_MAX {
-            self.plans.pop_front();
-        }
-        // 0 is no mark.
-        self.plan_number = self.plan_number.wrapping_add(1).max(1);
-        self.plans.push_back(Plan { number: self.plan_number, segments });
-        let verdict = Verdict::Requeue { queue: self.parts, mark: self.plan_number };
-        self.verdicts.verdict(queued.queue, queued.id, verdict);
-    }
-
-    /// The fate of the next segment of a plan.
-    fn planned(&mut self, mark: u32) -> Option<Segment> {
-        let at = self.plans.iter().rposition(|plan| plan.number == mark)?;
-        let plan = &mut self.plans[at];
-        // More segments than were counted share the last one's time.
-        let segment = match plan.segments.len() {
-            1 => plan.segments[0],
-            _ => plan.segments.pop_front()?,
-        };
-        Some(segment)
-    }
-
-    fn hold(&mut self, queued: &Queued<'_>, segment: Segment) {
-        let end = match segment.fate {
-            Fate::Pass => End::Accept,
-            Fate::Twice => End::Twice(queued.head.to_vec()),
-            Fate::Drop if self.dropped_held >= DROPPED_HELD_MAX => {
-                return self.verdicts.verdict(queued.queue, queued.id, Verdict::Drop);
-            }
-            Fate::Drop => {
-                self.dropped_held += 1;
-                End::Drop
-            }
-        };
-        self.arrivals += 1;
-        let arrival = self.arrivals;
-        self.held.push(Held { at: segment.at, arrival, queue: queued.queue, id: queued.id, end });
-        let held = self.held.len() as u64;
+        let held = self.waiting.held.len() as u64;
         self.shared.held.store(held, Ordering::Relaxed);
         self.shared.held_max.fetch_max(held, Ordering::Relaxed);
     }
@@ -324,12 +287,12 @@ impl Lane {
     fn let_go(&mut self) {
         let delay_ns = self.shared.wire().path().delay_ns;
         let due = self.now() + self.lateness_ns + (delay_ns / 200).min(TOGETHER_NS_MAX);
-        while self.held.peek().is_some_and(|held| held.at <= due) {
-            let Some(held) = self.held.pop() else { break };
+        while self.waiting.held.peek().is_some_and(|held| held.at <= due) {
+            let Some(held) = self.waiting.held.pop() else { break };
             let verdict = match held.end {
                 End::Accept => Verdict::Accept,
                 End::Drop => {
-                    self.dropped_held -= 1;
+                    self.waiting.dropped_held -= 1;
                     Verdict::Drop
                 }
                 End::Twice(packet) => {
@@ -345,7 +308,7 @@ impl Lane {
                 self.send_verdicts();
             }
         }
-        self.shared.held.store(self.held.len() as u64, Ordering::Relaxed);
+        self.shared.held.store(self.waiting.held.len() as u64, Ordering::Relaxed);
     }
 
     fn send_verdicts(&mut self) {
@@ -369,7 +332,8 @@ impl Lane {
     /// Until the next packet is due; or until one comes, unless they come anyway.
     fn sleep(&mut self, are_coming: bool) -> io::Result<()> {
         let begun = self.now();
-        let due = self.held.peek().map(|held| held.at.saturating_sub(begun + self.lateness_ns));
+        let next = self.waiting.held.peek();
+        let due = next.map(|held| held.at.saturating_sub(begun + self.lateness_ns));
         let look_away = (self.shared.wire().path().delay_ns / 2).min(LOOK_AWAY_NS_MAX);
         let is_away = are_coming && look_away == LOOK_AWAY_NS_MAX;
         let left = if is_away { Some(due.map_or(look_away, |due| due.min(look_away))) } else { due };
@@ -396,6 +360,63 @@ impl Lane {
 
     fn now(&self) -> Nanos {
         self.shared.now()
+    }
+}
+
+impl Waiting {
+    /// A packet came; `parts` is the queue of segments, and `offer` asks the wire. The verdict that it gets at once, if
+    /// any.
+    fn take(&mut self, queued: &Queued<'_>, parts: u16, offer: impl FnOnce() -> Passage) -> Option<Verdict> {
+        if queued.queue == parts
+            && let Some((offer, segment)) = self.planned(queued.mark)
+        {
+            return self.hold(queued, offer, segment);
+        }
+        let passage = offer();
+        self.offers += 1;
+        match passage {
+            Passage::Whole(at) => self.hold(queued, self.offers, Segment { at, fate: Fate::Pass }),
+            Passage::Dropped(at) => self.hold(queued, self.offers, Segment { at, fate: Fate::Drop }),
+            Passage::Split(segments) => Some(self.split(parts, segments.into())),
+        }
+    }
+
+    fn split(&mut self, parts: u16, segments: VecDeque<Segment>) -> Verdict {
+        if self.plans.len() == PLANS_MAX {
+            self.plans.pop_front();
+        }
+        // 0 is no mark.
+        self.plan_number = self.plan_number.wrapping_add(1).max(1);
+        self.plans.push_back(Plan { number: self.plan_number, offer: self.offers, segments });
+        Verdict::Requeue { queue: parts, mark: self.plan_number }
+    }
+
+    /// The fate of the next segment of a plan, and which offer it was of.
+    fn planned(&mut self, mark: u32) -> Option<(u64, Segment)> {
+        let at = self.plans.iter().rposition(|plan| plan.number == mark)?;
+        let plan = &mut self.plans[at];
+        // More segments than were counted share the last one's time.
+        let segment = match plan.segments.len() {
+            1 => plan.segments[0],
+            _ => plan.segments.pop_front()?,
+        };
+        Some((plan.offer, segment))
+    }
+
+    fn hold(&mut self, queued: &Queued<'_>, offer: u64, segment: Segment) -> Option<Verdict> {
+        let end = match segment.fate {
+            Fate::Pass => End::Accept,
+            Fate::Twice => End::Twice(queued.head.to_vec()),
+            Fate::Drop if self.dropped_held >= DROPPED_HELD_MAX => return Some(Verdict::Drop),
+            Fate::Drop => {
+                self.dropped_held += 1;
+                End::Drop
+            }
+        };
+        self.arrivals += 1;
+        let (at, arrival) = (segment.at, self.arrivals);
+        self.held.push(Held { at, offer, arrival, queue: queued.queue, id: queued.id, end });
+        None
     }
 }
 
@@ -451,7 +472,7 @@ fn shape(head: &[u8], bytes: u32, mtu_bytes: u32) -> Packet {
 impl Ord for Held {
     /// The one that leaves first is the greatest; of equals the one that came first.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.at, other.arrival).cmp(&(self.at, self.arrival))
+        (other.at, other.offer, other.arrival).cmp(&(self.at, self.offer, self.arrival))
     }
 }
 
@@ -518,9 +539,56 @@ mod tests {
 
     #[test]
     fn what_leaves_first_is_let_go_first_and_equals_keep_their_order() {
-        let held = |at, arrival| Held { at, arrival, queue: 0, id: 0, end: End::Accept };
+        let held = |at, arrival| Held { at, offer: 0, arrival, queue: 0, id: 0, end: End::Accept };
         let mut heap = BinaryHeap::from([held(5, 3), held(1, 4), held(5, 2)]);
         let order: Vec<u64> = std::iter::from_fn(|| heap.pop()).map(|held| held.arrival).collect();
         assert_eq!(order, [4, 2, 3]);
+    }
+
+    /// Segments in the order in which they leave: those of a thousand packets that come 200 us apart, numbered by packet
+    /// and place in it. What is sent on to the second queue comes back when two more packets have come.
+    fn departures(path: Path, packet: Packet) -> Vec<u32> {
+        const PARTS: u16 = 1;
+        let came = |queue, mark, id| Queued { queue, id, mark, came_us: None, bytes: 100, head: &[] };
+        let (mut waiting, mut wire) = (Waiting::default(), Wire::new(path, 1));
+        let mut sent_on = VecDeque::new();
+        let come_back = |waiting: &mut Waiting, (first, mark): (u32, u32)| {
+            for segment in 0..packet.segments() {
+                let segment = came(PARTS, mark, first + segment);
+                assert_eq!(waiting.take(&segment, PARTS, || panic!("it has no plan")), None);
+            }
+        };
+        for number in 0..1000u32 {
+            let first = number * 100;
+            let now = Nanos::from(number) * 200_000;
+            let verdict = waiting.take(&came(0, 0, first), PARTS, || wire.offer(now, packet));
+            match verdict {
+                Some(Verdict::Requeue { queue: PARTS, mark }) => sent_on.push_back((first, mark)),
+                verdict => assert_eq!(verdict, None),
+            }
+            while sent_on.front().is_some_and(|(sent, _)| sent + 200 <= first) {
+                come_back(&mut waiting, sent_on.pop_front().unwrap());
+            }
+        }
+        while let Some(last) = sent_on.pop_front() {
+            come_back(&mut waiting, last);
+        }
+        std::iter::from_fn(|| waiting.held.pop()).map(|held| held.id).collect()
+    }
+
+    #[test]
+    fn with_jitter_no_packet_passes_one_that_is_doubled_or_cut() {
+        let path = Path { delay_ns: 10_000_000, jitter_ns: 1_000_000, ..Path::default() };
+        let packet = Packet { header_bytes: 52, payload_bytes: 14_480, segment_bytes: 1448 };
+        for (path, packet) in [
+            (Path { duplicate: 0.05, ..path.clone() }, Packet::single(100)),
+            (Path { loss: 0.01, ..path.clone() }, packet),
+        ] {
+            let order = departures(path, packet);
+            assert!(order.len() >= 1000, "{}", order.len());
+            assert_eq!(order.windows(2).find(|two| two[0] > two[1]), None);
+        }
+        let late = Path { reorder: 0.05, late_by_ns: 1_000_000, ..path };
+        assert!(!departures(late, Packet::single(100)).is_sorted(), "late ones are passed");
     }
 }

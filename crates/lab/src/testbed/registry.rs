@@ -18,6 +18,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_sys::atomic_file::{self, Durability};
@@ -190,10 +191,22 @@ impl Registry {
     ///
     /// # Errors
     /// `Permission` without root; `Busy` if one of this name runs; what it says if it cannot come up.
-    pub fn up(&self, spec: &Spec, mut command: Command) -> Result<Record> {
+    pub fn up(&self, spec: &Spec, command: Command) -> Result<Record> {
+        self.up_unless(spec, command, &AtomicBool::new(false))
+    }
+
+    /// The same. Where it is to stop before the testbed is up, what is there of it is taken down.
+    ///
+    /// # Errors
+    /// As [`Self::up`]; `Stopped`.
+    pub fn up_unless(&self, spec: &Spec, command: Command, stop: &AtomicBool) -> Result<Record> {
         spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
         NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error))?;
-        let _lock = self.lock(LOCK_WAIT)?;
+        self.start(spec, command, stop)
+    }
+
+    fn start(&self, spec: &Spec, mut command: Command, stop: &AtomicBool) -> Result<Record> {
+        let _lock = self.lock_unless(LOCK_WAIT, stop)?;
         self.clear_dead_locked()?;
         if let Some(found) = self.look(&spec.name) {
             if found.is_running() {
@@ -222,6 +235,12 @@ impl Registry {
         loop {
             if let Some(record) = Record::read(&directory).filter(|record| !record.hosts.is_empty()) {
                 return Ok(record);
+            }
+            if stop.load(Ordering::Acquire) {
+                end(&mut child);
+                fs::remove_dir_all(&directory)
+                    .map_err(|error| of_io("remove the testbed's directory", &error))?;
+                return Err(stopped());
             }
             let ended = child.try_wait().map_err(failed)?;
             if ended.is_some() || Instant::now() > until {
@@ -358,6 +377,10 @@ impl Registry {
 
     /// Waits for others that bring testbeds up or down, no longer than `wait`.
     fn lock(&self, wait: Duration) -> Result<OwnedFd> {
+        self.lock_unless(wait, &AtomicBool::new(false))
+    }
+
+    fn lock_unless(&self, wait: Duration, stop: &AtomicBool) -> Result<OwnedFd> {
         let failed = |error: io::Error| of_io("open the directory of testbeds", &error);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
         let directory = File::open(&self.0).map_err(failed)?;
@@ -371,6 +394,7 @@ impl Registry {
         loop {
             match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(directory.into()),
+                Err(Errno::WOULDBLOCK) if stop.load(Ordering::Acquire) => return Err(stopped()),
                 Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(POLL),
                 Err(Errno::WOULDBLOCK) => {
                     let cause = format!(
@@ -551,6 +575,10 @@ fn last_words(directory: &Path) -> Failure {
     Failure::new(FailureKind::Unsupported, "start a testbed", cause)
 }
 
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, "start a testbed", "stopped on request; nothing of it is left")
+}
+
 fn end(child: &mut std::process::Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -636,6 +664,29 @@ mod tests {
         assert_eq!(registry.lock(POLL).unwrap_err().kind, FailureKind::Busy);
         drop(held);
         registry.lock(Duration::ZERO).unwrap();
+    }
+
+    /// Without root: the hosts are made by the command, which here does nothing and never comes up.
+    #[test]
+    fn what_is_to_stop_before_it_is_up_is_taken_down_and_waits_for_nobody() {
+        let scratch = tempfile::tempdir().unwrap();
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        let spec = Spec {
+            name: "x".into(),
+            left: 1,
+            right: 1,
+            mtu_bytes: 1500,
+            paths: Default::default(),
+            seed: 0,
+            sysctls: Vec::new(),
+        };
+        let mut idle = Command::new("sleep");
+        idle.arg("600");
+        let stop = AtomicBool::new(true);
+        assert_eq!(registry.start(&spec, idle, &stop).unwrap_err().kind, FailureKind::Stopped);
+        assert!(registry.list().unwrap().is_empty());
+        let _held = registry.lock(Duration::ZERO).unwrap();
+        assert_eq!(registry.lock_unless(LOCK_WAIT, &stop).unwrap_err().kind, FailureKind::Stopped);
     }
 
     #[test]

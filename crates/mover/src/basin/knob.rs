@@ -1,7 +1,7 @@
 //! What to turn when a stage is too narrow.
 
 use super::need::{Cause, Need};
-use super::words::{rate_of, size, window_bytes};
+use super::words::{is_small, rate_of, size, window_bytes};
 use super::{Evidence, Place, heat, path};
 use crate::stage::Stage;
 
@@ -36,7 +36,8 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
             "To turn: a faster disk at the source, or --streams for more reads at once.".into()
         }
         Cause::SmallFilesRead | Cause::SmallFilesWrite if evidence.streams < 4 => {
-            "To turn: --streams 8 works on more small files at once.".into()
+            let files = if is_small(evidence) { "small files" } else { "files" };
+            format!("To turn: --streams 8 works on more {files} at once.")
         }
         Cause::SmallFilesRead => {
             "To turn: a source with quicker metadata, or an archive of the files.".into()
@@ -57,6 +58,7 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::Cpu => "To turn: more or faster CPUs; other work of this machine slows the copy.".into(),
         Cause::CpuQuota => "To turn: the quota (cpu.max of the control group, CPUQuota= of its unit).".into(),
         Cause::RateLimit => "To turn: --bwlimit.".into(),
+        Cause::Link if evidence.yields => "To turn: --class normal, where it need not give way.".into(),
         Cause::Link => "To turn: a wider link, or --compress where the data shrink.".into(),
         Cause::Window => window(evidence),
         Cause::SendBuffer => {
@@ -120,8 +122,12 @@ fn window(evidence: &Evidence) -> String {
     }
 }
 
-/// Streams that would carry four times as much, or as many as are advised at most; `None` where there are so many already.
+/// Streams that would carry four times as much, or as many as are advised at most; `None` where there are so many already,
+/// and for who gives way: more streams would take more from the others.
 fn streams_option(evidence: &Evidence) -> Option<String> {
+    if evidence.yields {
+        return None;
+    }
     let now = u32::from(evidence.streams.max(1));
     let more = (now * 4).min(STREAMS_MAX);
     (more > now).then(|| format!("--streams {more}"))

@@ -149,14 +149,11 @@ pub struct Verdict {
 
 /// Judges. `None` before anything was done.
 pub fn judge(evidence: &Evidence) -> Option<Verdict> {
-    let needs = need::needs(evidence);
     let seconds = evidence.seconds();
-    let narrowest = &narrowest_of(evidence, &needs)?;
+    let (narrowest, next) = &narrowest_and_next(evidence)?;
     if seconds <= 0.0 || narrowest.seconds <= 0.0 {
         return None;
     }
-    let rest = need::without(evidence, narrowest);
-    let next = rest.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let is_path = narrowest.place == Place::Path;
     let beginning = if is_path { path::beginning_seconds(evidence) } else { 0.0 };
     let left = (seconds - narrowest.seconds).max(0.0) + beginning;
@@ -180,7 +177,7 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let narrow = |need: &need::Need| need.narrow(evidence);
     let mut verdict = Verdict {
         narrowest: narrow(narrowest),
-        next: next.map(narrow),
+        next: next.as_ref().map(narrow),
         factor,
         factor_low: (certain < factor * 0.8).then_some(certain),
         knob: knob::knob(evidence, narrowest),
@@ -188,6 +185,16 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     };
     verdict.sentence = words::sentence(evidence, &verdict);
     Some(verdict)
+}
+
+/// The narrowest, and what would be the narrowest without it. The next may have been busy for longer: what is known of it
+/// is then the most that it can have taken, of a path the time in which anything was on its way. To be named first it
+/// would have to be waited for.
+fn narrowest_and_next(evidence: &Evidence) -> Option<(need::Need, Option<need::Need>)> {
+    let narrowest = narrowest_of(evidence, &need::needs(evidence))?;
+    let rest = need::without(evidence, &narrowest);
+    let next = rest.into_iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    Some((narrowest, next))
 }
 
 /// Busy for less than this share of the time in which the path was.
@@ -198,7 +205,12 @@ fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need>
     // A CPU that has time left holds nothing up, where the path was busy for much longer. What was waited for the path does not
     // tell it apart: a wait is booked when it is over, and of many streams on a thin link most never are.
     let carrying = if evidence.is_linked { path::carrying_seconds(evidence) } else { 0.0 };
-    let is_out = |need: &&need::Need| need.is_idle_cpu() && need.seconds < carrying * MUCH_LESS;
+    // Nor does a plan hold up what a full path does.
+    let is_path_full = evidence.is_linked && path::is_full(evidence);
+    let is_out = |need: &&need::Need| match need.cause {
+        Cause::Plan => is_path_full,
+        _ => need.is_idle_cpu() && need.seconds < carrying * MUCH_LESS,
+    };
     let others = needs.iter().filter(|need| !is_out(need));
     let narrowest = *others.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
     Some(match narrowest.place {

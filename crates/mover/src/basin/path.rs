@@ -24,6 +24,12 @@ pub(super) const LOSSY: f64 = 2e-4;
 /// From this share on it is loss that holds streams back also where packets seem to wait in a queue, if not half of what their
 /// windows allow is under way: in front of a full queue all of it is.
 const VERY_LOSSY: f64 = 0.01;
+/// The link was full if packets waited in a queue for this share of the time with anything to send, by all looks at it.
+const QUEUED_LONG: f64 = 0.5;
+/// A queue that lost more than this share of what was lost explains the losses, unless such a share of all bytes was
+/// lost besides.
+const BY_QUEUE: f64 = 0.5;
+const BESIDES: f64 = 0.005;
 /// As long as it may grow, the kernel keeps a send buffer at nearly three times the congestion window; one that may not is
 /// at least two thirds full while its sender waits. More than this share of it under way: the buffer is the bound.
 const HELD: f64 = 0.5;
@@ -95,7 +101,12 @@ fn cause(evidence: &Evidence) -> Cause {
     let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
     // A few packets are no queue: that is how long the last of them took.
     let queued = streams.iter().map(|stream| queued_bytes(stream, waits_s)).sum::<f64>();
-    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S && queued > FIRST_BYTES;
+    let was_full = is_queued_long(streams) || is_lost_by_queue(streams);
+    let is_queued = was_full || rtt > rtt_min * QUEUED && waits_s > QUEUED_S && queued > FIRST_BYTES;
+    // Who gives way has no more under way than the delay allows: neither losses nor buffers bound it.
+    if evidence.yields && is_waiting_for_others(evidence) {
+        return Cause::Link;
+    }
     let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
     let is_buffer_full = is_buffer_full(streams) && !is_queued && lost <= LOSSY;
     if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) || is_buffer_full {
@@ -106,8 +117,42 @@ fn cause(evidence: &Evidence) -> Cause {
         Some(Slow::Way(..)) => return Cause::SlowCard,
         None => {}
     }
-    let is_held_back = lost > VERY_LOSSY && is_half_empty(streams);
+    // The last round trip is one look, and may be a long one by chance.
+    let is_held_back = lost > VERY_LOSSY && is_half_empty(streams) && !was_full;
     if lost > LOSSY && !is_queued || is_held_back { Cause::Loss } else { Cause::Link }
+}
+
+/// Whether packets waited in a queue most of the time, by all looks at it: at the end it is empty.
+fn is_queued_long(streams: &[StreamAccount]) -> bool {
+    let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
+    sum(|stream| stream.queued_nanos) > sum(|stream| stream.busy_nanos) * QUEUED_LONG
+}
+
+/// Whether most of what was lost a full queue lost, and next to nothing the way itself.
+fn is_lost_by_queue(streams: &[StreamAccount]) -> bool {
+    let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
+    let (lost, by_queue) = (sum(|stream| stream.retransmitted_bytes), sum(|stream| stream.overflow_bytes));
+    by_queue > lost * BY_QUEUE && lost - by_queue <= sum(|stream| stream.sent_bytes) * BESIDES
+}
+
+/// Whether any packets were seen to wait in a queue.
+pub(super) fn is_queue_seen(evidence: &Evidence) -> bool {
+    evidence.sender.streams.iter().any(|stream| stream.queued_nanos > 0)
+}
+
+/// Whether the threads that send waited more for what others leave than for the path.
+fn is_waiting_for_others(evidence: &Evidence) -> bool {
+    let row = |stage: Stage| evidence.sender.stage(stage as u8);
+    row(Stage::Pace).busy_nanos > row(Stage::Send).output_nanos
+}
+
+/// Whether the path was full nearly all of the time: packets waited in a queue, and it carried what it carries at most.
+pub(super) fn is_full(evidence: &Evidence) -> bool {
+    /// Of the time: it takes some to begin and to end.
+    const NEARLY: f64 = 0.7;
+    let Some(peak) = joint_peak_bytes_per_s(evidence) else { return false };
+    let seconds = carried_bytes(evidence) / peak;
+    is_queued_long(&evidence.sender.streams) && seconds > evidence.seconds() * NEARLY
 }
 
 /// Share of bytes that were sent again.
@@ -158,6 +203,8 @@ fn is_window_full(streams: &[StreamAccount]) -> bool {
 /// slow path: a wait is booked when it is over, and what goes into a buffer is no wait.
 pub(super) fn carrying_seconds(evidence: &Evidence) -> f64 {
     let rate: f64 = evidence.sender.streams.iter().map(rate).sum();
+    // Of streams that were busy in turn the sum is more than the path carries.
+    let rate = joint_peak_bytes_per_s(evidence).map_or(rate, |peak| rate.min(peak));
     // Streams that broke took their bytes along.
     let bytes = carried_bytes(evidence).max(evidence.bytes as f64);
     if rate > 0.0 { (bytes / rate).min(evidence.seconds()) } else { 0.0 }
@@ -240,10 +287,23 @@ fn together_seconds(evidence: &Evidence, nanos_of: impl Fn(&StreamAccount) -> u6
     Some(seconds * (1.0 - streams.iter().map(|stream| 1.0 - share(stream)).product::<f64>()))
 }
 
-/// The most that all streams together were seen to deliver in a second.
+/// The most that all streams together were seen to deliver in a second; where they were not looked at together, the most
+/// that each of them was.
 pub(super) fn peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
-    let peak: u64 = evidence.sender.streams.iter().map(|stream| stream.delivery_bytes_per_s_max).sum();
-    (peak > 0).then_some(peak as f64)
+    joint_peak_bytes_per_s(evidence).or_else(|| {
+        let peak: u64 = evidence.sender.streams.iter().map(|stream| stream.delivery_bytes_per_s_max).sum();
+        (peak > 0).then_some(peak as f64)
+    })
+}
+
+/// The most that they delivered at once, or one of them alone: what each did at most it did at a time of its own. `None`
+/// where nobody looked, or where they never had as much to send as the path takes.
+fn joint_peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
+    let streams = &evidence.sender.streams;
+    let together: u64 = streams.iter().map(|stream| stream.peak_share_bytes_per_s).sum();
+    let each = streams.iter().map(|stream| stream.delivery_bytes_per_s_max);
+    let (alone, all) = (each.clone().max().unwrap_or(0), each.sum::<u64>());
+    (together > 0 && all > 0).then(|| together.max(alone) as f64)
 }
 
 /// The largest round trip of all streams, in seconds.

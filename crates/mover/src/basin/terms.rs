@@ -28,6 +28,13 @@ pub struct Passage {
     pub seconds: f64,
 }
 
+impl Passage {
+    /// Seconds between the first content and the last.
+    pub fn content_s(&self) -> f64 {
+        self.last_s - self.first_s
+    }
+}
+
 /// Stages that work on entries rather than on bytes.
 const OF_ENTRIES: [Stage; 6] =
     [Stage::Scan, Stage::Open, Stage::Decide, Stage::Create, Stage::Finish, Stage::Conclude];

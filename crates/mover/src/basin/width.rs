@@ -28,18 +28,33 @@ pub struct Width {
     pub threads: u16,
     /// The most that ever waited before it, in pieces of work.
     pub queue_max: u32,
-    /// Content bytes a second that it could let through.
+    /// Content bytes a second that it could let through; of the narrowest and the next as the verdict says.
     pub bytes_per_s: f64,
 }
 
 /// The stages that did anything, in the order of a byte's journey.
 pub fn widths(evidence: &Evidence) -> Vec<Width> {
+    let mut all = by_own_work(evidence);
+    let Some((narrowest, next)) = super::narrowest_and_next(evidence) else { return all };
+    // What else the threads of a stage do holds it up, which its own work does not show. One row can be both: then it is
+    // the narrowest, which comes last here.
+    for narrow in next.iter().chain([&narrowest]).map(|need| need.narrow(evidence)) {
+        let row = all.iter_mut().find(|row| row.stage == narrow.stage && row.place == narrow.place);
+        if let Some(row) = row {
+            row.bytes_per_s = narrow.bytes_per_s;
+        }
+    }
+    all
+}
+
+/// The same, each stage as wide as its own work alone would let it be: widths of stages that share threads can be added.
+pub fn by_own_work(evidence: &Evidence) -> Vec<Width> {
     let before = Stage::ALL.iter().filter(|&&stage| stage <= Stage::Send);
     // What stands at the destination is read by those who verify.
     let after = Stage::ALL.iter().filter(|&&stage| stage == Stage::Read || stage > Stage::Send);
     let mut all: Vec<Width> =
         before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
-    // As wide as it is said to be where it is the narrowest, or next.
+    // The path has no threads: it is as wide as it is said to be.
     let narrowest = super::narrowest_of(evidence, &need::needs(evidence));
     let narrowest = narrowest.filter(|need| need.place == Place::Path);
     let waited_s = narrowest.or_else(|| path::need(evidence)).map_or(0.0, |need| need.seconds);

@@ -1,6 +1,7 @@
 //! The answer in words.
 
 use super::slow::{self, Slow};
+use super::width::{self, Width};
 use super::{Cause, Evidence, Narrow, Place, Verdict, heat, path};
 use crate::stage::Stage;
 use std::net::IpAddr;
@@ -18,17 +19,44 @@ const FULL: f64 = 0.9;
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
     let reason = format!("{}{}", reason(evidence, narrowest), heated(evidence, narrowest));
-    let mut text = format!("{}: {reason} ({})", subject(narrowest), share(narrowest));
+    let all_of_it = if is_part(evidence, narrowest) { ", with all that its threads do" } else { "" };
+    let mut text = format!("{}: {reason} ({}{all_of_it})", subject(narrowest), share(narrowest));
     if let Some(next) = &verdict.next {
         let rate = through(evidence, next);
+        // Busier than the narrowest, and not held to be narrower: so it can be wider, and have held up for less.
+        let (or_more, at_most) = match next.busy > narrowest.busy {
+            true => (" or more", "at most "),
+            false => ("", ""),
+        };
         text.push_str(&format!(
-            "; {}; next is {}, at {rate} ({})",
+            "; {}; next is {}, at {rate}{or_more} ({at_most}{})",
             gain(verdict),
-            subject(next),
+            next_subject(narrowest, next),
             share(next)
         ));
     }
     format!("{text}. {}", verdict.knob)
+}
+
+/// Whether what is said of a stage is largely that of others which its threads do in turn.
+fn is_part(evidence: &Evidence, narrow: &Narrow) -> bool {
+    /// Of the time of all that they do.
+    const MOSTLY: f64 = 0.6;
+    // Neither the path nor a wait for others is work of theirs.
+    if narrow.place == Place::Path || matches!(narrow.cause, Cause::RateLimit | Cause::Producer) {
+        return false;
+    }
+    let of_stage = |width: &Width| width.stage == narrow.stage && width.place == narrow.place;
+    let own = width::by_own_work(evidence).into_iter().find(of_stage);
+    own.is_some_and(|own| own.busy < narrow.busy * MOSTLY)
+}
+
+/// What is next, as a subject. A disk that is gone leaves what its reads compute.
+fn next_subject(narrowest: &Narrow, next: &Narrow) -> String {
+    match subject(next) {
+        same if same == subject(narrowest) => format!("the computing of {same}"),
+        other => other,
+    }
 }
 
 /// How busy it was, as in the last line of a copy.
@@ -87,7 +115,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::Scan => format!("listing the source gives {rate}"),
         Cause::Producer => format!("nothing more is there to read: what makes the data gives {rate}"),
         Cause::SourceDisk => format!("its disk gives {rate}"),
-        Cause::SmallFilesRead => format!("opening small files gives {rate}"),
+        Cause::SmallFilesRead => format!("opening {} gives {rate}", files(evidence)),
         Cause::SourceCpu | Cause::DestinationCpu if is_full => {
             format!("it computes all the time, for {rate}")
         }
@@ -99,8 +127,13 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             let quota = f64::from(side.process.quota_milli.unwrap_or(0)) / 1e3;
             format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
         }
-        Cause::RateLimit => format!("{rate}, as asked"),
-        Cause::Link if evidence.yields => format!("others leave {rate} of the link"),
+        Cause::RateLimit => limited(evidence, narrow, &rate),
+        Cause::Link if evidence.yields && path::is_queue_seen(evidence) => {
+            format!("it gives way to others, by the delay, which leaves it {rate}")
+        }
+        Cause::Link if evidence.yields => {
+            format!("it gives way to others, and no queue was seen: it may be growing still, at {rate}")
+        }
         Cause::Link if is_full => format!("the link is full at {rate}{}", sent_again(evidence)),
         Cause::Link => {
             format!("the link carries {rate} while it is waited for{}", sent_again(evidence))
@@ -145,10 +178,27 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             let times = items(Stage::Sync);
             format!("each of {times} syncs takes its time however little there is, which gives {rate}")
         }
-        Cause::SmallFilesWrite => format!("creating small files gives {rate}"),
+        Cause::SmallFilesWrite => format!("creating {} gives {rate}", files(evidence)),
         Cause::Names => format!("giving files their names gives {rate}"),
         Cause::Look => format!("looking at what is there gives {rate}"),
         Cause::Plan => format!("no more may be under way, which gives {rate}"),
+    }
+}
+
+/// A rate limit: as it was asked for, if one of now explains it.
+fn limited(evidence: &Evidence, narrow: &Narrow, rate: &str) -> String {
+    /// Of the rate that was asked for.
+    const ALIKE: f64 = 0.1;
+    let is_packed = evidence.sender.stage(Stage::Compress as u8).busy_nanos > 0;
+    match evidence.rate_bytes_per_s.map(|asked| asked as f64) {
+        Some(asked) if (narrow.bytes_per_s / asked.max(1.0) - 1.0).abs() <= ALIKE => {
+            format!("{rate}, as asked")
+        }
+        Some(asked) if is_packed => {
+            format!("{rate} of content; {} is asked for, of bytes as they are sent", rate_of(asked))
+        }
+        Some(asked) => format!("{rate} on average; {} is asked for now", rate_of(asked)),
+        None => format!("{rate} on average, under limits that changed"),
     }
 }
 
@@ -170,10 +220,18 @@ fn sent_again(evidence: &Evidence) -> String {
     }
 }
 
+/// Whether files are small on average.
+pub(super) fn is_small(evidence: &Evidence) -> bool {
+    evidence.content_bytes() / evidence.entries.max(1) < SMALL_BYTES
+}
+
+fn files(evidence: &Evidence) -> &'static str {
+    if is_small(evidence) { "small files" } else { "files" }
+}
+
 /// What it lets through, in the unit that matters.
 pub(super) fn through(evidence: &Evidence, narrow: &Narrow) -> String {
-    let is_small = evidence.entries > 16 && evidence.content_bytes() / evidence.entries < SMALL_BYTES;
-    match is_small {
+    match evidence.entries > 16 && is_small(evidence) {
         true => format!("{} entries/s", thousands(narrow.entries_per_s)),
         false => rate_of(narrow.bytes_per_s),
     }

@@ -177,8 +177,8 @@ impl Destination for NullDestination {
         }
     }
 
-    fn link(&self, _: &Entry) -> Outcome {
-        done()
+    fn link(&self, _: &Entry) -> Decision {
+        Decision::Settled { outcome: done(), made: false }
     }
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {

@@ -62,6 +62,8 @@ struct Queued {
     cost: u64,
     instance: Option<u64>,
     deliveries: VecDeque<Delivery>,
+    /// By how much the latency of the frame among them may be wrong.
+    bound_ns: u64,
 }
 
 /// Items that were delivered, and are not taken before they are settled: number, cost, and the lane that brought each.
@@ -246,25 +248,21 @@ impl Consumer {
         self.lane.arrived(epoch, number, item, payload);
         while let Some((number, item, payload)) = self.lane.pop() {
             let cost = cost_of(&item);
-            let mut deliveries = VecDeque::new();
+            let mut queued =
+                Queued { number, cost, instance: self.instance, deliveries: VecDeque::new(), bound_ns: 0 };
             if !self.ended {
-                self.deliver(item, payload, now_ns, &mut deliveries)?;
+                self.deliver(item, payload, now_ns, &mut queued)?;
             }
-            self.queue.push_back(Queued { number, cost, instance: self.instance, deliveries });
+            self.queue.push_back(queued);
         }
         self.skip_empty();
         Ok(())
     }
 
-    fn deliver(
-        &mut self,
-        item: Item,
-        payload: Payload,
-        now_ns: u64,
-        out: &mut VecDeque<Delivery>,
-    ) -> Result<()> {
+    fn deliver(&mut self, item: Item, payload: Payload, now_ns: u64, queued: &mut Queued) -> Result<()> {
+        let out = &mut queued.deliveries;
         match item {
-            Item::Frame(head) => self.frame(*head, payload, now_ns, out),
+            Item::Frame(head) => self.frame(*head, payload, now_ns, queued),
             Item::Lost(lost) => self.lose(lost, out),
             Item::SetOver(over) if !self.is_group => {
                 let bits = self.sets.close(over.set).map(|open| open.bits).unwrap_or_default();
@@ -301,14 +299,10 @@ impl Consumer {
         if self.closed.len() > CLOSED_MAX {
             self.closed.pop_first();
         }
-        match report.is_complete() {
-            true => self.figures.sets.0 += 1,
-            false => self.figures.sets.1 += 1,
-        }
         out.push_back(Delivery::Set(report));
     }
 
-    fn frame(&mut self, head: FrameHead, payload: Payload, now_ns: u64, out: &mut VecDeque<Delivery>) {
+    fn frame(&mut self, head: FrameHead, payload: Payload, now_ns: u64, queued: &mut Queued) {
         let (sequence, producer) = (head.sequence, head.producer.clone());
         if !self.is_group {
             let expected = self.expected(&producer, sequence);
@@ -316,7 +310,7 @@ impl Consumer {
                 self.figures.again += 1;
                 return;
             }
-            self.name_lost(&producer, expected, sequence, LossReason::HubRestart, out);
+            name_lost(&producer, expected, sequence, LossReason::HubRestart, &mut queued.deliveries);
             self.expect.insert(producer.clone(), sequence + 1);
         }
         for over in [&mut self.gone, &mut self.unnamed, &mut self.silent] {
@@ -338,17 +332,33 @@ impl Consumer {
         let made = (head.time_ns, head.stamp.map_or(UNKNOWN, |stamp| stamp.clock));
         let came = (now_ns, self.clock.unwrap_or(UNKNOWN));
         let latency = clock::between(made, came);
-        if let Some((time_ns, bound_ns)) = latency {
-            self.tails.add(time_ns, bound_ns);
-        }
-        self.tails.came(head.payload_bytes);
-        self.figures.frames += 1;
-        self.figures.bytes += head.payload_bytes;
+        queued.bound_ns = latency.map_or(0, |(_, bound_ns)| bound_ns);
         let frame = Frame::new(head, payload, latency.map(|(time_ns, _)| time_ns));
-        self.figures.with_deadline += u64::from(frame.deadline_ns.is_some());
-        self.figures.late += u64::from(frame.is_late() == Some(true));
-        self.figures.deadline_unknown += u64::from(frame.deadline_ns.is_some() && frame.is_late().is_none());
-        out.push_back(Delivery::Frame(frame));
+        queued.deliveries.push_back(Delivery::Frame(frame));
+    }
+
+    /// Figures are of what was handed out: what came and nobody took is another's, or comes again.
+    fn count(&mut self, delivery: &Delivery, bound_ns: u64) {
+        match delivery {
+            Delivery::Frame(frame) => {
+                let bytes = frame.payload.len() as u64;
+                if let Some(time_ns) = frame.latency_ns {
+                    self.tails.add(time_ns, bound_ns);
+                }
+                self.tails.came(bytes);
+                let figures = &mut self.figures;
+                figures.frames += 1;
+                figures.bytes += bytes;
+                figures.with_deadline += u64::from(frame.deadline_ns.is_some());
+                figures.late += u64::from(frame.is_late() == Some(true));
+                let is_unknown = frame.deadline_ns.is_some() && frame.is_late().is_none();
+                figures.deadline_unknown += u64::from(is_unknown);
+            }
+            Delivery::Lost(lost) => *self.lost.entry(lost.reason).or_default() += lost.count(),
+            Delivery::Set(report) if report.is_complete() => self.figures.sets.0 += 1,
+            Delivery::Set(_) => self.figures.sets.1 += 1,
+            Delivery::End(_) => {}
+        }
     }
 
     /// The next sequence to be delivered or named; of a producer that was not met, by where we began.
@@ -363,28 +373,14 @@ impl Consumer {
 
     fn lose(&mut self, lost: LostRange, out: &mut VecDeque<Delivery>) {
         if self.is_group {
-            return self.name_lost(&lost.producer, lost.first, lost.end, lost.reason, out);
+            return name_lost(&lost.producer, lost.first, lost.end, lost.reason, out);
         }
         let expected = self.expected(&lost.producer, lost.first);
         let first = lost.first.max(expected);
         if first < lost.end {
-            self.name_lost(&lost.producer, expected, first, LossReason::HubRestart, out);
-            self.name_lost(&lost.producer, first, lost.end, lost.reason, out);
+            name_lost(&lost.producer, expected, first, LossReason::HubRestart, out);
+            name_lost(&lost.producer, first, lost.end, lost.reason, out);
             self.expect.insert(lost.producer, lost.end);
-        }
-    }
-
-    fn name_lost(
-        &mut self,
-        producer: &ProducerId,
-        first: u64,
-        end: u64,
-        reason: LossReason,
-        out: &mut VecDeque<Delivery>,
-    ) {
-        if first < end {
-            *self.lost.entry(reason).or_default() += end - first;
-            out.push_back(Delivery::Lost(LostRange { producer: producer.clone(), first, end, reason }));
         }
     }
 
@@ -392,8 +388,9 @@ impl Consumer {
     pub fn take_next(&mut self) -> Option<Delivery> {
         self.skip_empty();
         let queued = self.queue.front_mut()?;
-        let delivery = queued.deliveries.pop_front()?;
+        let mut delivery = queued.deliveries.pop_front()?;
         let (number, cost, instance) = (queued.number, queued.cost, queued.instance);
+        let bound_ns = queued.bound_ns;
         if let Some(unsettled) = &mut self.unsettled
             && queued.deliveries.is_empty()
         {
@@ -401,6 +398,11 @@ impl Consumer {
             self.queue.pop_front();
         }
         self.skip_empty();
+        self.count(&delivery, bound_ns);
+        if let Delivery::End(report) = &mut delivery {
+            // The one that it came with is some frames old.
+            **report = self.report();
+        }
         Some(delivery)
     }
 
@@ -494,6 +496,12 @@ impl Consumer {
             producers_finished: self.finished,
             producers_gone: self.gone.iter().map(|producer| producer.as_str().to_owned()).collect(),
         }
+    }
+}
+
+fn name_lost(producer: &ProducerId, first: u64, end: u64, reason: LossReason, out: &mut VecDeque<Delivery>) {
+    if first < end {
+        out.push_back(Delivery::Lost(LostRange { producer: producer.clone(), first, end, reason }));
     }
 }
 
@@ -630,6 +638,37 @@ mod tests {
         let figures = consumer.figures();
         assert_eq!((figures.with_deadline, figures.late, figures.deadline_unknown), (4, 1, 2));
         assert_eq!((figures.frames, figures.unmeasured, figures.latency.unwrap().count), (5, 3, 2));
+    }
+
+    /// Who has as many as he wants leaves while more has come.
+    #[test]
+    fn what_came_and_was_not_handed_out_is_in_no_figure() {
+        let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        let exact = ClockOffset { offset_ns: 0, bound_ns: 3 };
+        consumer.set_clock(exact);
+        let head = |sequence| {
+            let stamp = Some(HubStamp { taken_ns: 0, clock: exact });
+            let bare = FrameHead::bare(ProducerId::new("cam").unwrap(), sequence, 100, Digest::default());
+            FrameHead { time_ns: 1_000, deadline_ns: Some(1), stamp, ..bare }
+        };
+        // Before the last one three are named.
+        for (number, sequence) in [(0, 0), (1, 1), (2, 5)] {
+            let item = Item::Frame(Box::new(head(sequence)));
+            assert!(consumer.begin(1, number, &item).unwrap());
+            consumer.arrived(1, number, item, Payload::from(vec![0; 100]), 2_000).unwrap();
+        }
+        let figures = |consumer: &Consumer| {
+            let figures = consumer.figures();
+            let measured = figures.latency.map_or(0, |latency| latency.count);
+            (figures.frames, figures.bytes, figures.late, measured, figures.lost_frames())
+        };
+        assert_eq!(figures(&consumer), (0, 0, 0, 0, 0));
+        for taken in [(1, 100, 1, 1, 0), (2, 200, 2, 2, 0), (2, 200, 2, 2, 3), (3, 300, 3, 3, 3)] {
+            assert!(consumer.take_next().is_some());
+            assert_eq!(figures(&consumer), taken);
+        }
+        assert_eq!(consumer.figures().latency.map(|latency| latency.bound_ns), Some(6));
     }
 
     #[test]

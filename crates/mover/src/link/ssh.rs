@@ -19,6 +19,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -35,12 +36,14 @@ pub use line::{
 
 /// Name of what fails here, for messages and hints.
 pub const START: &str = "start by ssh";
+/// Name of what fails where this machine's own ssh cannot be started.
+pub const RUN: &str = "run ssh";
 /// Time for a login, with whatever its user has to type.
 pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time in which ssh must take more of what is uploaded, from the login on, and all of it have arrived from the last piece on:
 /// on a thin line the mebibytes that it reads ahead are minutes.
 const UPLOAD_STALL: Duration = LOGIN_TIMEOUT;
-/// Between two looks whether it did.
+/// Between two looks whether it did, and whether a bridge is still wanted.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Time in which an ssh process must end when its work is over.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
@@ -273,11 +276,21 @@ pub fn start(
 /// A connection to port `port` of the far machine's loopback, inside an ssh process of its own.
 ///
 /// ssh has one end of a pair of sockets as stdin and stdout; the other end is what is returned, once the far end of the
-/// bridge said that it stands.
+/// bridge said that it stands. A login that `is_over` overtakes is ended.
 ///
 /// # Errors
-/// `Connection` if ssh does not get there; `NotFound` if nobody listens at the port (any more).
-pub fn bridge(ssh: &Ssh, program: &FarProgram, port: u16, deadline: Duration) -> Result<(OwnedFd, Child)> {
+/// `Connection` if ssh does not get there, or it is over; `NotFound` if nobody listens at the port (any more).
+pub fn bridge(
+    ssh: &Ssh,
+    program: &FarProgram,
+    port: u16,
+    deadline: Duration,
+    is_over: &AtomicBool,
+) -> Result<(OwnedFd, Child)> {
+    const OVER: &str = "the copy is over";
+    if is_over.load(Ordering::Acquire) {
+        return Err(Failure::new(FailureKind::Connection, "connect", OVER));
+    }
     let until = Instant::now() + deadline;
     let of_io = |error: std::io::Error| failure::of_io(START, &error);
     let (ours, theirs) = UnixStream::pair().map_err(of_io)?;
@@ -297,9 +310,12 @@ pub fn bridge(ssh: &Ssh, program: &FarProgram, port: u16, deadline: Duration) ->
         if left.is_zero() {
             return failed(&mut child, FailureKind::Connection, format!("{}: ssh took too long", ssh.name()));
         }
+        if is_over.load(Ordering::Acquire) {
+            return failed(&mut child, FailureKind::Connection, OVER.to_owned());
+        }
         // Byte by byte, so that nothing behind the line is taken. There are few.
         let mut byte = [0];
-        let _ = ours.set_read_timeout(Some(left));
+        let _ = ours.set_read_timeout(Some(left.min(LOOK_AGAIN)));
         match (&ours).read(&mut byte) {
             Ok(1) => line.push(byte[0]),
             Ok(_) => {
@@ -522,7 +538,7 @@ fn not_reached(ssh: &Ssh) -> Failure {
 }
 
 fn no_ssh(ssh: &Ssh, error: &std::io::Error) -> Failure {
-    let mut failure = failure::of_io(START, error);
+    let mut failure = failure::of_io(RUN, error);
     failure.cause = format!("`{}`: {}", ssh.words[0].to_string_lossy(), failure.cause);
     failure
 }

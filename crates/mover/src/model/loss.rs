@@ -22,6 +22,9 @@ pub const BBR_LOSS_MAX: f64 = 0.05;
 /// Beyond this the laws of Reno and CUBIC leave out too much: timeouts (Padhye et al., "Modeling TCP throughput", SIGCOMM 1998).
 pub const SENSIBLE_MAX: f64 = 1e-2;
 
+/// Below this nothing is lost: no path has carried as many packets, and the laws leave the numbers.
+const LOSS_MIN: f64 = 1e-30;
+
 /// Mean window of one stream, in segments; `None` where loss does not bind it (BBR up to [`BBR_LOSS_MAX`]).
 ///
 /// - Reno: `sqrt(3/2) / sqrt(p)` (Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion
@@ -30,12 +33,13 @@ pub const SENSIBLE_MAX: f64 = 1e-2;
 ///   9438 section 5, Eq 5; it is 1.054 in front).
 ///
 /// `loss`: probability that a packet is lost, each by itself; more than 0, for Reno and CUBIC sensible up to
-/// [`SENSIBLE_MAX`]. `rtt_s`: positive.
+/// [`SENSIBLE_MAX`]; at least 1e-30. `rtt_s`: positive.
 ///
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange), also of BBR beyond [`BBR_LOSS_MAX`].
 pub fn window_segments(control: CongestionControl, loss: f64, rtt_s: f64) -> Result<Option<f64>> {
     let loss = share("loss", loss)?;
+    super::within("loss", loss, loss >= LOSS_MIN, "at least 1e-30")?;
     let rtt_s = positive("round trip time", rtt_s)?;
     let reno = (1.5 / loss).sqrt();
     Ok(match control {
@@ -133,6 +137,15 @@ mod tests {
         assert!(is_near(rate(Cubic).unwrap(), 21.7e6, 0.01));
         assert_eq!(rate(Bbr), None);
         assert!(rate_bits_per_s(Bbr, 0.06, 0.1, 1448.0).is_err());
+    }
+
+    #[test]
+    fn a_loss_that_no_path_can_show_is_refused_and_gives_no_endless_rate() {
+        for control in [Reno, Cubic, Bbr] {
+            assert!(rate_bits_per_s(control, 1e-320, 0.1, 1448.0).is_err());
+            let least = rate_bits_per_s(control, LOSS_MIN, 0.1, 1448.0).unwrap();
+            assert!(least.is_none_or(f64::is_finite), "{control:?}");
+        }
     }
 
     /// RFC 9438 section 5.2, Table 3: the loss at which 1500-byte packets over 100 ms still make the rate.

@@ -59,24 +59,69 @@ impl Path {
         let line = positive("bandwidth", self.bandwidth_bits_per_s)? * (1.0 - lost);
         let is_asked = self.rtt_s.is_some() && self.control != CongestionControl::Bbr;
         let is_beyond_law = is_asked && lost > loss::SENSIBLE_MAX;
-        let mut least = Carried { rate_bits_per_s: line, by: BoundBy::Line, is_beyond_law };
-        let mut bind = |rate: f64, by| {
-            if rate < least.rate_bits_per_s {
-                least = Carried { rate_bits_per_s: rate, by, is_beyond_law };
-            }
+        let (rate_bits_per_s, by) = match self.each()? {
+            Some((rate, by)) if streams * rate < line => (streams * rate, by),
+            _ => (line, BoundBy::Line),
         };
-        if let Some(rtt_s) = self.rtt_s {
-            if let Some(bytes) = self.window_bytes {
-                bind(streams * window::rate_bits_per_s(bytes, rtt_s)?, BoundBy::Window);
-            }
-            if lost > 0.0
-                && let Some(rate) = loss::rate_bits_per_s(self.control, lost, rtt_s, self.segment_bytes)?
-            {
-                bind(streams * rate, BoundBy::Loss);
-            }
-        }
-        Ok(least)
+        Ok(Carried { rate_bits_per_s, by, is_beyond_law })
     }
+
+    /// The bandwidth that this rate takes, all else as it is. `None`: windows or loss carry less, whatever the bandwidth.
+    ///
+    /// # Errors
+    /// [`OutOfRange`](super::ModelError::OutOfRange).
+    pub fn bandwidth_for(&self, rate_bits_per_s: f64) -> Result<Option<f64>> {
+        let rate = positive("rate", rate_bits_per_s)?;
+        let is_carried = self.each()?.is_none_or(|(each, _)| carries(self.streams * each, rate));
+        Ok(is_carried.then_some(rate / (1.0 - self.loss)))
+    }
+
+    /// The fewest streams that carry this rate, all else as it is. `None`: the line does not, or nothing binds a stream.
+    ///
+    /// # Errors
+    /// [`OutOfRange`](super::ModelError::OutOfRange).
+    pub fn streams_for(&self, rate_bits_per_s: f64) -> Result<Option<f64>> {
+        let rate = positive("rate", rate_bits_per_s)?;
+        let each = self.each()?.filter(|_| self.is_wide_enough(rate));
+        Ok(each.map(|(each, _)| (rate / each * (1.0 - ROUNDING)).ceil().max(1.0)))
+    }
+
+    /// The window of each stream that this rate takes, in bytes, all else as it is. `None`: line or loss carry less, whatever
+    /// the window.
+    ///
+    /// # Errors
+    /// [`OutOfRange`](super::ModelError::OutOfRange).
+    pub fn window_for(&self, rate_bits_per_s: f64) -> Result<Option<f64>> {
+        let Some(rtt_s) = self.rtt_s else { return Ok(None) };
+        let bytes = window::bandwidth_delay_product_bytes(rate_bits_per_s, rtt_s)?;
+        let by_loss = Path { window_bytes: None, ..*self }.bandwidth_for(rate_bits_per_s)?;
+        let is_carried = by_loss.is_some() && self.is_wide_enough(rate_bits_per_s);
+        Ok(is_carried.then_some(bytes / at_least_one("streams", self.streams)?))
+    }
+
+    fn is_wide_enough(&self, rate: f64) -> bool {
+        carries(self.bandwidth_bits_per_s * (1.0 - self.loss), rate)
+    }
+
+    /// What windows and loss leave each stream, whatever the line, and which of them; `None` where neither binds.
+    fn each(&self) -> Result<Option<(f64, BoundBy)>> {
+        let Some(rtt_s) = self.rtt_s else { return Ok(None) };
+        let window = self.window_bytes.map(|bytes| window::rate_bits_per_s(bytes, rtt_s)).transpose()?;
+        let lossy = match self.loss > 0.0 {
+            true => loss::rate_bits_per_s(self.control, self.loss, rtt_s, self.segment_bytes)?,
+            false => None,
+        };
+        let both = [(window, BoundBy::Window), (lossy, BoundBy::Loss)];
+        let both = both.into_iter().filter_map(|(rate, by)| Some((rate?, by)));
+        Ok(both.min_by(|(one, _), (other, _)| one.total_cmp(other)))
+    }
+}
+
+/// What two ways to the same number may differ by.
+const ROUNDING: f64 = 1e-12;
+
+fn carries(most: f64, rate: f64) -> bool {
+    most >= rate * (1.0 - ROUNDING)
 }
 
 #[cfg(test)]
@@ -127,6 +172,27 @@ mod tests {
     }
 
     proptest! {
+        /// One of them at a time: with it the rate is carried, and where there is none of it nothing of it helps.
+        #[test]
+        fn what_a_rate_takes_carries_it(
+            rate in 1e6..1e11, window in 1e3..1e9, loss in 1e-7..1e-2, streams in 1.0..64.0, binds in 0..4
+        ) {
+            let window_bytes = (binds & 1 != 0).then_some(window);
+            let path = Path { window_bytes, loss: if binds & 2 != 0 { loss } else { 0.0 }, streams, ..far() };
+            let carries_it = |path: Path| path.carried().unwrap().rate_bits_per_s >= rate * (1.0 - 1e-9);
+            let wider = |bandwidth_bits_per_s| Path { bandwidth_bits_per_s, ..path };
+            let bandwidth = path.bandwidth_for(rate).unwrap();
+            prop_assert_eq!(carries_it(wider(bandwidth.unwrap_or(1e30))), bandwidth.is_some());
+            if let Some(streams) = path.streams_for(rate).unwrap() {
+                let with_streams = Path { streams, ..path };
+                prop_assert!(carries_it(with_streams));
+            }
+            if let Some(bytes) = path.window_for(rate).unwrap() {
+                let with_window = Path { window_bytes: Some(bytes), ..path };
+                prop_assert!(carries_it(with_window));
+            }
+        }
+
         #[test]
         fn more_streams_never_carry_less_and_never_more_than_the_line(
             streams in 1.0..64.0, by in 1.0..8.0, loss in 0.0..0.01, window in 1e3..1e9

@@ -449,6 +449,10 @@ pub struct Comparison {
 pub enum Compared {
     /// Both.
     Told(Box<Comparison>),
+    /// It was cut off and began anew: what it did before is in its time, and not in its totals.
+    CutOff,
+    /// Its rate was changed on the way.
+    RateChanged,
     /// At most half of it had to be moved: how long it takes to find that out is not predicted.
     LittleMoved,
     /// Nothing is known of this way yet.

@@ -47,25 +47,29 @@ impl Window {
         format!("{} under way in each ({} of the {})", mebibytes(self.bytes), self.setting, self.side)
     }
 
-    /// What the system keeps from one stream, and how to lift it, where `streams` are used instead. `None` where one
-    /// stream may carry all of `goal_bits_per_s`.
-    pub fn advice(&self, goal_bits_per_s: u64, streams: u16) -> Option<String> {
+    /// What the system keeps from one stream, and how to lift it, and how many streams are used instead, if they are.
+    /// `None` where one stream may carry all of `goal_bits_per_s`.
+    pub(super) fn advice(&self, goal_bits_per_s: u64, instead: Option<u16>) -> Option<String> {
         let rate = self.rate_bits_per_s();
         if rate >= goal_bits_per_s {
             return None;
         }
         let needed = bandwidth_delay_product_bytes(goal_bits_per_s, self.rtt);
         let wanted = u128::from(needed) * u128::from(self.allowed_bytes) / u128::from(self.bytes.max(1));
+        let instead = match instead {
+            Some(1) => "; using 1 stream instead".to_owned(),
+            Some(streams) => format!("; using {streams} streams instead"),
+            None => String::new(),
+        };
         Some(format!(
             "{} of the {} allows {}: at {} no stream can pass {}; for {} in one raise it to {wanted} bytes (`thalweg doctor` there \
-             tells how to lift it); using {} instead",
+             tells how to lift it){instead}",
             self.setting,
             self.side,
             mebibytes(self.allowed_bytes),
             show(self.rtt),
             show_rate(rate),
             show_rate(goal_bits_per_s),
-            if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") },
         ))
     }
 }
@@ -135,12 +139,32 @@ mod tests {
         assert_eq!(window.rate_bits_per_s(), 671_088_640);
         let window = Window::of(&path(HERE, STOCK), RTT).unwrap();
         assert_eq!((window.bytes, window.setting, window.side), (3 << 20, "net.ipv4.tcp_rmem", "receiver"));
-        let advice = window.advice(10_000_000_000, 20).unwrap();
+        let advice = window.advice(10_000_000_000, Some(20)).unwrap();
         assert!(advice.contains("at 100.0 ms no stream can pass 251.7 Mbit/s"), "{advice}");
         let how = "250000000 bytes (`thalweg doctor` there tells how to lift it); using 20 streams instead";
         assert!(advice.contains(how), "{advice}");
-        assert_eq!(window.advice(200_000_000, 1), None);
+        assert_eq!(window.advice(200_000_000, Some(1)), None);
         assert_eq!(Window::of(&path(System::default(), System::default()), RTT), None);
+    }
+
+    #[test]
+    fn what_a_window_keeps_from_a_stream_is_told_for_what_was_asked() {
+        let told = |asked: Asked| {
+            let plan = plan(&asked, &path(HERE, HERE));
+            plan.window_advice(plan.goal_bits_per_s, plan.streams.value)
+        };
+        let of_itself = told(Asked::default()).unwrap();
+        assert!(of_itself.ends_with("using 19 streams instead"), "{of_itself}");
+        // Nobody chose these for the window.
+        let by_hand = told(Asked { streams: Some(4), ..Asked::default() }).unwrap();
+        assert!(by_hand.contains("for 10.00 Gbit/s in one") && !by_hand.contains("instead"), "{by_hand}");
+        // One stream carries that.
+        assert_eq!(told(Asked { rate_bits_per_s: Some(20_000_000), ..Asked::default() }), None);
+        let two = told(Asked { rate_bits_per_s: Some(1_000_000_000), ..Asked::default() }).unwrap();
+        assert!(two.contains("for 1.00 Gbit/s in one") && two.ends_with("using 2 streams instead"), "{two}");
+        // What was asked for is what bounds a stream, unless the system does before.
+        assert_eq!(told(Asked { window_bytes: Some(256 << 10), ..Asked::default() }), None);
+        assert!(told(Asked { window_bytes: Some(256 << 20), ..Asked::default() }).is_some());
     }
 
     #[test]

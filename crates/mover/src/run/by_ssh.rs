@@ -22,7 +22,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::process::Child;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 use thalweg_sys::priority::Priority;
@@ -41,6 +41,8 @@ const SILENT_IS_GONE: Duration = Duration::from_secs(60);
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// ssh logins of bridges at the same time: sshd turns strangers away at random from ten on (`MaxStartups 10:30:100`).
 const LOGINS_MAX: usize = 4;
+/// At the end so long is waited for who starts a far mover, and for logins of bridges.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 /// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 8;
 
@@ -88,6 +90,7 @@ pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<F
         bridges: Mutex::default(),
         logins: Default::default(),
         next_login: AtomicUsize::new(0),
+        is_over: AtomicBool::new(false),
     };
     connect.summon(&mut connect.lock(), true)?;
     Ok(FarMover::new(Arc::new(connect), tls, "thalweg"))
@@ -105,6 +108,8 @@ struct SshConnect {
     /// Each is held during a bridge's login.
     logins: [Mutex<()>; LOGINS_MAX],
     next_login: AtomicUsize,
+    /// Nothing is to be reached any more: logins that are under way end, and none begins.
+    is_over: AtomicBool,
 }
 
 struct State {
@@ -114,7 +119,6 @@ struct State {
     summoned: u64,
     failing_since: Option<Instant>,
     renewed_at: Option<Instant>,
-    is_closed: bool,
 }
 
 impl Default for State {
@@ -126,7 +130,6 @@ impl Default for State {
             summoned: 0,
             failing_since: None,
             renewed_at: None,
-            is_closed: false,
         }
     }
 }
@@ -199,8 +202,9 @@ impl Connect for SshConnect {
     }
 
     fn close(&self) {
+        self.is_over.store(true, Ordering::Release);
         // Whoever holds it is starting another far mover, and its user may be asked for a password.
-        let until = Instant::now() + Duration::from_secs(3);
+        let until = Instant::now() + CLOSE_LIMIT;
         let mut state = loop {
             match self.state.try_lock() {
                 Ok(state) => break state,
@@ -209,11 +213,12 @@ impl Connect for SshConnect {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        state.is_closed = true;
         if let Some(mut far) = state.far.take() {
             far.close();
         }
         drop(state);
+        // What a login has led to by then is among the bridges.
+        self.await_logins();
         for mut bridge in std::mem::take(&mut *self.bridges.lock().unwrap_or_else(|p| p.into_inner())) {
             ssh::end(&mut bridge, Duration::from_secs(1));
         }
@@ -353,7 +358,8 @@ impl SshConnect {
                 let program = self.lock().program.clone();
                 let gate = &self.logins[self.next_login.fetch_add(1, Ordering::Relaxed) % LOGINS_MAX];
                 let _login = gate.lock().unwrap_or_else(|p| p.into_inner());
-                let (fd, child) = ssh::bridge(&self.wishes.ssh, &program, *port, BRIDGE_LIMIT)?;
+                let (fd, child) =
+                    ssh::bridge(&self.wishes.ssh, &program, *port, BRIDGE_LIMIT, &self.is_over)?;
                 let mut bridges = self.bridges.lock().unwrap_or_else(|p| p.into_inner());
                 bridges.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
                 bridges.push(child);
@@ -365,7 +371,8 @@ impl SshConnect {
     /// Whether it is time to look if the far mover is still there: ssh has ended, and its port is shut or silent for long.
     fn may_renew(&self, state: &mut State, failure: &Failure) -> bool {
         let since = *state.failing_since.get_or_insert_with(Instant::now);
-        if state.is_closed || state.renewed_at.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
+        let is_over = self.is_over.load(Ordering::Acquire);
+        if is_over || state.renewed_at.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
             return false;
         }
         let is_late = since.elapsed() > SILENT_IS_GONE;
@@ -378,7 +385,8 @@ impl SshConnect {
     /// Asks by ssh. Two movers for one session would wait for each other's lock, so nothing is taken for granted.
     fn is_gone(&self, state: &State) -> Result<bool> {
         let Some(far) = &state.far else { return Ok(true) };
-        match ssh::bridge(&self.wishes.ssh, &state.program, far.ready.bridge_port, BRIDGE_LIMIT) {
+        let port = far.ready.bridge_port;
+        match ssh::bridge(&self.wishes.ssh, &state.program, port, BRIDGE_LIMIT, &self.is_over) {
             Ok((fd, mut child)) => {
                 // Its port may be somebody else's by now.
                 let is_there = self.is_far_mover(fd);
@@ -387,6 +395,16 @@ impl SshConnect {
             }
             Err(failure) if failure.kind == CLOSED => Ok(true),
             Err(failure) => Err(unreached(failure)),
+        }
+    }
+
+    /// Each ends soon once it is over: one that outlived the command would speak into its user's next line.
+    fn await_logins(&self) {
+        let until = Instant::now() + CLOSE_LIMIT;
+        for gate in &self.logins {
+            while matches!(gate.try_lock(), Err(TryLockError::WouldBlock)) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
     }
 
@@ -463,7 +481,62 @@ fn says(stream: &mut TcpStream, token: &[u8], until: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event;
+    use crate::link::testing::{LONG, our_client_config};
+    use std::ffi::OsStr;
     use std::io::Write;
+    use std::path::Path;
+
+    /// Whose connections ride in ssh.
+    fn bridged(ssh: Ssh) -> SshConnect {
+        let program = FarProgram::at("thalweg".into());
+        SshConnect {
+            wishes: SshWishes {
+                ssh,
+                program,
+                bootstrap: false,
+                ports: None,
+                via_ssh: true,
+                patience: LONG,
+                stall_timeout: LONG,
+                priority: Priority::default(),
+            },
+            order: Order::new(Fingerprint([3; 32]), LONG, LONG),
+            pins: Pins::new(),
+            tls: our_client_config(),
+            events: event::nobody(),
+            state: Mutex::new(State { way: Some(Way::Bridge(1)), ..State::default() }),
+            bridges: Mutex::default(),
+            logins: Default::default(),
+            next_login: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    #[test]
+    fn a_login_that_is_under_way_when_the_copy_is_over_ends_with_it_and_none_begins() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (script, begun) = (scratch.path().join("ssh.sh"), scratch.path().join("begun"));
+        std::fs::write(&script, format!("echo $$ >> '{}'\nexec sleep 60\n", begun.display())).unwrap();
+        let command = format!("sh '{}'", script.display());
+        let connect = Arc::new(bridged(Ssh::new(OsStr::new(&command), "far", None).unwrap()));
+        let logins = || std::fs::read_to_string(&begun).unwrap_or_default();
+        let dialling = {
+            let connect = connect.clone();
+            std::thread::spawn(move || connect.connect(LONG))
+        };
+        let until = Instant::now() + LONG;
+        while !logins().ends_with('\n') {
+            assert!(Instant::now() < until, "no login begins");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        connect.close();
+        let login = Path::new("/proc").join(logins().trim());
+        assert!(!login.exists(), "it outlives the copy");
+        assert!(dialling.join().unwrap().is_err());
+        assert!(connect.connect(LONG).is_err());
+        assert_eq!(logins().lines().count(), 1);
+    }
 
     #[test]
     fn a_stranger_who_trickles_does_not_keep_the_far_mover_from_dialling_back() {

@@ -204,9 +204,14 @@ impl Dials {
         is_first
     }
 
+    /// Streams were dialled, and none ever stood.
+    fn is_undialled(&self) -> bool {
+        self.failure.is_some() && !self.succeeded
+    }
+
     /// Why nothing moves, if no stream ever stood.
     fn failed(&self, after: Duration) -> Option<Failure> {
-        let failure = self.failure.as_ref().filter(|_| !self.succeeded)?;
+        let failure = self.failure.as_ref().filter(|_| self.is_undialled())?;
         let cause = format!("no stream could be dialled in {} s: {}", after.as_secs(), failure.cause);
         Some(Failure::new(FailureKind::Connection, &failure.operation, cause))
     }
@@ -618,6 +623,7 @@ mod tests {
             terms: Terms::of(1 << 20, 1 << 20),
             filter: Vec::new(),
             only: Vec::new(),
+            one_file_system: false,
             trial: None,
             flow: None,
             frames: None,
@@ -669,12 +675,12 @@ mod tests {
         let mut dials = Dials::default();
         let failure = |cause: &str| Some(Failure::new(FailureKind::Connection, "add a stream", cause));
         assert!(!dials.note(failure("the session has no link"), false));
-        assert!(dials.failed(Duration::from_secs(1)).is_none());
+        assert!(dials.failed(Duration::from_secs(1)).is_none() && !dials.is_undialled());
         assert!(dials.note(failure("refused"), true), "the first of which it tells something");
-        assert!(!dials.note(failure("refused"), true));
+        assert!(!dials.note(failure("refused"), true) && dials.is_undialled());
         assert!(dials.failed(Duration::from_secs(1)).is_some_and(|why| why.cause.contains("refused")));
         // One that stood, stood.
         dials.note(None, false);
-        assert!(dials.failed(Duration::from_secs(1)).is_none());
+        assert!(dials.failed(Duration::from_secs(1)).is_none() && !dials.is_undialled());
     }
 }

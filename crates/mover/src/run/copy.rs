@@ -106,8 +106,12 @@ pub struct Wishes {
     pub disk: Disk,
     /// The link.
     pub link: LinkSettings,
-    /// Addresses or cards were named over which data streams are spread: how the far mover is reached has them.
-    pub is_spread: bool,
+    /// Addresses of the far side were named over which data streams are spread: how the far mover is reached has them.
+    pub has_via: bool,
+    /// So were addresses or cards of this machine.
+    pub has_bind: bool,
+    /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this copy.
+    pub unused: Vec<String>,
     /// Where what destinations hold is remembered.
     pub state: Option<PathBuf>,
     /// Takes the lines of the receipt. Called at the beginning of each attempt: its sink starts over.
@@ -175,14 +179,14 @@ pub struct Report {
     pub learned: Option<Learned>,
     /// When its content came, seen from outside.
     pub passage: Passage,
-    /// What its beginning had shown; `None` if it was over before.
-    pub beginning: Option<Beginning>,
+    /// What its beginning had shown, look by look; empty if it was over before.
+    pub beginnings: Vec<Beginning>,
     /// Predicted against actual; from who remembers what earlier copies took.
     pub compared: Option<Compared>,
 }
 
-/// What a copy had shown when its content had come for [`BEGINNING`]: what tells how long all of it takes where no earlier
-/// copy does.
+/// What a copy had shown when its content had come for at most about [`BEGINNING`]: what tells how long all of it takes
+/// where no earlier copy does.
 #[derive(Debug, Clone)]
 pub struct Beginning {
     /// Where the time had gone.
@@ -191,8 +195,7 @@ pub struct Beginning {
     pub passage: Passage,
 }
 
-/// So long content has come when its beginning is over: TCP has found its window, and looks a tenth of a second apart see
-/// the rate well.
+/// So long content has come when its beginning is over: more of it would say little more.
 pub const BEGINNING: Duration = Duration::from_secs(3);
 
 /// Who watches a copy.
@@ -218,7 +221,7 @@ const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
-/// are no error here; they are events and counted in the totals.
+/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names.
 pub fn copy(
     from: &From,
     to: &To,
@@ -227,6 +230,11 @@ pub fn copy(
     watch: &Watch,
     stop: &Stop,
 ) -> Result<Report> {
+    if wishes.delete_max.is_some() && !wishes.only.is_empty() {
+        let cause = "with a list of names nothing can be deleted: what is not on it was not looked for (--delete, \
+                     --files-from)";
+        return Err(Failure::new(FailureKind::Usage, "copy", cause));
+    }
     let job = Job {
         from,
         to,
@@ -241,7 +249,7 @@ pub fn copy(
         tuned_congestion_refused: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
         passage: Mutex::new(None),
-        beginning: Mutex::new(None),
+        beginnings: Mutex::new(Vec::new()),
         evidence_at: Mutex::new(Instant::now()),
     };
     job.attempts()
@@ -268,7 +276,7 @@ struct Job<'a> {
     /// The first and the last time at which more content stood verified, and how much.
     passage: Mutex<Option<[(Duration, u64); 2]>>,
     /// What its beginning had shown, once that was over.
-    beginning: Mutex<Option<Beginning>>,
+    beginnings: Mutex<Vec<Beginning>>,
     evidence_at: Mutex<Instant>,
 }
 

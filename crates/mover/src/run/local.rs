@@ -69,7 +69,7 @@ impl LocalTransfer {
                 // Made here: what it has in flight belongs to this thread.
                 let work = std::panic::AssertUnwindSafe(|| match SendLane::new(stream, &terms) {
                     Ok(lane) => stream_work(&sender, receiver, lane, bell),
-                    Err(error) => sender.abort(failure::of_io("start", &error)),
+                    Err(error) => sender.abort(failure::of_memory("start", &error)),
                 });
                 if std::panic::catch_unwind(work).is_err() {
                     sender.abort(Failure::new(FailureKind::Internal, "copy", "a stream's thread panicked"));

@@ -236,6 +236,8 @@ fn since(stream: &mut StreamAccount, before: &[StreamAccount]) {
     stream.rwnd_limited_nanos = stream.rwnd_limited_nanos.saturating_sub(then.rwnd_limited_nanos);
     stream.sndbuf_limited_nanos = stream.sndbuf_limited_nanos.saturating_sub(then.sndbuf_limited_nanos);
     stream.retransmitted_bytes = stream.retransmitted_bytes.saturating_sub(then.retransmitted_bytes);
+    stream.overflow_bytes = stream.overflow_bytes.saturating_sub(then.overflow_bytes);
+    stream.queued_nanos = stream.queued_nanos.saturating_sub(then.queued_nanos);
 }
 
 /// Waits for threads that were told to stop, but not for who waits.
@@ -271,5 +273,17 @@ mod tests {
         // In the place of one that broke, and one that is new.
         assert_eq!(left(of(1, 400, 40)), (400, 410, 40, 20));
         assert_eq!(left(of(2, 400, 40)), (400, 410, 40, 20));
+    }
+
+    #[test]
+    fn what_a_queue_lost_in_an_earlier_transfer_is_not_this_ones() {
+        let of = |overflow_bytes, queued_nanos| StreamAccount {
+            overflow_bytes,
+            queued_nanos,
+            ..StreamAccount::default()
+        };
+        let mut stream = of(5000, 700);
+        since(&mut stream, &[of(3000, 300)]);
+        assert_eq!((stream.overflow_bytes, stream.queued_nanos), (2000, 400));
     }
 }

@@ -39,12 +39,16 @@ mod streams;
 // What is looked at all the while.
 mod keeping;
 
+// What the looks at the streams show.
+mod looks;
+
 // What may be in a session.
 mod transfer;
 
 pub use transfer::Transfer;
 
 use control::Early;
+use looks::Looks;
 
 /// How often receivers are told the time.
 const TICK: Duration = Duration::from_millis(100);
@@ -116,6 +120,8 @@ struct State {
     delivered: BTreeMap<u16, (u64, Instant)>,
     /// The most that each stream was seen to deliver in a second, where it had enough to send.
     fastest: BTreeMap<u16, u64>,
+    /// What was seen of them all the while.
+    looks: Looks,
     closed: bool,
     /// What its transfers had is put away.
     is_put_away: bool,

@@ -23,6 +23,8 @@ pub enum Local {
     Interface(String),
 }
 
+/// What fails where streams cannot be spread as was asked, for messages and hints.
+pub const SPREAD: &str = "spread streams";
 /// Ways at most: far addresses times local ones.
 pub const WAYS_MAX: usize = 256;
 /// A way that is not the last resort must answer within this time.
@@ -51,7 +53,7 @@ impl Spread {
         let count = far.len().max(1) * local.len().max(1);
         if count > WAYS_MAX {
             let cause = format!("{count} ways are more than {WAYS_MAX}");
-            return Err(Failure::new(FailureKind::Usage, "spread streams", cause));
+            return Err(Failure::new(FailureKind::Usage, SPREAD, cause));
         }
         local.iter().try_for_each(check_local)?;
         Ok(Spread { inner, far, local, ways: Mutex::new(Ways::new(count)), began: Instant::now() })
@@ -108,6 +110,20 @@ impl Spread {
         Err(last)
     }
 
+    /// No way leads there. The peer, which may answer where it was named, is not to blame: what was named beside it is.
+    fn unreached(&self, last: Failure) -> Failure {
+        // With no address to dial from these, or to, they went as the control connection does.
+        if (0..self.far.len().max(1)).all(|far| self.way(far * self.local.len().max(1)).0.is_empty()) {
+            return last;
+        }
+        let what = match (self.far.is_empty(), self.local.is_empty()) {
+            (true, _) => "the far side could be reached from nothing that --bind names",
+            (false, true) => "no address of --via could be reached",
+            (false, false) => "no address of --via could be reached from what --bind names",
+        };
+        Failure::new(last.kind, SPREAD, format!("{what}: {}", last.cause))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Ways> {
         self.ways.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -146,7 +162,7 @@ impl Connect for Spread {
             }
             order
         };
-        self.dial_in_order(&order, Some(stream), deadline)
+        self.dial_in_order(&order, Some(stream), deadline).map_err(|failure| self.unreached(failure))
     }
 
     fn for_session(&self) -> Option<Arc<dyn Connect>> {
@@ -192,9 +208,8 @@ impl Connect for Spread {
 
 /// Streams would be dialled from it in vain, for as long as there is patience.
 fn check_local(local: &Local) -> Result<()> {
-    let missing = |what: &str| {
-        Failure::new(FailureKind::Usage, "spread streams", format!("this machine has no {what} (--bind)"))
-    };
+    let missing =
+        |what: &str| Failure::new(FailureKind::Usage, SPREAD, format!("this machine has no {what} (--bind)"));
     match local {
         Local::Interface(name) => match thalweg_sys::card::is_there(name) {
             Ok(false) => Err(missing(&format!("network card `{name}`"))),
@@ -458,6 +473,46 @@ mod tests {
         for address in ["::1", "[::1]"] {
             assert_eq!(with_port(address, "7"), "[::1]:7");
         }
+    }
+
+    /// Answers, at a port at which nobody listens for streams; without an address it is reached in another way.
+    struct Peer(Vec<String>);
+
+    impl Connect for Peer {
+        fn connect(&self, _: Duration) -> Result<OwnedFd> {
+            Err(Failure::new(FailureKind::Connection, "connect", "in its own way"))
+        }
+
+        fn addresses(&self) -> Vec<String> {
+            self.0.clone()
+        }
+
+        fn name(&self) -> String {
+            "peer".into()
+        }
+    }
+
+    #[test]
+    fn where_no_way_leads_to_the_peer_the_options_that_named_them_are_named_and_not_the_peer() {
+        let here = || vec![Local::Address("127.0.0.1".parse().unwrap())];
+        let failed = |peer: &[&str], far: &[&str], local: Vec<Local>| {
+            let texts = |of: &[&str]| of.iter().map(ToString::to_string).collect::<Vec<String>>();
+            let spread = Spread::new(Arc::new(Peer(texts(peer))), texts(far), local).unwrap();
+            spread.connect_stream(0, SECOND).unwrap_err()
+        };
+        // Port 1 of this machine: nobody listens there.
+        for (far, local, options) in [
+            (&["127.0.0.1:1"][..], Vec::new(), &["--via"][..]),
+            (&["127.0.0.1:1", "127.0.0.1"], here(), &["--via", "--bind"]),
+            (&[], here(), &["--bind"]),
+        ] {
+            let failure = failed(&["127.0.0.1:1"], far, local);
+            assert_eq!((failure.kind, failure.operation.as_str()), (FailureKind::Connection, SPREAD));
+            assert!(options.iter().all(|option| failure.cause.contains(option)), "{failure}");
+            assert!(failure.cause.contains("127.0.0.1:1"), "{failure}");
+        }
+        let failure = failed(&[], &["127.0.0.1"], Vec::new());
+        assert_eq!(failure.to_string(), "connect failed: in its own way");
     }
 
     #[test]

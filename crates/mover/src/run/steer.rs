@@ -14,6 +14,8 @@ use thalweg_wire::message::Steer;
 #[derive(Debug, Default)]
 pub struct Rate {
     bytes_per_s: AtomicU64,
+    /// How often it was changed.
+    changes: AtomicU64,
     /// Transfers that have a part of it now.
     parts: AtomicU64,
     /// What it is a part of.
@@ -32,15 +34,26 @@ impl Rate {
     /// moment. It is theirs when this value is dropped.
     pub fn part_of(whole: &Arc<Rate>) -> Rate {
         whole.parts.fetch_add(1, Ordering::AcqRel);
-        Rate { bytes_per_s: AtomicU64::new(0), parts: AtomicU64::new(0), whole: Some(whole.clone()) }
+        let [bytes_per_s, changes, parts] = [0; 3].map(AtomicU64::new);
+        Rate { bytes_per_s, changes, parts, whole: Some(whole.clone()) }
     }
 
     /// From now on; of a part that of the whole.
     pub fn set(&self, bytes_per_s: Option<u64>) {
         match &self.whole {
             Some(whole) => whole.set(bytes_per_s),
-            None => self.bytes_per_s.store(bytes_per_s.unwrap_or(0), Ordering::Release),
+            None => {
+                let wanted = bytes_per_s.unwrap_or(0);
+                if self.bytes_per_s.swap(wanted, Ordering::AcqRel) != wanted {
+                    self.changes.fetch_add(1, Ordering::AcqRel);
+                }
+            }
         }
+    }
+
+    /// How often it was set to another one; of a part that of the whole.
+    pub fn changes(&self) -> u64 {
+        self.whole.as_deref().unwrap_or(self).changes.load(Ordering::Acquire)
     }
 
     /// The rate now, in bytes a second.
@@ -84,6 +97,7 @@ pub struct Steering {
     window: Option<Window>,
     planned_streams: u16,
     segment_bytes: u32,
+    chunk_bytes: u64,
     /// On a far path streams are fitted to the rate and to the files.
     is_far: bool,
     /// So many are enough for the files, once it is known how large those are.
@@ -130,6 +144,7 @@ impl Steering {
             window: plan.window.clone(),
             planned_streams: plan.streams.value,
             segment_bytes: plan.segment_bytes.value,
+            chunk_bytes: plan.chunk_bytes.value,
             is_far,
             streams_for_files: None,
             clock: Clock::start(),
@@ -161,7 +176,11 @@ impl Steering {
     fn look_at(&mut self, now: Duration, rate: &Rate, sample: &Sample) -> Option<Steer> {
         let (files, bytes) = (sample.entries_found, sample.bytes_found);
         let in_chunks = crate::plan::files_in_chunks(files, bytes, self.segment_bytes);
-        let sample = &Sample { in_chunks, ..*sample };
+        let clump_bytes = match in_chunks {
+            0 => 0,
+            _ => self.chunk_bytes.min(bytes / files.max(1)).saturating_mul(self.streams().into()),
+        };
+        let sample = &Sample { in_chunks, clump_bytes, ..*sample };
         let wanted = rate.bytes_per_s();
         let mut is_turned = std::mem::replace(&mut self.steer.rate_bytes_per_s, wanted) != wanted;
         if is_turned {
@@ -280,6 +299,18 @@ mod tests {
         assert_eq!((first.bytes_per_s(), whole.bytes_per_s()), (None, None));
     }
 
+    #[test]
+    fn a_rate_that_was_changed_and_changed_back_was_changed() {
+        let whole = Arc::new(Rate::new(Some(900)));
+        let part = Rate::part_of(&whole);
+        let before = part.changes();
+        whole.set(Some(900));
+        assert_eq!(part.changes(), before);
+        whole.set(Some(300));
+        part.set(Some(900));
+        assert_eq!((part.changes(), part.bytes_per_s()), (before + 2, Some(900)));
+    }
+
     /// As when another item of a watch begins, or `thalweg limit` is called, while the far side opens the place.
     #[test]
     fn a_rate_that_changes_while_the_transfer_is_opened_is_turned_to_by_the_first_look() {
@@ -348,6 +379,27 @@ mod tests {
     fn files_at_once_are_not_tried_on_small_files_which_travel_in_packs() {
         assert!(turns_of_concurrency(100_000, 4096).is_empty());
         assert_eq!(turns_of_concurrency(10_000, 4 << 20).first(), Some(&Some(512)));
+    }
+
+    /// Twelve streams share 20 Mbit/s, and each takes five seconds for a chunk: all of them come in three of these.
+    #[test]
+    fn chunks_that_come_at_once_are_not_taken_for_the_rate_of_a_far_path() {
+        let (rtt, rate, asked) = (Duration::from_millis(60), Rate::default(), Asked::default());
+        let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
+        let mut steering = Steering::new(&plan, &asked, rtt, rate.bytes_per_s(), true, Arc::new(|_| {}));
+        let found = Sample { entries_found: 1, bytes_found: 1 << 30, ..Sample::default() };
+        let clump = u64::from(plan.streams.value) * plan.chunk_bytes.value;
+        assert_eq!(clump, 12 << 20);
+        let turned = (0..600u64).find(|&tick| {
+            let bytes = tick / 50 * clump + (tick % 50).saturating_sub(20) * clump / 30;
+            let now = Duration::from_millis(100 * tick);
+            steering.look_at(now, &rate, &Sample { bytes, ..found }).is_some()
+        });
+        assert!(turned.is_some(), "it is measured after three intervals of some chunks each");
+        let best = steering.tuner.as_ref().and_then(|tuner| tuner.best(Knob::Streams));
+        let (streams, bits_per_s) = best.expect("it was measured");
+        assert_eq!(streams, u32::from(plan.streams.value));
+        assert!((19_000_000..21_000_000).contains(&bits_per_s), "{bits_per_s}");
     }
 
     /// A trial of more files at once is under way when a rate is kept for a minute, and nothing after: 1 GB/s, 1 MB/s, 2 GB/s.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest::{Pieces, Tree};
 use thalweg_wire::message::{Outcome, ScanTotals, Terms, Totals, TransferMessage as Say};
-use thalweg_wire::{Digest, Entry, EntryId, RelativePath, limits};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
 
 mod answers;
 
@@ -154,7 +154,8 @@ pub enum Work {
     Compare(Arc<Entry>, u64),
     /// Read and send whole small files.
     Pack(Vec<Arc<Entry>>),
-    /// Every chunk was read: look whether the source is still the same, tell [`Sender::checked`].
+    /// Every chunk was read: look whether the source is still the same, tell [`Sender::checked`]. Of a hard link that
+    /// cannot be made nothing is read: it is to be looked at as what it is by itself.
     Check(Arc<Entry>),
 }
 
@@ -569,6 +570,10 @@ impl Sender {
                 self.flush_offers();
                 entry.id = EntryId(self.next_id);
                 self.next_id += 1;
+                if matches!(item.entry.kind, Kind::HardLink { .. }) {
+                    // The link had no content.
+                    self.progress.bytes_offered += entry.content_bytes();
+                }
                 let entry = self.insert(entry, item.retries + 1, Some(old));
                 self.replaced.insert(old, item);
                 self.offered_late = true;

@@ -731,6 +731,67 @@ fn a_hard_link_waits_for_what_replaces_its_file_and_is_made_to_that() {
     assert!(links.iter().all(|link| link.evidence == new.evidence && link.kind == kind), "{links:?}");
 }
 
+/// Hands over what the two have to say. What the receiver wants done besides.
+fn exchanged(sender: &mut Sender, receiver: &mut Receiver) -> Vec<Action> {
+    let mut wanted = Vec::new();
+    loop {
+        let mut is_silent = true;
+        while let Some(action) = sender.take_action() {
+            is_silent = false;
+            if let sender::Action::Say(say) = action {
+                receiver.hear(say, Duration::ZERO).expect("a correct sender");
+            }
+        }
+        while let Some(action) = receiver.take_action() {
+            is_silent = false;
+            match action {
+                Action::Say(say) => sender.hear(say).expect("a correct receiver"),
+                other => wanted.push(other),
+            }
+        }
+        if is_silent {
+            return wanted;
+        }
+    }
+}
+
+#[test]
+fn a_hard_link_that_cannot_be_made_is_offered_again_as_what_it_is_by_itself() {
+    let now = Duration::ZERO;
+    let limits = sender::Limits::for_segment(terms().segment_bytes);
+    let (mut sender, mut receiver) =
+        (Sender::new(terms(), limits), Receiver::new(terms(), receiver::Limits::default()));
+    sender.link_up();
+    sender.offer(vec![first_name(0, 2 << 20), second_name(1, "b")]);
+    exchanged(&mut sender, &mut receiver);
+    receiver.decided(EntryId(0), unchanged(), now);
+    let wanted = exchanged(&mut sender, &mut receiver);
+    assert!(wanted.iter().any(|action| matches!(action, Action::Link(_))), "{wanted:?}");
+    receiver.decided(EntryId(1), Decided::Fresh, now);
+    exchanged(&mut sender, &mut receiver);
+    let check = |sender: &mut Sender, stream| match sender.next_work(stream, now) {
+        Next::Work(Work::Check(link)) => link,
+        other => panic!("{other:?}"),
+    };
+    assert!(sender.stream_up(0));
+    check(&mut sender, 0);
+    // Another stream looks when the first breaks.
+    assert!(sender.stream_lost(0) && sender.stream_up(1));
+    let link = check(&mut sender, 1);
+    assert_eq!(sender.checked(1, link.id, link.evidence), Retry::LookAgain);
+    sender.offer_again(link.id, Ok(Entry { evidence: link.evidence, ..file("b", 2 << 20) }));
+    let wanted = exchanged(&mut sender, &mut receiver);
+    let decided = wanted.iter().find_map(|action| match action {
+        Action::Decide(entry) => Some(entry.clone()),
+        _ => None,
+    });
+    let again = decided.expect("it is looked at");
+    assert!(again.path == link.path && matches!(again.kind, Kind::File { .. }), "{again:?}");
+    receiver.decided(again.id, unchanged(), now);
+    exchanged(&mut sender, &mut receiver);
+    assert_eq!((receiver.totals().unchanged, sender.progress().entries_settled), (2, 2));
+}
+
 #[test]
 fn a_hard_link_is_made_to_no_other_file_that_came_under_its_first_name() {
     let now = Duration::ZERO;

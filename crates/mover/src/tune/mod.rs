@@ -3,7 +3,7 @@
 //!
 //! [`Tuner`] turns one knob at a time:
 //!
-//! 1. Measure: the median of some intervals at the present setting.
+//! 1. Measure: the median of some intervals at the present setting, each long enough for several chunks of each stream.
 //! 2. Try: one knob, one step up; let it settle; measure again.
 //! 3. Better beyond noise: keep it, and try the next step in that direction. Else back to where it was, and measure anew,
 //!    so that a path that changed meanwhile is not mistaken for a setting that was worse.
@@ -71,6 +71,9 @@ pub struct Sample {
     pub bytes_found: u64,
     /// Those of them that travel in chunks: [`crate::plan::files_in_chunks`].
     pub in_chunks: u64,
+    /// Content bytes that may come all at once: a chunk of each stream, for streams that share a path end theirs together.
+    /// 0: they come as they are sent.
+    pub clump_bytes: u64,
 }
 
 /// A knob is turned, and why.
@@ -95,6 +98,10 @@ const INTERVALS: usize = 3;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Round trips in an interval at least.
 const INTERVAL_ROUND_TRIPS: u32 = 10;
+/// Clumps in an interval at least: with fewer, what comes at once would be taken for a rate.
+const INTERVAL_CLUMPS: u64 = 2;
+/// An interval that waited for clumps, and reached less than this share of the one before, had an outage in it.
+const OUTAGE: f64 = 0.25;
 /// Better by less than this is no better, however still the path is.
 const BETTER_MIN: f64 = 0.01;
 /// By more than this nothing has to be better, however noisy it is.
@@ -248,16 +255,30 @@ impl Tuner {
         }
         let bytes = sample.bytes.saturating_sub(before.bytes);
         let entries = sample.entries.saturating_sub(before.entries);
-        let was_silent = self.rates.last().is_none_or(|(rate, _)| *rate <= 0.0);
-        if bytes + entries == 0 && was_silent && !matches!(self.phase, Phase::Trying { .. }) {
-            // An outage says nothing of the setting, and beside it any trial would be better. Where chunks take long,
-            // one interval alone may bring nothing.
+        let moved = bytes.saturating_add(entries.saturating_mul(ENTRY_BYTES));
+        let seconds = passed.as_secs_f64();
+        let enough = sample.clump_bytes.saturating_mul(INTERVAL_CLUMPS);
+        // If that comes only now, the trial is hopeless.
+        let is_late = matches!(self.phase, Phase::Trying { rate, .. }
+            if (enough as f64) < HOPELESS * rate * seconds);
+        if moved < enough && !is_late {
+            return None;
+        }
+        let rate = moved as f64 / seconds;
+        let last = self.rates.last().map(|(rate, _)| *rate);
+        let had_outage = match sample.clump_bytes {
+            // Where chunks take long, one interval alone may bring nothing.
+            0 => moved == 0 && last.is_none_or(|last| last <= 0.0),
+            // Clumps were waited for.
+            _ => last.is_some_and(|last| rate < OUTAGE * last),
+        };
+        if had_outage && !matches!(self.phase, Phase::Trying { .. }) {
+            // It says nothing of the setting, and beside it any trial would be better.
             self.since = Some((now, *sample));
             self.rates.clear();
             return None;
         }
-        let seconds = passed.as_secs_f64();
-        self.rates.push(((bytes + entries * ENTRY_BYTES) as f64 / seconds, bytes as f64 / seconds));
+        self.rates.push((rate, bytes as f64 / seconds));
         self.since = Some((now, *sample));
         let is_hopeless = matches!(self.phase, Phase::Trying { rate, .. }
             if self.rates.last().is_some_and(|(now, _)| *now < HOPELESS * rate));
@@ -487,15 +508,16 @@ mod tests {
 
     #[test]
     fn an_outage_while_the_present_setting_is_measured_keeps_no_trial() {
-        for began in 0..80u64 {
+        for (began, clump_bytes) in (0..80u64).flat_map(|began| [(began, 0), (began, 8_000_000)]) {
             let range = Range { knob: Knob::Streams, start: 8, bounds: 1..=32 };
             let (mut tuner, mut bytes) = (Tuner::new(vec![range], Duration::ZERO), 0);
             for tick in 0..1200 {
                 bytes += if (began..began + 100).contains(&tick) { 0 } else { 10_000_000 };
-                tuner.sample(Duration::from_millis(100 * tick), &Sample { bytes, ..Sample::default() });
+                let sample = Sample { bytes, clump_bytes, ..Sample::default() };
+                tuner.sample(Duration::from_millis(100 * tick), &sample);
             }
             let kept = tuner.best(Knob::Streams).map(|(streams, _)| streams);
-            assert_eq!(kept, Some(8), "an outage of ten seconds from tick {began} on");
+            assert_eq!(kept, Some(8), "ten seconds of outage from tick {began} on, clumps of {clump_bytes}");
         }
     }
 

@@ -88,6 +88,27 @@ fn an_incomplete_listing_deletes_nothing() {
     assert!(trees.target.join("extra").exists());
 }
 
+/// As a mount point with `--one-file-system`.
+#[test]
+fn what_is_in_a_directory_that_was_offered_and_not_listed_stays() {
+    let trees = prepared();
+    let source = contents(&trees.source);
+    let destination = open(delete(&trees.target, 5), &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    for entry in found.entries.iter().filter(|entry| entry.path.as_bytes() != b"kept/sub") {
+        match destination.decide(entry, &|_, _| true) {
+            Decision::Settled { outcome, .. } => destination.settled(entry, &outcome),
+            _ => panic!("{} is wanted", entry.path),
+        }
+    }
+    destination.skipped(&path(b"kept"));
+    let conclusion = destination.conclude(true, &|| {});
+    assert!(conclusion.troubles.is_empty(), "{:?}", conclusion.troubles);
+    assert_eq!(conclusion.deleted_names, [path(b"extra")]);
+    assert!(trees.target.join("kept/gone/deep/f").exists());
+    destination.close(true);
+}
+
 #[test]
 fn an_empty_source_deletes_nothing() {
     let trees = prepared();

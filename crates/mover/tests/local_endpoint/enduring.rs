@@ -231,16 +231,125 @@ fn a_second_name_is_not_unchanged_while_both_have_what_stood_there_before() {
     let destination = open(to(&trees.target), &source.form()).unwrap();
     let (found, _) = scan(&source);
     destination.decide(&found.entries[0], &|_, _| true);
-    let outcome = destination.link(found.entry("b"));
-    assert!(
-        matches!(&outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Changed),
-        "{outcome:?}"
-    );
+    // Nor is it linked to that: what it has is wanted.
+    assert!(matches!(destination.link(found.entry("b")), Decision::Fresh));
     destination.close(false);
     drop(destination);
     copy(&source, to(&trees.target)).assert_whole();
     assert_eq!(picture(&trees.target), picture(&trees.source));
     assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"newer");
+}
+
+#[test]
+fn what_the_source_has_apart_by_now_becomes_a_file_each_and_stays_so() {
+    let trees = linked();
+    let (a, b) = (trees.source.join("a"), trees.source.join("b"));
+    let time = fs::metadata(&a).unwrap().modified().unwrap();
+    fs::remove_file(&b).unwrap();
+    fs::write(&b, "old").unwrap();
+    fs::File::open(&b).unwrap().set_modified(time).unwrap();
+    fs::set_permissions(&a, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(&b, fs::Permissions::from_mode(0o644)).unwrap();
+    // A name that is no entry stays one of the file.
+    fs::hard_link(trees.target.join("a"), trees.target.parent().unwrap().join("outside")).unwrap();
+    for round in 0..3 {
+        let copied = copy(&contents(&trees.source), to(&trees.target));
+        assert_eq!(picture(&trees.target), picture(&trees.source), "round {round}");
+        assert_eq!(copied.assert_whole().fresh, u64::from(round == 0), "one of the two, once");
+    }
+    let inode = |name: &str| fs::metadata(trees.target.join(name)).unwrap().ino();
+    assert_ne!(inode("a"), inode("b"));
+}
+
+/// A source of two names of one file, in this order.
+fn in_order(trees: &Trees, order: [&str; 2]) -> LocalSource {
+    let only = order.map(|name| path(name.as_bytes())).to_vec();
+    contents_with(&trees.source, ScanOptions { only, ..options() })
+}
+
+#[test]
+fn a_second_name_arrives_though_the_first_is_left_alone_or_refused() {
+    for order in [["a", "b"], ["b", "a"]] {
+        for is_refused in [false, true] {
+            let trees = trees();
+            fs::write(trees.source.join("a"), "source").unwrap();
+            fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+            set_mtime(&trees.source.join("a"), 1_000_000_000, 0);
+            fs::create_dir(&trees.target).unwrap();
+            match is_refused {
+                true => Dir::open(&trees.target).unwrap().make_fifo(b"a", 0o600).unwrap(),
+                false => fs::write(trees.target.join("a"), "newer").unwrap(),
+            }
+            for round in 0..2 {
+                let update = To { terms: Terms { update: true, ..terms() }, ..to(&trees.target) };
+                let copied = copy(&in_order(&trees, order), update);
+                let outcomes = (&copied.outcomes[&b"a"[..]], &copied.outcomes[&b"b"[..]]);
+                let is_right = match &outcomes {
+                    (Outcome::Failed(failure), _) if is_refused => failure.kind == FailureKind::Conflict,
+                    (Outcome::Skipped(_), _) => !is_refused,
+                    _ => false,
+                };
+                let has_arrived = match round {
+                    0 => matches!(outcomes.1, Outcome::Done { .. }),
+                    _ => matches!(outcomes.1, Outcome::Unchanged { .. }),
+                };
+                assert!(is_right && has_arrived, "{order:?}: {outcomes:?}");
+                assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"source");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_name_on_another_file_system_is_a_file_of_its_own_and_says_so_once() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let trees = trees();
+    fs::create_dir(trees.source.join("m")).unwrap();
+    fs::write(trees.source.join("a"), "content").unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("m/b")).unwrap();
+    fs::create_dir_all(trees.target.join("m")).unwrap();
+    let mount = trees.target.join("m");
+    let run = |command: &str| {
+        std::process::Command::new("sh").args(["-c", command]).status().is_ok_and(|status| status.success())
+    };
+    if !run(&format!("mount -t tmpfs -o size=1m none {}", mount.display())) {
+        eprintln!("skipped: tmpfs cannot be mounted here");
+        return;
+    }
+    let first = copy(&contents(&trees.source), to(&trees.target));
+    let same = picture(&trees.source) == picture(&trees.target);
+    let second = copy(&contents(&trees.source), to(&trees.target));
+    run(&format!("umount {}", mount.display()));
+    assert!(same);
+    assert_eq!(first.assert_whole().losses(), ["hard link: its first name is on another file system"]);
+    assert_eq!(second.assert_whole().fresh, 0);
+    assert!(second.losses().is_empty(), "{:?}", second.losses());
+}
+
+#[test]
+fn second_names_of_links_and_fifos_are_linked_too() {
+    let trees = trees();
+    symlink("target", trees.source.join("link-a")).unwrap();
+    Dir::open(&trees.source).unwrap().make_fifo(b"fifo-a", 0o640).unwrap();
+    for kind in ["link", "fifo"] {
+        let at = |end: &str| trees.source.join(format!("{kind}-{end}"));
+        fs::hard_link(at("a"), at("b")).unwrap();
+    }
+    for round in 0..2 {
+        let copied = copy(&contents(&trees.source), to(&trees.target));
+        copied.assert_whole();
+        let there = Dir::open(&trees.target).unwrap();
+        for kind in ["link", "fifo"] {
+            let names = ["a", "b"].map(|end| format!("{kind}-{end}"));
+            let [a, b] = names.each_ref().map(|name| there.stat(name.as_bytes()).unwrap());
+            assert!(a.is_same_entry(&b), "{kind}: {a:?} {b:?}");
+            let stays = |name: &String| matches!(copied.outcomes[name.as_bytes()], Outcome::Unchanged { .. });
+            assert!(round == 0 || names.iter().all(stays), "{kind}");
+        }
+    }
 }
 
 #[test]

@@ -265,6 +265,32 @@ fn a_file_that_somebody_cuts_while_it_is_written_is_never_complete() {
 }
 
 #[test]
+fn a_file_that_loses_its_name_while_it_is_written_is_never_durable_or_complete() {
+    type Act = fn(&Path);
+    let acts: [(&str, Act); 4] = [
+        ("not there any more", |root| fs::remove_file(root.join("d/run")).unwrap()),
+        ("not there any more", |root| fs::rename(root.join("d/run"), root.join("away")).unwrap()),
+        ("not there any more", |root| fs::rename(root.join("d"), root.join("away")).unwrap()),
+        ("somebody replaced it", |root| fs::rename(root.join("other"), root.join("d/run")).unwrap()),
+    ];
+    for (why, act) in acts {
+        let scratch = scratch();
+        fs::write(scratch.path().join("other"), [2; 1000]).unwrap();
+        let flows = flows(scratch.path());
+        let begin = FlowBegin { path: path(b"d/run"), ..begin(0o644) };
+        let standing = flows.open(&begin, &|_, _| true).unwrap();
+        standing.file.write(&[1; 1000], 0).unwrap();
+        marked(&flows, &standing, &[1; 1000]);
+        act(scratch.path());
+        standing.file.write(&[1; 1000], 1000).unwrap();
+        for failure in [standing.file.sync().unwrap_err(), standing.file.complete(2000).unwrap_err()] {
+            assert!(failure.kind == FailureKind::Damage && failure.cause.contains(why), "{failure}");
+            assert_eq!(failure.path, Some(path(b"d/run")));
+        }
+    }
+}
+
+#[test]
 fn a_file_that_its_owner_may_not_write_is_written_all_the_same_and_has_its_mode_in_the_end() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = scratch();

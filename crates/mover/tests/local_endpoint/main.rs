@@ -203,30 +203,39 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
         end_steps: 0,
     };
     for entry in &found.entries {
-        let outcome = match &entry.kind {
+        let mut now = entry.clone();
+        let mut decision = match &entry.kind {
             Kind::HardLink { .. } => destination.link(entry),
-            _ => match destination.decide(entry, &|_, _| true) {
-                Decision::Settled { outcome, made } => {
-                    assert!(!(made && dry_run));
-                    if made {
-                        destination.sync(&[]).unwrap();
-                    }
-                    outcome
+            _ => destination.decide(entry, &|_, _| true),
+        };
+        if matches!((&entry.kind, &decision), (Kind::HardLink { .. }, Decision::Fresh)) {
+            // As a sender does: it is offered as what it is by itself.
+            now = source.look_again(entry).unwrap();
+            destination.offered_before(&now.path);
+            decision = destination.decide(&now, &|_, _| true);
+        }
+        let entry = &now;
+        let outcome = match decision {
+            Decision::Settled { outcome, made } => {
+                assert!(!(made && dry_run));
+                if made {
+                    destination.sync(&[]).unwrap();
                 }
-                // What could be compared is sent as a whole here.
-                Decision::Fresh | Decision::Wanted { left: None, .. } => {
-                    copied.fresh += 1;
-                    if dry_run {
-                        done(None, Vec::new())
-                    } else {
-                        move_file(source, &destination, entry, None, &mut before)
-                    }
+                outcome
+            }
+            // What could be compared is sent as a whole here.
+            Decision::Fresh | Decision::Wanted { left: None, .. } => {
+                copied.fresh += 1;
+                if dry_run {
+                    done(None, Vec::new())
+                } else {
+                    move_file(source, &destination, entry, None, &mut before)
                 }
-                Decision::Wanted { left: Some(left), .. } => {
-                    copied.resumed_chunks += left.present.len() as u64;
-                    move_file(source, &destination, entry, Some((left.partial, left.present)), &mut before)
-                }
-            },
+            }
+            Decision::Wanted { left: Some(left), .. } => {
+                copied.resumed_chunks += left.present.len() as u64;
+                move_file(source, &destination, entry, Some((left.partial, left.present)), &mut before)
+            }
         };
         destination.settled(entry, &outcome);
         copied.outcomes.insert(entry.path.as_bytes().to_vec(), outcome);

@@ -332,6 +332,24 @@ fn a_file_that_is_thrown_away_takes_none_with_it_that_has_its_name_in_another_fi
     drop(mount);
 }
 
+/// A daemon holds its exports open: of one that was replaced it has a directory without a name, where nothing can be made.
+#[test]
+fn an_export_that_was_replaced_is_said_to_be_and_is_not_named_by_no_words() {
+    let trees = trees();
+    fs::create_dir(&trees.target).unwrap();
+    let export = Dir::open(&trees.target).unwrap();
+    fs::remove_dir(&trees.target).unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    for path in ["", "new", "new/below"] {
+        let place = DestinationPlace { path: path.into(), below: Some(export.try_clone().unwrap()) };
+        let opened =
+            LocalDestination::open(place, &SourceForm::Many, false, terms(), None, Filter::default());
+        let failure = opened.err().expect("nothing can be made there");
+        assert!(failure.cause.contains("the export's directory was removed or replaced"), "{failure:?}");
+        assert!(!failure.cause.contains("``"), "{failure:?}");
+    }
+}
+
 #[test]
 fn a_file_that_its_owner_may_not_read_is_read_back_all_the_same() {
     if is_root() {

@@ -92,12 +92,16 @@ class Verified:
     missing: int
     #: Entries of another kind, size or content.
     differing: int
-    #: Entries that the receipt does not have (only with ``strict``).
-    extra: int
+    #: Entries that the receipt does not have; ``None`` without ``strict``: nobody looked for them.
+    extra: int | None
     #: Entries that could not be read.
     unreadable: int
     #: Files of the right size of which the receipt has no digest, and hard links of which it has no file.
     without_digest: int
+    #: Entries that failed when it was copied: the receipt has nothing of them but how many they are.
+    failed: int
+    #: Entries that were skipped when it was copied.
+    skipped: int
     #: Who signed as the sender: certificate and key.
     sender: str
     #: Who signed as the receiver.
@@ -107,8 +111,8 @@ class Verified:
 
     @property
     def ok(self) -> bool:
-        """Whether all is as the receipt says."""
-        return not (self.missing or self.differing or self.extra or self.unreadable)
+        """Whether all is as the receipt says, and nothing failed when it was copied."""
+        return not (self.missing or self.differing or self.extra or self.unreadable or self.failed)
 
 
 #: Findings of a verification that are kept.

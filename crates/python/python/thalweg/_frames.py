@@ -65,7 +65,7 @@ class SenderOptions(ChannelOptions, total=False):
     durable: bool
     #: Send in a slot of the daemon: ``"PERIOD:BYTES:DEADLINE"``, for instance ``"1s:20MB:300ms"``, or ``"RATE:DEADLINE"``, for
     #: instance ``"100Mbit/s:300ms"``. Frames that are pushed are to be at the hub within the deadline. What cannot be promised
-    #: raises :class:`~thalweg.BusyError`, with what would fit.
+    #: raises :class:`~thalweg.BusyError`, with by how much it does not fit or what would.
     slot: str | None
 
 

@@ -67,8 +67,8 @@ class StreamOptions(Reaching, Watching, total=False):
     #: TCP connections, 1 to 256. Default: by round trip and cores, at most 4.
     streams: int | None
     #: Send in a slot of the daemon: ``"PERIOD:BYTES:DEADLINE"``, for instance ``"1s:20MB:300ms"``, or ``"RATE:DEADLINE"``, for
-    #: instance ``"100Mbit/s:300ms"``. What cannot be promised raises :class:`~thalweg.BusyError`, with what would fit. Marks
-    #: are made at least ten times in a deadline.
+    #: instance ``"100Mbit/s:300ms"``. What cannot be promised raises :class:`~thalweg.BusyError`, with by how much it does not
+    #: fit or what would. Marks are made at least ten times in a deadline.
     slot: str | None
     #: Write what both sides signed, and a line for each file, to this file.
     receipt: str | os.PathLike[str] | None

@@ -393,6 +393,11 @@ class ThalwegFileSystem(AbstractFileSystem):
             self._copy(f"{empty}/", self._place(path), None)
         self.invalidate_cache(path)
 
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+        if not truncate and self.exists(path):
+            raise NotImplementedError("what is there keeps its times: only a copy sets them (truncate=True empties it)")
+        super().touch(path, truncate=True, **kwargs)
+
     def rm_file(self, path: str) -> None:
         self._remove(path, False)
 

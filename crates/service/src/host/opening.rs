@@ -185,7 +185,7 @@ impl Host {
             filter: Filter::new(open.filter.clone())?,
             only: open.only.clone(),
             preserve: open.terms.preserve,
-            one_file_system: false,
+            one_file_system: open.one_file_system,
             follow_links: false,
             direct: open.terms.disk.source.direct,
         };

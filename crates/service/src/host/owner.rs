@@ -2,6 +2,7 @@
 
 use super::{Host, in_thread};
 use crate::answer::{self, Room};
+use crate::log::Reads;
 use crate::slots::Slots;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,8 @@ pub(super) struct ServerOwner {
     pub requests: Arc<AtomicU64>,
     /// Questions that are being answered, by their numbers.
     pub answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
+    /// What was read outside transfers.
+    pub reads: Arc<Reads>,
     pub limit: usize,
 }
 
@@ -56,11 +59,12 @@ impl Owner for ServerOwner {
         }
         let asked = Asked::of(&message);
         let (theirs, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
+        let reads = self.reads.clone();
         let work = move || {
             match message {
                 Message::Open(open) => host.open(&theirs, *open),
                 Message::Ask { number, question } => {
-                    answer::answer(&host, &theirs, number, question, &room);
+                    answer::answer(&host, &theirs, number, question, &room, &reads);
                     answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
                 }
                 _ => {
@@ -89,6 +93,7 @@ impl Owner for ServerOwner {
     }
 
     fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>) {
+        self.reads.tell();
         let peer = &session.peer;
         match why {
             None => tracing::info!(%peer, "session ended"),

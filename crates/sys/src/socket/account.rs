@@ -37,6 +37,8 @@ pub struct TcpInfo {
     pub mss_bytes: u32,
     /// Packets sent and not acknowledged.
     pub unacked_packets: u32,
+    /// Of these, packets that the peer says it has behind a gap.
+    pub sacked_packets: u32,
     /// Bytes that we sent and the peer acknowledged, in total.
     pub bytes_acked: u64,
     /// Bytes that the peer sent and we acknowledged, in total.
@@ -168,6 +170,7 @@ fn convert(raw: &Raw, length: usize) -> TcpInfo {
         cwnd_packets: raw.snd_cwnd,
         mss_bytes: raw.snd_mss,
         unacked_packets: raw.unacked,
+        sacked_packets: raw.sacked,
         bytes_acked: raw.bytes_acked,
         bytes_received: raw.bytes_received,
         bytes_sent: raw.bytes_sent,

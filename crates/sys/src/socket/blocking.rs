@@ -119,6 +119,21 @@ pub fn open_pipe(path: &Path) -> io::Result<OwnedFd> {
     uninterrupted(|| rustix::fs::open(path, flags, Mode::empty()))
 }
 
+/// Opens a FIFO for writing; `None` where nobody reads it now. Links are followed, as by [`open_pipe`]. Writes wait.
+///
+/// # Errors
+/// What else the kernel says.
+pub fn open_pipe_to_write(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = match uninterrupted(|| rustix::fs::open(path, flags, Mode::empty())) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => return Ok(None),
+        other => other?,
+    };
+    // Non-blocking was for the reader that may not be there.
+    uninterrupted(|| rustix::fs::fcntl_setfl(&fd, OFlags::empty()))?;
+    Ok(Some(fd))
+}
+
 /// Makes a pipe hold so many bytes, or as near to that as this user may (`/proc/sys/fs/pipe-max-size`); never fewer than it
 /// does. Returns how many it holds.
 ///

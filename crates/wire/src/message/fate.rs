@@ -40,7 +40,7 @@ pub struct ScanTotals {
 /// What a receiver wants of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// All of its content.
+    /// All of its content. Of a hard link: it cannot be made, so what it is by itself is to be offered instead.
     Whole,
     /// Only these chunks; the rest is there from an earlier attempt, see [`Have`](super::TransferMessage::Have).
     Missing(Vec<Run>),

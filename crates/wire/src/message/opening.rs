@@ -40,6 +40,8 @@ pub struct Open {
     pub filter: Vec<FilterRule>,
     /// Pull: only these names (`--files-from`), relative to the source; empty for all.
     pub only: Vec<RelativePath>,
+    /// Pull: what is on another file system than its root is left out (`--one-file-system`).
+    pub one_file_system: bool,
     /// A transfer that only measures, and what the server's place is in it.
     pub trial: Option<Trial>,
     /// What is sent is still being made, and goes by this.
@@ -59,6 +61,7 @@ impl Open {
             terms,
             filter: Vec::new(),
             only: Vec::new(),
+            one_file_system: false,
             trial: None,
             flow: None,
             frames: None,

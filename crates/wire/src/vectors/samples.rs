@@ -368,6 +368,9 @@ fn accounts() -> SideAccounts {
         local: Some([192, 0, 2, 7].into()),
         remote: Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 9].into()),
         send_buffer_bytes: 4 << 20,
+        overflow_bytes: 724,
+        queued_nanos: 1 << 30,
+        peak_share_bytes_per_s: 1 << 24,
     };
     SideAccounts {
         elapsed_nanos: 1 << 41,

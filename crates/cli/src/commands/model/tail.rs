@@ -73,7 +73,7 @@ pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
             }
             continue;
         }
-        if ["about", "left_out"].iter().any(|key| value.get(key).is_some()) {
+        if ["about", "left_out", "end"].iter().any(|key| value.get(key).is_some()) {
             continue;
         }
         let seconds =

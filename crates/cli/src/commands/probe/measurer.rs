@@ -14,7 +14,7 @@ use thalweg_client::predict::path;
 use thalweg_lab::probe::{Measurements, Rate};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::event;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
@@ -53,7 +53,7 @@ impl<'a> Measurer<'a> {
         let asked = plan::Asked { streams, ..plan::Asked::default() };
         let planned = plan::plan(&asked, &path(job, client.as_ref())).streams.value;
         let stop = Arc::new(AtomicBool::new(false));
-        stop_on_signals(&stop)?;
+        signals::flag_on(stop.clone())?;
         Ok(Measurer {
             job,
             client,
@@ -204,14 +204,4 @@ fn ask(
         }
     }
     measured.ok_or_else(|| Failure::new(FailureKind::Protocol, "measure", "the server gave no answer"))
-}
-
-/// The first signal ends the probe in order, the second at once.
-fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<()> {
-    for signal in signals::heard() {
-        let registered = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
-        registered.map_err(|error| failure::of_io("listen for signals", &error))?;
-    }
-    Ok(())
 }

@@ -40,8 +40,10 @@ pub struct Trials<'a> {
     began: Instant,
     /// One trial takes about so long.
     time: Duration,
-    /// And moves so much.
+    /// And moves so much, if there is so much.
     bytes: u64,
+    /// All that there is, if it is no more than one moved in its time.
+    whole_bytes: Option<u64>,
     spent_bytes: u64,
     last_bytes: u64,
     count: u32,
@@ -64,6 +66,7 @@ impl<'a> Trials<'a> {
             began,
             time: trial_time(args.time, rtt),
             bytes: (args.bytes / 4).clamp(TRIAL_BYTES.0, TRIAL_BYTES.1),
+            whole_bytes: None,
             spent_bytes: 0,
             last_bytes: 0,
             count: 0,
@@ -91,6 +94,7 @@ impl<'a> Trials<'a> {
             let is_cut = self.longest > self.time.mul_f64(1.5);
             let wanted = u64::from(streams) * small_chunk_bytes(segment.into()) * CHUNKS_MIN;
             if !is_cut || self.last_bytes >= wanted || self.time >= longest {
+                self.whole_bytes = (!is_cut && self.last_bytes < self.bytes).then_some(self.last_bytes);
                 break rate;
             }
             self.time = (self.time * 2).min(longest);
@@ -104,7 +108,7 @@ impl<'a> Trials<'a> {
 
     /// Bytes that a trial moves.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.whole_bytes.map_or(self.bytes, |whole| whole.min(self.bytes))
     }
 
     /// Trials so far, bytes that they moved, and the time since the search began.
@@ -139,7 +143,7 @@ impl<'a> Trials<'a> {
         if self.began.elapsed() + self.longest > self.args.time {
             return Some(OVER);
         }
-        (self.spent_bytes + self.bytes > self.args.bytes).then_some(BYTES_OVER)
+        (self.spent_bytes + self.bytes() > self.args.bytes).then_some(BYTES_OVER)
     }
 
     /// What the setting that is kept reached when it was last measured, in bits a second.

@@ -33,6 +33,10 @@ pub struct About {
     pub verification: String,
     /// What was made smaller than the source of the suite has it.
     pub scaling: Scaling,
+    /// The line `end` is still to come: a result that was read and has this was interrupted. Results that are older than this
+    /// line have no end, and do not say that one comes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unfinished: bool,
 }
 
 impl About {

@@ -1,6 +1,6 @@
 //! The file itself: written line by line, and read again within bounds.
 
-use super::{About, LeftOut, Line, Results, Sample};
+use super::{About, End, LeftOut, Line, Results, Sample};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -40,6 +40,7 @@ impl Log {
             _ => {}
         }
         let out = BufWriter::new(File::create_new(&hidden)?);
+        let about = About { is_unfinished: true, ..about };
         let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
         let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
         log.write(&Line::About(Box::new(log.results.about.clone())))?;
@@ -54,6 +55,8 @@ impl Log {
         if self.results.samples.len() >= SAMPLES_MAX {
             return Err(too_large());
         }
+        // A process that ended between two looks may have been missed: then nothing was counted.
+        sample.cpu_s = sample.cpu_s.filter(|cpu_s| *cpu_s >= 0.0);
         sample.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         sample.order = u32::try_from(self.results.samples.len() + 1).unwrap_or(u32::MAX);
         self.write(&Line::Sample(sample.clone()))?;
@@ -77,9 +80,20 @@ impl Log {
     /// # Errors
     /// If it cannot be written or renamed.
     pub fn end(mut self) -> io::Result<Results> {
-        self.out.flush()?;
+        self.write(&Line::End(End {}))?;
         fs::rename(&self.hidden, &self.path)?;
+        self.results.about.is_unfinished = false;
         Ok(self.results)
+    }
+
+    /// Leaves it as it is, below its hidden name, and gives that; what has no sample goes.
+    pub fn give_up(self) -> Option<PathBuf> {
+        if self.results.samples.is_empty() {
+            // What stays behind is no harm: the next run replaces it.
+            let _ = fs::remove_file(&self.hidden);
+            return None;
+        }
+        Some(self.hidden)
     }
 
     /// Handed on at once: who looks on sees what there is, and a kill leaves it.
@@ -162,6 +176,7 @@ impl Results {
                 }
                 (Line::Sample(sample), Some(results)) => results.samples.push(sample),
                 (Line::LeftOut(line), Some(results)) => results.left_out.push(line),
+                (Line::End(End {}), Some(results)) => results.about.is_unfinished = false,
                 (Line::About(_), Some(_)) => return Err(odd(number, &"a second `about`")),
                 (_, None) => return Err(odd(number, &"the first line must be `about`")),
             }
@@ -185,6 +200,19 @@ mod tests {
         Log::begin(&path, about()).unwrap().end().unwrap();
         assert_eq!(fs::read_to_string(&others).unwrap(), "theirs");
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn what_is_given_up_without_a_sample_leaves_nothing_and_with_one_says_where_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out.jsonl");
+        assert_eq!(Log::begin(&path, about()).unwrap().give_up(), None);
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+        let mut log = Log::begin(&path, about()).unwrap();
+        log.sample(sample(1, 0.1)).unwrap();
+        assert_eq!(log.give_up(), Some(partial(&path)));
+        assert_eq!(Results::read(&partial(&path)).unwrap().samples.len(), 1);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -50,6 +50,12 @@ impl Results {
             true => fewest.to_string(),
             false => format!("{fewest} to {most}"),
         };
+        if self.about.is_unfinished {
+            // In the first round nobody knows which cases were still to come.
+            let most = counts.iter().copied().max().unwrap_or(0).min(wanted);
+            let fewest = if most < 2 { 0 } else { counts.into_iter().min().unwrap_or(0).min(most) };
+            return format!("partial: {} of {wanted}", range(fewest, most));
+        }
         if let PathKind::Foreign { .. } = self.about.path {
             return range(counts.into_iter().min().unwrap_or(wanted), most);
         }

@@ -70,7 +70,13 @@ impl Sample {
             None if self.wall_s <= 0.0 => {
                 Err(format!("`wall_s` must be more than 0, and is {}", self.wall_s))
             }
-            None => Ok(()),
+            None => {
+                let costs = [("cpu_s", self.cpu_s), ("wire_cpu_s_per_gb", self.wire_cpu_s_per_gb)];
+                match costs.into_iter().find(|(_, cost)| cost.is_some_and(|cost| cost < 0.0)) {
+                    Some((name, _)) => Err(format!("`{name}` cannot be less than 0")),
+                    None => Ok(()),
+                }
+            }
         }
     }
 

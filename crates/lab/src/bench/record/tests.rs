@@ -21,6 +21,7 @@ pub(crate) fn about() -> About {
         encryption: "AES-128-GCM".into(),
         verification: "every segment before it is written".into(),
         scaling: Scaling::default(),
+        is_unfinished: false,
     }
 }
 
@@ -63,6 +64,24 @@ fn a_result_that_is_not_whole_says_how_much_there_is() {
     foreign.about.path = PathKind::Foreign { to: "there".into(), rtt_s: None };
     assert_eq!(foreign.counted(), "2 to 3");
     assert_eq!(of(Vec::new()).counted(), "3");
+}
+
+#[test]
+fn a_result_that_was_cut_off_before_its_end_is_partial_however_many_samples_it_has() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("latency.jsonl");
+    let counted = |iterations: u32, samples: &[Sample]| {
+        let mut log = Log::begin(&path, About { iterations, ..about() }).unwrap();
+        samples.iter().for_each(|sample| log.sample(sample.clone()).unwrap());
+        let cut = Results::read(&partial(&path)).unwrap().counted();
+        log.end().unwrap();
+        (cut, Results::read(&path).unwrap().counted())
+    };
+    let all = [1, 2].map(|run| [sample(run, 0.1), sample(run, 0.2)]).concat();
+    assert_eq!(counted(1, &all[..1]), ("partial: 0 to 1 of 1".into(), "1".into()), "one case of some");
+    assert_eq!(counted(3, &[]), ("partial: 0 of 3".into(), "3".into()));
+    assert_eq!(counted(2, &all[..3]), ("partial: 1 to 2 of 2".into(), "partial: 1 to 2 of 2".into()));
+    assert_eq!(counted(2, &all), ("partial: 2 of 2".into(), "2".into()), "what was left out came then");
 }
 
 #[test]
@@ -172,6 +191,8 @@ fn a_line_that_is_none_is_named() {
         r#","wall_s":1e31"#,
         r#","wall_s":5e-324"#,
         r#","wall_s":1,"cpu_s":1e300"#,
+        r#","wall_s":1,"cpu_s":-0.5"#,
+        r#","wall_s":1,"wire_cpu_s_per_gb":-0.5"#,
         r#","wall_s":1,"measured":{"rate":{"value":-1e99,"unit":"bit/s"}}"#,
         r#","wall_s":1,"distributions":{"lag":{"unit":"s","values":[1,1e-200]}}"#,
     ] {

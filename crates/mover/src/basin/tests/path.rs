@@ -322,3 +322,80 @@ fn one_slow_card() {
     evidence.sender.streams[3].acked_bytes = 500_000_000;
     assert_eq!(verdict(&evidence).narrowest.cause, Cause::SlowStream);
 }
+
+/// What `thalweg testbed up --rtt 60ms --rate 200Mbit/s` shows of one stream with BBR: its beginning overran the queue,
+/// which is empty at the end.
+#[test]
+fn a_link_that_is_full_is_not_called_lossy_for_what_its_queue_lost() {
+    let mut evidence = Evidence { elapsed_nanos: 3_100_000_000, bytes: 60_000_000, ..evidence() };
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams.truncate(1);
+    let of = |evidence: &mut Evidence, rtt_ms: u64, overflow_bytes: u64, queued_ms: u64| {
+        let stream = &mut evidence.sender.streams[0];
+        (stream.acked_bytes, stream.sent_bytes) = (60_000_000, 63_000_000);
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (rtt_ms * 1_000_000, 60_000_000);
+        (stream.busy_nanos, stream.retransmitted_bytes) = (3_000_000_000, 2_952_528);
+        (stream.cwnd_bytes, stream.window_bytes) = (3_020_528, 21_228_544);
+        (stream.overflow_bytes, stream.queued_nanos) = (overflow_bytes, queued_ms * 1_000_000);
+        verdict(evidence).narrowest.cause
+    };
+    assert_eq!(of(&mut evidence, 62, 0, 0), Cause::Loss);
+    assert_eq!(of(&mut evidence, 62, 2_930_000, 400), Cause::Link);
+    // Packets waited most of the time, as with CUBIC; less than half of its window was under way at the end.
+    assert_eq!(of(&mut evidence, 62, 0, 2_000), Cause::Link);
+    evidence.sender.streams[0].congestion = "bbr".into();
+    assert_eq!(of(&mut evidence, 100, 2_930_000, 2_000), Cause::Link);
+    // The way itself loses 1 % besides, or most of what is lost.
+    assert_eq!(of(&mut evidence, 62, 2_300_000, 400), Cause::Loss);
+    assert_eq!(of(&mut evidence, 62, 1_400_000, 400), Cause::Loss);
+}
+
+/// 12 streams take turns on a line of 25 MB/s: each was seen at a sixth of it, and together they never passed the line.
+fn streams_in_turn() -> Evidence {
+    let mut evidence = Evidence { elapsed_nanos: 3_000_000_000, bytes: 60_000_000, ..evidence() };
+    evidence.sender.streams = (0..12).map(stream).collect();
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes) = (5_000_000, 5_500_000);
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (61_000_000, 60_000_000);
+        (stream.busy_nanos, stream.delivery_bytes_per_s_max) = (1_300_000_000, 4_000_000);
+        stream.peak_share_bytes_per_s = 2_000_000;
+    }
+    row(&mut evidence.sender, Stage::Read).threads = 12;
+    evidence
+}
+
+#[test]
+fn streams_that_are_busy_at_different_times_make_a_path_no_wider_than_they_saw_together() {
+    let mut evidence = streams_in_turn();
+    assert_eq!(super::super::path::peak_bytes_per_s(&evidence), Some(24e6));
+    assert!((super::super::path::carrying_seconds(&evidence) - 2.5).abs() < 1e-9);
+    // One alone was faster than all were over half a second.
+    evidence.sender.streams[3].delivery_bytes_per_s_max = 25_000_000;
+    assert_eq!(super::super::path::peak_bytes_per_s(&evidence), Some(25e6));
+    // Of a peer that does not tell, the sum is all that is known.
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.peak_share_bytes_per_s = 0);
+    assert_eq!(super::super::path::peak_bytes_per_s(&evidence), Some(69e6));
+    // What was never asked for as much as it carries is not known to carry no more.
+    for stream in &mut evidence.sender.streams {
+        (stream.delivery_bytes_per_s_max, stream.peak_share_bytes_per_s) = (0, 2_000_000);
+    }
+    assert_eq!(super::super::path::peak_bytes_per_s(&evidence), None);
+}
+
+/// One file at a time, of which the last pieces wait in the queue of a full line: threads stand by for the plan.
+#[test]
+fn a_plan_that_fills_the_path_is_not_what_holds_up() {
+    let mut evidence = streams_in_turn();
+    row(&mut evidence.sender, Stage::Read).output_nanos = 20_700_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 5_900_000_000;
+    row(&mut evidence.receiver, Stage::Receive).threads = 12;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 30_000_000_000;
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::Plan, "{}", said.sentence);
+    // Without a queue nothing says that the path was full: and then it is known to carry 24 MB/s.
+    let next = said.next.expect("a next one");
+    assert!(next.place == Place::Path && (next.bytes_per_s - 24e6).abs() < 1.0, "{next:?}");
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.queued_nanos = 1_000_000_000);
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+}

@@ -64,7 +64,13 @@ fn a_rate_that_was_taken_away_is_still_what_most_of_the_time_went_to() {
     paced(&mut evidence, 1_190_000, 7_500_000_000);
     works(&mut evidence.receiver, Stage::Write, 50_000, 5_000);
     let said = expect(&evidence, Cause::RateLimit, Place::Source, 630.0 / 35.0);
-    assert!(said.sentence.contains("the rate limit: 101 Mbit/s, as asked"), "{}", said.sentence);
+    let words = "the rate limit: 101 Mbit/s on average, under limits that changed (";
+    assert!(said.sentence.starts_with(words), "{}", said.sentence);
+    // Nor is the mean of several what was asked for last.
+    evidence.rate_bytes_per_s = Some(5_000_000);
+    let said = verdict(&evidence).sentence;
+    assert!(said.starts_with("the rate limit: "), "{said}");
+    assert!(said.contains(" on average; 40.0 Mbit/s is asked for now ("), "{said}");
 }
 
 /// 12 MB/s were asked for, so packets were spaced for 24; the disk behind takes 36.
@@ -96,5 +102,32 @@ fn who_gives_way_waits_for_the_path_at_its_own_pace() {
     evidence.yields = true;
     let said = verdict(&evidence);
     assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
-    assert!(said.sentence.contains("others leave"), "{}", said.sentence);
+    let words = "it gives way to others, and no queue was seen: it may be growing still, at ";
+    assert!(said.sentence.contains(words), "{}", said.sentence);
+    evidence.sender.streams[0].queued_nanos = 1_000_000_000;
+    let said = verdict(&evidence).sentence;
+    assert!(said.contains("it gives way to others, by the delay, which leaves it "), "{said}");
+}
+
+/// As a scavenger does that overran a queue at its beginning, and had less than half of its send buffer under way since.
+#[test]
+fn who_gives_way_is_told_neither_of_losses_nor_of_buffers_and_to_take_no_more_streams() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Pace, 17_000, 0);
+    row(&mut evidence.sender, Stage::Send).output_nanos = 2_000_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 19_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.retransmitted_bytes, stream.sndbuf_limited_nanos) = (12_000_000, 5_000_000_000);
+    }
+    evidence.yields = true;
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert!(said.knob.contains("--class normal") && !said.knob.contains("--streams"), "{}", said.knob);
+    // Where what others leave is not what it waits for, it is told what the path does, and not to be more.
+    row(&mut evidence.sender, Stage::Send).output_nanos = 18_000_000_000;
+    works(&mut evidence.sender, Stage::Pace, 1_000, 0);
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.sndbuf_limited_nanos = 0);
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::Loss, "{}", said.sentence);
+    assert!(!said.knob.contains("--streams"), "{}", said.knob);
 }

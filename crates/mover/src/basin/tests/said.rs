@@ -152,3 +152,76 @@ fn what_was_compared_is_said_to_have_been_read_and_not_to_have_crossed() {
     let said = verdict(&evidence);
     assert!(said.sentence.contains("the link is full at 80.0 Mbit/s"), "{}", said.sentence);
 }
+
+/// Threads of the destination write for 3.5 s and open what comes for 1.8 s; something was on its way for 6.9 s of ten,
+/// and for 2 s both sides waited for it.
+#[test]
+fn the_narrowest_and_the_next_are_drawn_as_wide_as_they_are_said_to_be() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Write, 7_000, 500);
+    works(&mut evidence.receiver, Stage::Receive, 3_600, 3_600);
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 4_000_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 8_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.rtt_nanos, stream.rtt_min_nanos, stream.busy_nanos) = (60_000, 50_000, 4_432_000_000);
+    }
+    let drawn = |evidence: &Evidence, narrow: &Narrow| {
+        let mut widths = width::widths(evidence).into_iter();
+        let row = widths.find(|row| row.stage == narrow.stage && row.place == narrow.place);
+        row.expect("a stage").bytes_per_s
+    };
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 6.9);
+    let next = said.next.as_ref().expect("a next one");
+    assert_eq!(next.place, Place::Path);
+    assert_eq!(drawn(&evidence, &said.narrowest), said.narrowest.bytes_per_s);
+    assert_eq!(drawn(&evidence, next), next.bytes_per_s);
+    // The path was busy for longer, and threads waited less for it: that is the most that it took.
+    let words = "write at the destination: its disk takes 1.51 Gbit/s (53 % busy); without it the transfer would take \
+                 69 % of its time (1.4 times as fast); next is the path, at 1.16 Gbit/s or more (at most 69 % busy). ";
+    assert!(said.sentence.starts_with(words), "{}", said.sentence);
+    let widths = width::widths(&evidence);
+    let narrower = widths.iter().filter(|row| row.bytes_per_s < said.narrowest.bytes_per_s);
+    assert_eq!(narrower.map(|row| row.stage).collect::<Vec<_>>(), ["path"], "{widths:?}");
+    // What is busy for less is as wide as it is.
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 2_000_000_000);
+    let said = verdict(&evidence);
+    assert!(said.sentence.contains("next is the path, at 2.22 Gbit/s (36 % busy)"), "{}", said.sentence);
+
+    // Of a rate that was asked for: the rate, and not what the waiting for it comes to.
+    evidence.rate_bytes_per_s = Some(105_000_000);
+    paced(&mut evidence, 19_000, 1_000_000_000);
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::RateLimit, "{}", said.sentence);
+    assert_eq!(drawn(&evidence, &said.narrowest), said.narrowest.bytes_per_s);
+    assert!((said.narrowest.bytes_per_s - 105e6).abs() < 1.0, "{:?}", said.narrowest);
+}
+
+/// 20 files of 3 MB: creating is the largest part of what the receiver's threads do, and less than half of it.
+#[test]
+fn a_stage_whose_threads_do_much_else_is_not_said_to_be_busy_for_all_of_it() {
+    let mut evidence = Evidence { bytes: 60_000_000, entries: 20, ..evidence() };
+    works(&mut evidence.receiver, Stage::Create, 4_800, 1_000);
+    works(&mut evidence.receiver, Stage::Verify, 3_200, 3_000);
+    works(&mut evidence.receiver, Stage::Write, 3_000, 2_000);
+    let said = verdict(&evidence).sentence;
+    let words = "create at the destination: creating files gives 87.3 Mbit/s (55 % busy, with all that its threads do)";
+    assert!(said.starts_with(words), "{said}");
+    assert!(said.contains("--streams 8 works on more files at once"), "{said}");
+    // Small ones are those that are small, and a stage that is nearly all of it is busy itself.
+    evidence.bytes = 20 * 1024;
+    works(&mut evidence.receiver, Stage::Create, 10_000, 1_000);
+    works(&mut evidence.receiver, Stage::Write, 300, 100);
+    works(&mut evidence.receiver, Stage::Verify, 300, 100);
+    let said = verdict(&evidence).sentence;
+    assert!(said.starts_with("create at the destination: creating small files gives"), "{said}");
+    assert!(said.contains("(53 % busy)") && said.contains("more small files"), "{said}");
+}
+
+#[test]
+fn what_a_slow_disk_leaves_to_its_reads_is_their_computing() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_000, 6_000);
+    let said = verdict(&evidence).sentence;
+    assert!(said.starts_with("read at the source: its disk gives"), "{said}");
+    assert!(said.contains("; next is the computing of read at the source, at "), "{said}");
+}

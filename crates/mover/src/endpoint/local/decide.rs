@@ -37,11 +37,7 @@ impl LocalDestination {
             Kind::Directory => self.directory(entry),
             Kind::File { .. } => self.file(entry, names, reading),
             Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. } => self.special(entry),
-            Kind::HardLink { .. } => {
-                let outcome = self.link_entry(entry);
-                let made = matches!(outcome, Outcome::Done { .. }) && !self.terms.dry_run;
-                Ok(Decision::Settled { outcome, made })
-            }
+            Kind::HardLink { .. } => Ok(self.link_entry(entry)),
         };
         let decided = decided.and_then(|decision| {
             let builds_on_the_past = matches!(
@@ -65,6 +61,17 @@ impl LocalDestination {
             self.offered_entries.fetch_add(1, Ordering::Relaxed);
         }
         self.note_name(&entry.path, is_dir);
+    }
+
+    /// Remembers that the source has this name and does not send what is below it, even if it sends the directory itself.
+    pub(super) fn note_unlisted(&self, path: &RelativePath) {
+        self.note_name(path, false);
+        let mut offered = lock(&self.offered);
+        let Some(set) = &mut *offered else { return };
+        if let Err(error) = set.insert(&as_unlisted(self.final_path(path).as_bytes())) {
+            tracing::warn!(%error, "the names offered cannot be kept; nothing will be deleted");
+            *offered = None;
+        }
     }
 
     /// Remembers that the source has this name. `is_dir`: what is below it is named one by one; otherwise whatever the
@@ -190,13 +197,16 @@ impl LocalDestination {
             return self.resume(entry, &place, None, reading);
         };
         let mut candidate = None;
+        // Before it may be left alone: then it is not changed under its other name either.
+        let is_of_another = lock(&self.shared).is_of_another(&stat, path);
         if let Some(skipped) = self.left_alone(entry, &stat) {
             return Ok(skipped);
         }
         check_replaceable(path, &stat, thalweg_sys::Kind::File)?;
         match stat.kind {
             thalweg_sys::Kind::Dir => self.check_way(&place, &name, path)?,
-            thalweg_sys::Kind::File => match self.terms.check {
+            // What is not kept is written anew, as a file of its own.
+            thalweg_sys::Kind::File if !is_of_another => match self.terms.check {
                 Check::Evidence => {
                     if let Some(remembered) = self.is_unchanged(entry, &stat, &place) {
                         let digest = remembered.map(|remembered| remembered.digest);
@@ -212,7 +222,8 @@ impl LocalDestination {
             },
             _ => {}
         }
-        self.with_flight(entry.id, |flight| flight.seen = Some(Seen::of(&stat)));
+        let seen = if is_of_another { Seen::of_another(&stat) } else { Seen::of(&stat) };
+        self.with_flight(entry.id, |flight| flight.seen = Some(seen));
         drop(names);
         self.resume(entry, &place, candidate, reading)
     }
@@ -598,15 +609,20 @@ pub(super) fn as_directory(path: &[u8]) -> Vec<u8> {
     [path, b"/"].concat()
 }
 
+/// What stands in that set for a directory whose content the source did not list.
+pub(super) fn as_unlisted(path: &[u8]) -> Vec<u8> {
+    [path, b"//"].concat()
+}
+
 pub(super) fn settled(outcome: Outcome, made: bool) -> Decision {
     Decision::Settled { outcome, made }
 }
 
-fn done(made: bool) -> Decision {
+pub(super) fn done(made: bool) -> Decision {
     settled(Outcome::Done { digest: None, losses: Vec::new() }, made)
 }
 
-fn unchanged(digest: Option<Digest>, made: bool) -> Decision {
+pub(super) fn unchanged(digest: Option<Digest>, made: bool) -> Decision {
     settled(Outcome::Unchanged { digest }, made)
 }
 

@@ -5,7 +5,7 @@
 //! Links are removed, never followed.
 
 use super::conclude::TOLD_MAX;
-use super::decide::as_directory;
+use super::decide::{as_directory, as_unlisted};
 use super::destination::{LocalDestination, Offered};
 use super::staging::{TerritoryKey, key_of};
 use super::walk::{Step, Walk};
@@ -238,7 +238,11 @@ impl Sweep<'_> {
         if let (false, Some(offered)) = (is_doomed, self.offered)
             && offered.contains(&path)?
         {
-            if is_dir && !is_foreign && offered.contains(&as_directory(&path))? {
+            if is_dir
+                && !is_foreign
+                && offered.contains(&as_directory(&path))?
+                && !offered.contains(&as_unlisted(&path))?
+            {
                 self.enter(name, &path, false);
             }
             return Ok(());

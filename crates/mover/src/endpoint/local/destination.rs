@@ -17,6 +17,7 @@ use super::nursery::{Fate, is_nursery};
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
+use super::shared::SharedFiles;
 use super::spool::Spool;
 use super::staging::{self, Staging, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
@@ -89,6 +90,10 @@ pub struct LocalDestination {
     pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
     /// What all of it is in, if it is only a trial.
     pub(super) scratch: Mutex<Option<Scratch>>,
+    /// What stands there under several names.
+    pub(super) shared: Mutex<SharedFiles>,
+    /// Why hard links come as files of their own, by their paths, until those have their last word.
+    pub(super) unlinked: Mutex<HashMap<RelativePath, String>>,
     /// By reading what stands there, to compare it.
     brought: Arc<Brought>,
 }
@@ -148,7 +153,8 @@ pub(super) struct Seen {
     pub(super) mode: u32,
     identity: (u64, u64),
     size: u64,
-    mtime: Time,
+    /// Not of a file that another entry keeps.
+    mtime: Option<Time>,
     /// Not of a file with several names: replacing one of the others changes it.
     ctime: Option<Time>,
 }
@@ -160,9 +166,14 @@ impl Seen {
             mode: stat.mode,
             identity: (stat.device, stat.inode),
             size: stat.size,
-            mtime: stat.mtime,
+            mtime: Some(stat.mtime),
             ctime: (stat.links == 1).then_some(stat.ctime),
         }
+    }
+
+    /// Of a file that another entry keeps: what that one is given changes it.
+    pub(super) fn of_another(stat: &Stat) -> Seen {
+        Seen { mtime: None, ctime: None, ..Seen::of(stat) }
     }
 
     pub(super) fn is_still(&self, now: &Stat) -> bool {
@@ -172,7 +183,7 @@ impl Seen {
             // A directory was empty and is removed only if it still is.
             && (then.kind == Kind::Dir
                 || (then.size == now.size
-                    && then.mtime == now.mtime
+                    && then.mtime.is_none_or(|mtime| mtime == now.mtime)
                     && then.ctime.is_none_or(|ctime| ctime == now.ctime)))
     }
 }
@@ -231,6 +242,8 @@ impl LocalDestination {
             rights,
             top_times: Mutex::default(),
             scratch: Mutex::default(),
+            shared: Mutex::default(),
+            unlinked: Mutex::default(),
             brought: Brought::of_a_copy(),
             root,
             terms,
@@ -241,7 +254,9 @@ impl LocalDestination {
                 Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &resolved, &root)));
             destination.has_catalogue = lock(&destination.catalogue).is_some();
             if !destination.terms.dry_run {
-                destination.take_staging(&root).map_err(|failure| at_words(failure, &resolved.words))?;
+                let words = &resolved.words;
+                let named = |failure| at_words(place::of_export(failure, &place, words), words);
+                destination.take_staging(&root).map_err(named)?;
             }
             if destination.direct_is_missed() {
                 tracing::info!(
@@ -505,7 +520,7 @@ impl Destination for LocalDestination {
     }
 
     fn skipped(&self, path: &RelativePath) {
-        self.note_name(path, false);
+        self.note_unlisted(path);
     }
 
     fn offered_before(&self, path: &RelativePath) {
@@ -518,7 +533,7 @@ impl Destination for LocalDestination {
         }
     }
 
-    fn link(&self, entry: &Entry) -> Outcome {
+    fn link(&self, entry: &Entry) -> Decision {
         let _names = self.while_names_stay();
         self.link_entry(entry)
     }

@@ -1,14 +1,14 @@
 //! Content into hidden files, and hidden files under their names.
 
-use super::decide::check_replaceable;
+use super::decide::{check_replaceable, done, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen};
 use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::small::remove_staged;
 use super::staging::{Staging, partial_name};
-use super::{conflict, evidence_of, failed, is_no_room, lock};
-use crate::endpoint::{PartialFile, Ready, Staged};
+use super::{conflict, errno, evidence_of, failed, is_errno, is_no_room, lock};
+use crate::endpoint::{Decision, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};
 use std::io;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use thalweg_sys::{Dir, File, Kind, Replace, Stat};
 use thalweg_wire::message::{Loss, Outcome};
-use thalweg_wire::{Digest, Entry, RelativePath};
+use thalweg_wire::{Digest, Entry, RelativePath, limits};
 
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
@@ -111,7 +111,11 @@ impl LocalDestination {
             Ready::Partial(partial) => Some(partial.clone()),
             Ready::Staged(_) => None,
         };
-        let finished = self.give_name(entry, ready, digest);
+        let finished = self.give_name(entry, ready, digest).map(|mut losses| {
+            let why = lock(&self.unlinked).get(&entry.path).cloned();
+            losses.extend(why.map(|why| Loss { what: "hard link".to_owned(), why }));
+            losses
+        });
         if let (Err(failure), Some(partial)) = (&finished, partial) {
             // What fails the whole transfer leaves it for the next attempt; otherwise nobody has it any more.
             let is_of_all = matches!(failure.kind, FailureKind::Space | FailureKind::Io);
@@ -339,26 +343,28 @@ impl LocalDestination {
         self.all_territories().into_iter().filter_map(|territory| territory.open_staging())
     }
 
-    pub(super) fn link_entry(&self, entry: &Entry) -> Outcome {
+    pub(super) fn link_entry(&self, entry: &Entry) -> Decision {
         self.note_offered(entry);
-        self.linked(entry).unwrap_or_else(Outcome::Failed)
+        self.linked(entry).unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
-    fn linked(&self, entry: &Entry) -> Result<Outcome> {
+    /// Where no link can be made, or not to what was offered, the content is wanted: it comes as a file of its own.
+    fn linked(&self, entry: &Entry) -> Result<Decision> {
         let path = &entry.path;
         let of_io = |error: io::Error| failed("link", path, &error);
-        let done = || Outcome::Done { digest: None, losses: Vec::new() };
         let thalweg_wire::Kind::HardLink { first, .. } = &entry.kind else {
             return Err(Failure::new(FailureKind::Internal, "link", "it is no hard link").at(path));
         };
-        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done()) };
+        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
         let first_place = self.parent_of(first);
         let first_stat = first_place.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
         let there = self.look(&place, &name, entry, true)?;
         let is_as_offered = first_place.as_ref().is_ok_and(|(first_place, _)| {
             first_stat.as_ref().is_some_and(|first| {
+                // Only its time tells a FIFO that stands in a file's way from one that was offered.
                 first.size == entry.evidence.size
-                    && (!self.terms.preserve.times
+                    && self.is_asked_for(first.kind)
+                    && ((!self.terms.preserve.times && first.kind == Kind::File)
                         || self.grain(first_place).is_same(entry.evidence.mtime, first.mtime))
             })
         });
@@ -368,39 +374,39 @@ impl LocalDestination {
         };
         // Under both names may be what stood there before.
         if is_linked && is_as_offered {
-            return Ok(Outcome::Unchanged { digest: None });
+            return Ok(unchanged(None, false));
         }
         if let Some(there) = &there
-            && (is_linked || self.terms.ignore_existing)
             && let Some(reason) = self.reason_to_leave(entry, there)
         {
-            return Ok(Outcome::Skipped(reason.to_owned()));
+            return Ok(settled(Outcome::Skipped(reason.to_owned()), false));
+        }
+        // It failed, was left alone, or somebody changed it.
+        if !is_as_offered && !self.terms.dry_run {
+            return Ok(Decision::Fresh);
         }
         if let Some(there) = &there {
-            check_replaceable(path, there, Kind::File)?;
+            let kind = first_stat.filter(|_| is_as_offered).map_or(Kind::File, |first| first.kind);
+            check_replaceable(path, there, kind)?;
             if there.kind == Kind::Dir {
                 self.check_way(&place, &name, path)?;
             }
         }
         if self.terms.dry_run {
-            return Ok(done());
+            return Ok(done(false));
         }
         let (first_place, first_name) = first_place?;
-        if first_stat.is_none_or(|first| first.kind != Kind::File) {
-            let cause = format!("its first name `{first}` is not there");
-            return Err(Failure::new(FailureKind::NotFound, "link", cause).at(path));
-        }
-        if !is_as_offered {
-            let cause = format!("its first name `{first}` is not what the source has under it");
-            return Err(Failure::new(FailureKind::Changed, "link", cause).at(path));
-        }
         if first_place.territory.key != place.territory.key {
-            let cause = format!("its first name `{first}` is on another file system");
-            return Err(Failure::new(FailureKind::Unsupported, "link", cause).at(path));
+            return Ok(self.unlinked(entry, "its first name is on another file system".to_owned()));
         }
         let staging = self.staging_at(&place).map_err(of_io)?;
         let temporary = format!("made-{}", self.new_number()).into_bytes();
-        first_place.dir.make_link(&first_name, &staging.dir, &temporary).map_err(of_io)?;
+        if let Err(error) = first_place.dir.make_link(&first_name, &staging.dir, &temporary) {
+            return match is_no_link(&error) {
+                true => Ok(self.unlinked(entry, of_io(error).cause)),
+                false => Err(of_io(error)),
+            };
+        }
         let seen = there.as_ref().map(Seen::of);
         if let Err(failure) = self.put_in_place(&staging.dir, &temporary, &place, &name, seen, path) {
             let _ = staging.dir.remove_file(&temporary);
@@ -410,7 +416,27 @@ impl LocalDestination {
         if let (Some(before), Ok(now)) = (first_stat, first_place.dir.stat(&first_name)) {
             self.remember_linked(entry, &before, &now);
         }
-        Ok(done())
+        Ok(done(true))
+    }
+
+    /// As a sender that knows the terms offers it.
+    fn is_asked_for(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::File => true,
+            Kind::Symlink => self.terms.preserve.symlinks,
+            Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => self.terms.preserve.devices,
+            Kind::Dir | Kind::Socket | Kind::Unknown => false,
+        }
+    }
+
+    /// Has the content of a hard link sent. That it is no link is told when it has its name.
+    fn unlinked(&self, entry: &Entry, why: String) -> Decision {
+        let mut unlinked = lock(&self.unlinked);
+        // A sender that never offers it as a file is not remembered for ever.
+        if unlinked.len() < limits::ENTRIES_IN_FLIGHT_MAX {
+            unlinked.insert(entry.path.clone(), why);
+        }
+        Decision::Fresh
     }
 
     /// A second name changes the first one's ctime; what is remembered of that follows, if nothing else changed.
@@ -443,6 +469,7 @@ impl LocalDestination {
     }
 
     pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
+        lock(&self.unlinked).remove(&entry.path);
         let flight = lock(&self.flights).remove(&entry.id).unwrap_or_default();
         if let (Some(number), Some(journal)) = (flight.partial, &mut *lock(&self.journal)) {
             journal.end(number);
@@ -484,6 +511,13 @@ fn open_own(dir: &Dir, name: &[u8]) -> io::Result<File> {
         }
         other => other,
     }
+}
+
+/// Whether this file system, or this file, can have no link: the content it can have all the same.
+fn is_no_link(error: &io::Error) -> bool {
+    let numbers = [errno::CROSS_DEVICE, errno::TOO_MANY_LINKS, errno::NOT_SUPPORTED];
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+        || numbers.iter().any(|&number| is_errno(error, number))
 }
 
 fn no_content(path: &RelativePath) -> Failure {

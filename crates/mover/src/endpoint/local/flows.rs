@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links};
+use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links, Stat};
 use thalweg_wire::message::{FlowBegin, FlowLeft, Origin, SourceForm};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath, limits};
@@ -57,6 +57,8 @@ pub struct LocalFlows {
 
 struct Grown {
     file: File,
+    /// Below this its name is looked at: the directory in between is not kept open for each file.
+    root: Arc<Dir>,
     path: RelativePath,
     number: u64,
     marks: Arc<Mutex<Marks>>,
@@ -98,7 +100,13 @@ impl LocalFlows {
             return Err(Failure::new(FailureKind::Internal, "open the destination", "it was not made"));
         };
         let job: String = job_key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (staging, lock_file) = Staging::locked(&root, &job)?;
+        let (staging, lock_file) = Staging::locked(&root, &job).map_err(|failure| match failure.kind {
+            FailureKind::Busy => {
+                let cause = "another stream goes to the same place, and one at a time marks what grows there";
+                Failure::new(FailureKind::Busy, "mark what grows", cause)
+            }
+            _ => failure,
+        })?;
         let marks = Marks::open(staging.dir.clone())?;
         let unasked = marks.unfinished().map(|(number, _)| number).collect();
         staging
@@ -225,12 +233,7 @@ impl LocalFlows {
 
     /// Whether nothing stands at this name, or the directories above it are not there.
     fn is_gone(&self, name: &RelativePath) -> bool {
-        let (above, last) = name.split().unwrap_or((b"", name.as_bytes()));
-        let found = match above.is_empty() {
-            true => self.root.stat(last),
-            false => self.root.open_beneath(above, Links::Refuse).and_then(|dir| dir.stat(last)),
-        };
-        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        stat_below(&self.root, name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     fn open_file(&self, name: &RelativePath, mode: u32, is_ours: bool) -> Result<(File, Option<Arc<Dir>>)> {
@@ -257,6 +260,15 @@ impl LocalFlows {
             }
             Err(error) => Err(of_io(&error)),
         }
+    }
+}
+
+/// Looks at what stands at this name.
+fn stat_below(root: &Dir, name: &RelativePath) -> io::Result<Stat> {
+    let (above, last) = name.split().unwrap_or((b"", name.as_bytes()));
+    match above.is_empty() {
+        true => root.stat(last),
+        false => root.open_beneath(above, Links::Refuse).and_then(|dir| dir.stat(last)),
     }
 }
 
@@ -341,6 +353,7 @@ impl FlowDestination for LocalFlows {
         let direct = if does_pay { file.direct_alignment().unwrap_or(None) } else { None };
         let grown = Grown {
             file,
+            root: self.root.clone(),
             path: name,
             number,
             marks: self.marks.clone(),
@@ -477,6 +490,22 @@ impl Grown {
             Ok(()) => self.file.write_all_at(&bytes[whole.end..], offset + whole.end as u64),
         }
     }
+
+    /// Refuses to go on with a file that has lost its name: nobody finds there what was written, however durable it is.
+    fn check_name(&self) -> Result<()> {
+        let operation = "keep the name";
+        let of_io = |error: &io::Error| failed(operation, &self.path, error);
+        let written = self.file.stat().map_err(|error| of_io(&error))?;
+        let cause = match stat_below(&self.root, &self.path) {
+            Ok(named) if named.is_same_entry(&written) => return Ok(()),
+            Ok(_) => "another stands at its name: somebody replaced it while it was written",
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                "it is not there any more: somebody removed it, or moved it away, while it was written"
+            }
+            Err(error) => return Err(of_io(&error)),
+        };
+        Err(Failure::new(FailureKind::Damage, operation, cause).at(&self.path).in_range(0, written.size))
+    }
 }
 
 impl FlowFile for TakenAway {
@@ -511,7 +540,7 @@ impl FlowFile for Grown {
             dir.sync().map_err(|error| failed("sync", &self.path, &error))?;
             self.is_named.store(true, Ordering::Release);
         }
-        Ok(())
+        self.check_name()
     }
 
     fn complete(&self, bytes: u64) -> Result<()> {
@@ -532,6 +561,7 @@ impl FlowFile for Grown {
         }
         self.sync()?;
         self.file.sync_all().map_err(|error| of_io(&error))?;
+        self.check_name()?;
         lock(&self.marks).end(self.number)
     }
 }
@@ -555,6 +585,15 @@ mod tests {
         let standing = flows.open(&begin, &|_, _| true).unwrap();
         let grown = lock(&flows.opened).get(&standing.number).and_then(Weak::upgrade);
         grown.expect("it is open")
+    }
+
+    #[test]
+    fn a_second_stream_into_a_directory_hears_that_one_at_a_time_marks_what_grows_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let _first = flows(scratch.path());
+        let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
+        let failure = LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).err().unwrap();
+        assert_eq!((failure.kind, failure.operation.as_str()), (FailureKind::Busy, "mark what grows"));
     }
 
     fn is_named(grown: &Grown) -> bool {

@@ -180,7 +180,9 @@ pub(super) fn apply(
     }
     if has_mode && preserve.mode {
         if !applying.is_owner_kept && mode & SET_ID != 0 {
-            applying.lose("set-id bits", "the owner could not be kept");
+            let is_user_lost = applying.losses.iter().any(|loss| loss.what == "owner");
+            let whose = if is_user_lost { "owner" } else { "group" };
+            applying.lose("set-id bits", &format!("the {whose} could not be kept"));
             mode &= !SET_ID;
         }
         if !applying.is_acl_kept {
@@ -544,6 +546,21 @@ mod tests {
         assert!(are_same(&listed, &[]));
         let user = wanted(0o644, &[(&b"user.a"[..], &b"1"[..])]).xattrs;
         assert!(!are_same(&listed, &user) && !are_same(&[own(b"user.a")], &user));
+    }
+
+    /// The bits would work for another group than they were meant for; its user is the same.
+    #[test]
+    fn set_id_bits_that_go_with_a_group_alone_are_not_said_to_go_with_the_owner() {
+        let causes_of = |wanted: &Wanted| {
+            let poor = Poor::new(0o644, errno::OVERFLOW);
+            let rights = Rights { uid: UID, gid: UID, can_chown: true };
+            let (losses, _) = apply(&poor, &poor.has(), wanted, &Preserve::ALL, &rights, true).unwrap();
+            losses.into_iter().map(|loss| format!("{}: {}", loss.what, loss.why)).collect::<Vec<_>>()
+        };
+        let group = causes_of(&Wanted { gid: UID + 1, ..wanted(0o2755, &[]) });
+        assert_eq!(group.last().unwrap(), "set-id bits: the group could not be kept", "{group:?}");
+        let both = causes_of(&Wanted { uid: UID + 1, gid: UID + 1, ..wanted(0o2755, &[]) });
+        assert_eq!(both.last().unwrap(), "set-id bits: the owner could not be kept", "{both:?}");
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! while we hold it is still worked in.
 //!
 //! Not kept: access times, inode flags, birth times, sockets. Hard links are found again as long as the set of
-//! link sets that are still open stays below [`scan::LINK_BYTES_MAX`].
+//! link sets that are still open stays below [`scan::LINK_BYTES_MAX`]; where none can be made, each name becomes a
+//! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]).
 
 use crate::failure::{self, Failure, FailureKind};
 use crate::mutex::lock;
@@ -51,6 +52,8 @@ mod metadata;
 
 pub mod destination;
 
+mod shared;
+
 mod decide;
 
 mod resume;
@@ -89,9 +92,11 @@ pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 mod errno {
     pub const NO_ENTRY: i32 = 2;
     pub const IO: i32 = 5;
+    pub const CROSS_DEVICE: i32 = 18;
     pub const INVALID: i32 = 22;
     pub const TABLE_FULL: i32 = 23;
     pub const TOO_MANY_OPEN: i32 = 24;
+    pub const TOO_MANY_LINKS: i32 = 31;
     pub const NO_SYSTEM_CALL: i32 = 38;
     pub const LOOP: i32 = 40;
     pub const NO_DATA: i32 = 61;
@@ -150,5 +155,7 @@ fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {
 
 /// A path of the user's, for people.
 fn shown(words: &std::path::Path) -> String {
-    format!("`{}`", failure::shown_path(words.as_os_str().as_encoded_bytes()))
+    let words = words.as_os_str().as_encoded_bytes();
+    // The export itself, or the working directory, has no words.
+    format!("`{}`", failure::shown_path(if words.is_empty() { &b"."[..] } else { words }))
 }

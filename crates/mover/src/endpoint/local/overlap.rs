@@ -101,6 +101,15 @@ pub fn refuse_stream(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// `path` without links, as far as it is there.
+pub fn resolved(path: &Path) -> PathBuf {
+    let whole = || {
+        let (there, rest) = existing(path)?;
+        Some(std::fs::canonicalize(there).ok()?.join(rest))
+    };
+    whole().unwrap_or_else(|| path.to_owned())
+}
+
 fn refused(cause: String) -> Failure {
     Failure::new(FailureKind::Usage, "copy", cause)
 }

@@ -4,10 +4,10 @@
 //! into the directory named, which is made with all that is missing above it.
 
 use super::{failed_at_words, shown};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::message::SourceForm;
@@ -113,7 +113,9 @@ impl Maker<'_> {
             // Not for others to write in, should the process have no umask.
             match dir.make_dir(name.as_bytes(), 0o755) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(not_opened(path, error));
+                    let failure = failure::of_io("open the destination", &error);
+                    let failure = of_export(failure, self.place, &parent_words(path));
+                    return Err(super::at_words(failure, path));
                 }
                 _ => {}
             }
@@ -127,6 +129,20 @@ impl Maker<'_> {
             self.made_in.push(std::mem::replace(&mut dir, Arc::new(made)));
         }
         Ok(Some(dir))
+    }
+}
+
+/// The failure of what was to be made in `words`, with its cause where that is an export's own directory: the daemon holds
+/// it open, and nothing can be made in it once it was removed.
+pub(super) fn of_export(failure: Failure, place: &DestinationPlace, words: &Path) -> Failure {
+    let is_export = place.below.is_some()
+        && words.components().all(|component| matches!(component, Component::RootDir | Component::CurDir));
+    match failure.kind {
+        FailureKind::NotFound if is_export => {
+            let cause = "the export's directory was removed or replaced: start the daemon anew";
+            Failure { cause: cause.to_owned(), ..failure }
+        }
+        _ => failure,
     }
 }
 

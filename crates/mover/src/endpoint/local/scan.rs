@@ -273,8 +273,7 @@ impl<'a> Scan<'a> {
         };
         self.offer_or_trouble(entry, &path);
         if self.source.options.one_file_system && device.is_some_and(|device| device != stat.device) {
-            // Its content is not looked at, so nobody may conclude that it is gone.
-            self.totals.complete = false;
+            // Like an excluded name: what the destination has in it stays.
             self.sink.skipped(path, "what is in it is on another file system");
             return Next::Go;
         }
@@ -310,8 +309,7 @@ impl<'a> Scan<'a> {
     }
 
     fn offer_file(&mut self, mut entry: Entry, stat: &Stat) {
-        let may_be_linked =
-            stat.kind == Kind::File && stat.links > 1 && self.source.options.preserve.hard_links;
+        let may_be_linked = stat.links > 1 && self.source.options.preserve.hard_links;
         if may_be_linked && let Some((first, of)) = self.links.take_one(stat) {
             entry.kind = thalweg_wire::Kind::HardLink { first, of };
             self.offer(entry);

@@ -4,6 +4,10 @@
 //! compares again after the last. A change within the same tick of the file system's clock would show in neither,
 //! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
 //! files racy). Linux 6.13 stamps more finely when somebody looks; this does not rely on it.
+//!
+//! A store through a shared mapping changes the ctime only where its page was written back before. So a file that may
+//! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
+//! back to, no store through a mapping ever shows.
 
 use super::behind::Brought;
 use super::file::LocalFile;
@@ -26,6 +30,9 @@ use thalweg_wire::{Entry, Evidence, RelativePath};
 
 /// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
 pub const RACY: Duration = Duration::from_millis(20);
+
+/// Longer than Linux by default leaves a page dirty: what was changed longer ago costs mostly nothing to write back.
+const DIRTY: Duration = Duration::from_secs(60);
 
 /// Links followed from one name before it counts as a loop, as in the kernel.
 const FOLLOW_MAX: usize = 40;
@@ -64,6 +71,10 @@ pub struct LocalSource {
     form: SourceForm,
     held: Held<Dir>,
     clocks: Clocks,
+    /// A root is on overlayfs, where only a sync reaches the pages.
+    is_layered: bool,
+    /// Devices of roots on tmpfs.
+    in_memory: Vec<u64>,
     brought: Arc<Brought>,
     /// A file was to be read past the page cache and cannot be.
     direct_is_missed: AtomicBool,
@@ -133,12 +144,20 @@ impl LocalSource {
             _ => SourceForm::Many,
         };
         let direct_is_missed = AtomicBool::new(false);
+        let is_on = |root: &Root, kind: FileSystemKind| {
+            root.dir.file_system().is_ok_and(|system| system.kind == kind)
+        };
+        let is_layered = opened.iter().any(|root| is_on(root, FileSystemKind::Overlay));
+        let memories = opened.iter().filter(|root| is_on(root, FileSystemKind::Tmpfs));
+        let in_memory = memories.filter_map(|root| Some(root.dir.stat_self().ok()?.device)).collect();
         Ok(LocalSource {
             roots: opened,
             options,
             form,
             held: Held::new(),
             clocks: Clocks::default(),
+            is_layered,
+            in_memory,
             brought: Brought::of_a_copy(),
             direct_is_missed,
         })
@@ -223,7 +242,31 @@ impl LocalSource {
         if seen != entry.evidence {
             return Err(changed(entry, "it is not what the scan saw"));
         }
+        self.protect(&file, &seen, SystemTime::now());
         Ok(file)
+    }
+
+    /// Has every store through a mapping from now on change the file's ctime, which is compared after the last byte.
+    ///
+    /// Only who has a file open for writing can have it mapped so; to ask for that costs less than to write back one
+    /// that was changed just now, and more than to find that an old one has nothing to write back.
+    fn protect(&self, file: &File, seen: &Evidence, wall: SystemTime) {
+        if self.in_memory.contains(&seen.device) {
+            return;
+        }
+        let asks = self.is_layered || !is_settled(seen, wall);
+        let has_writers = if asks { file.has_writers() } else { Ok(true) };
+        let done = match has_writers {
+            Ok(false) => return,
+            Ok(true) if self.is_layered => file.sync_data(),
+            // Where it cannot be asked, as for files of others, too.
+            _ => file.write_back(),
+        };
+        // An error of an earlier write ends the first attempt before it begins, and is told once. Pages that cannot be
+        // written are protected all the same; their content is what is read.
+        if done.is_err() {
+            let _ = file.write_back();
+        }
     }
 }
 
@@ -256,6 +299,7 @@ impl Source for LocalSource {
         self.direct_is_missed.load(Ordering::Relaxed)
     }
 
+    /// A hard link is looked at where it cannot be made: as what it is by itself.
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
         if entry.path.is_root() {
             return Ok(entry.clone());
@@ -265,12 +309,6 @@ impl Source for LocalSource {
         let stat = spot.dir.stat(&spot.name).map_err(of_io)?;
         let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
         now.id = entry.id;
-        let same_inode = (stat.device, stat.inode) == (entry.evidence.device, entry.evidence.inode);
-        if let thalweg_wire::Kind::HardLink { .. } = entry.kind
-            && same_inode
-        {
-            now.kind = entry.kind.clone();
-        }
         Ok(now)
     }
 
@@ -357,6 +395,13 @@ impl Clocks {
         let rest = needed - age.clamp(0, needed);
         (rest > 0).then(|| Duration::from_nanos(rest as u64))
     }
+}
+
+/// Whether what was changed last is most likely written back by now.
+fn is_settled(seen: &Evidence, wall: SystemTime) -> bool {
+    let ctime = u64::try_from(seen.ctime.seconds).unwrap_or(0);
+    let now = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    now > ctime.saturating_add(DIRTY.as_secs())
 }
 
 fn look(file: &File, entry: &Entry) -> Result<Evidence> {
@@ -489,6 +534,20 @@ mod tests {
         let inline = Extent { inline: true, ..extent(0, 10, false) };
         assert_eq!(places_of(&[inline], 10), Places { placed: Vec::new(), unplaced_bytes: 10 });
         assert_eq!(places_of(&[], 10), Places::default(), "holes need no place");
+    }
+
+    #[test]
+    fn what_was_changed_just_now_or_by_a_clock_ahead_is_not_settled() {
+        const NOW: u64 = 1_700_000_000;
+        let settled = |ctime: u64| {
+            let seen = changed_at(i128::from(ctime) * 1_000_000_000);
+            is_settled(&seen, UNIX_EPOCH + Duration::from_secs(NOW))
+        };
+        assert!(settled(0));
+        assert!(settled(NOW - DIRTY.as_secs() - 1));
+        assert!(!settled(NOW - DIRTY.as_secs()));
+        assert!(!settled(NOW));
+        assert!(!settled(NOW + 3600));
     }
 
     #[test]

@@ -120,6 +120,10 @@ impl StopHandle {
             local: self.0.local_addr().ok().map(|address| address.ip()),
             remote: self.0.peer_addr().ok().map(|address| address.ip()),
             send_buffer_bytes: socket::send_buffer(&*self.0).map_or(0, |bytes| bytes as u64),
+            // What only several looks tell.
+            overflow_bytes: 0,
+            queued_nanos: 0,
+            peak_share_bytes_per_s: 0,
         })
     }
 

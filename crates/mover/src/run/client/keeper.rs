@@ -118,7 +118,7 @@ impl Keeper {
                 Verdict::Drop => {
                     let seconds = limits.stall_timeout.as_secs();
                     let cause = format!("the peer acknowledged nothing for {seconds} s");
-                    self.session.drop_link(self.why_idle(cause, limits.stall_timeout));
+                    self.session.drop_link(lost("transfer", &cause));
                     continue;
                 }
                 // A dial and a pause that reach beyond the patience would only delay the end.
@@ -163,6 +163,7 @@ impl Keeper {
             moved_bytes: self.session.moved_bytes(),
             awaits_peer: awaits_peer(&self.session),
             is_excused: self.session.peer_heartbeat().waiting_for.is_some() || is_reading(&self.session),
+            is_undialled: self.boxes().dials.is_undialled(),
         }
     }
 

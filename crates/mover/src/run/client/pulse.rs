@@ -2,8 +2,8 @@
 //!
 //! Three clocks. *Patience* runs since anything was verified, settled or acknowledged, and is the user's. *Stall* runs since
 //! that, or since the path carried enough to be alive; it does not run while the peer says what it waits for, nor while our
-//! own disk does not give what is to be sent. *Silence* runs since the peer said anything. None runs while nothing is waited
-//! for, but patience where there is no link.
+//! own disk does not give what is to be sent, nor before a first stream could be dialled. *Silence* runs since the peer
+//! said anything. None runs while nothing is waited for, but patience where there is no link.
 //!
 //! Decides only: time and what was seen come in as arguments.
 
@@ -41,6 +41,8 @@ pub(super) struct Seen {
     pub awaits_peer: bool,
     /// The peer says what it waits for, or our own disk is what is waited for.
     pub is_excused: bool,
+    /// No stream could be dialled yet: another link would change nothing about that.
+    pub is_undialled: bool,
 }
 
 /// What is to be done.
@@ -64,12 +66,13 @@ pub(super) struct Pulse {
     moved_bytes: u64,
     /// When anything last got across this link.
     alive_at: Instant,
+    was_undialled: bool,
 }
 
 impl Pulse {
     /// Everything begins now.
     pub fn begin(now: Instant, progress: Progress, moved_bytes: u64) -> Pulse {
-        Pulse { progress, progressed_at: now, moved_bytes, alive_at: now }
+        Pulse { progress, progressed_at: now, moved_bytes, alive_at: now, was_undialled: false }
     }
 
     /// Notes what is done by now; whether it is more than before.
@@ -91,6 +94,10 @@ impl Pulse {
         if seen.moved_bytes - self.moved_bytes > live_bytes {
             (self.moved_bytes, self.alive_at) = (seen.moved_bytes, now);
         }
+        if std::mem::replace(&mut self.was_undialled, seen.is_undialled) && !seen.is_undialled {
+            // The first stream has its own time.
+            self.alive_at = now;
+        }
         // Who waits for nothing has patience with the peer, not with its absence.
         if !seen.is_lost && !seen.awaits_peer {
             (self.progressed_at, self.alive_at) = (now, now);
@@ -103,7 +110,7 @@ impl Pulse {
         if seen.is_lost || (is_unheard && since(self.alive_at) > SILENCE) {
             return Verdict::Dial;
         }
-        if since(self.alive_at) > limits.stall_timeout && !seen.is_excused {
+        if since(self.alive_at) > limits.stall_timeout && !seen.is_excused && !seen.is_undialled {
             // What comes in its place has its own time.
             self.alive_at = now;
             return Verdict::Drop;
@@ -152,6 +159,7 @@ mod tests {
                 moved_bytes: 0,
                 awaits_peer: true,
                 is_excused: false,
+                is_undialled: false,
             }
         }
 
@@ -189,6 +197,22 @@ mod tests {
         }
         let seen = Seen { is_excused: true, ..stand.seen(600) };
         assert_eq!(stand.judge(600, seen), Verdict::GiveUp);
+    }
+
+    #[test]
+    fn a_link_that_is_heard_is_not_cut_because_no_stream_could_be_dialled_yet() {
+        let mut stand = Stand::new();
+        for second in 1..100 {
+            let seen = Seen { is_undialled: true, ..stand.seen(second) };
+            assert_eq!(stand.judge(second, seen), Verdict::Keep);
+        }
+        assert_eq!(stand.judge(100, stand.seen(100)), Verdict::Keep, "the first stream had no time");
+        assert_eq!(stand.judge(130, stand.seen(130)), Verdict::Keep);
+        assert_eq!(stand.judge(131, stand.seen(131)), Verdict::Drop);
+        // A link that is not heard is dialled anew all the same, and patience ends.
+        let mut stand = Stand::new();
+        assert_eq!(stand.judge(5, Seen { is_undialled: true, ..stand.seen(0) }), Verdict::Dial);
+        assert_eq!(stand.judge(600, Seen { is_undialled: true, ..stand.seen(600) }), Verdict::GiveUp);
     }
 
     #[test]

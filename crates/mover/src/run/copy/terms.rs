@@ -92,17 +92,19 @@ impl Job<'_> {
         let has_kernel = wishes.link.tls_form.kernel == KernelTls::On;
         let has_records = wishes.link.tls_form.records_max != TlsForm::default().records_max;
         let goes_as_tls = is_tls && far.is_some();
-        let options = [
+        let mut options = vec![
             ("--compress", wishes.compress && far.is_none()),
             ("--class scavenger (but for nice and I/O priority)", wishes.yields && !has_sockets),
             ("--dscp", is_marked && !has_sockets),
             ("--window", wishes.asked.window_bytes.is_some() && !has_sockets),
             ("--cca", wishes.link.congestion.is_some() && !has_sockets),
-            ("--via, --bind", wishes.is_spread && !is_dialled),
+            ("--via", wishes.has_via && !is_dialled),
+            ("--bind", wishes.has_bind && !is_dialled),
             ("--cipher", is_ciphered && far.is_none()),
             (ktls, has_kernel && !goes_as_tls),
             (tls_records, has_records && !goes_as_tls),
         ];
+        options.extend(wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !self.unused_told.swap(true, Ordering::Relaxed)
         {

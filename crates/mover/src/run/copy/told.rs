@@ -55,12 +55,13 @@ impl Job<'_> {
         let evidence = Evidence { entries: settled, ..self.evidence(&plan, streams, sides) };
         let verdict = basin::judge(&evidence);
         let learned = learned_of_path(verdict.as_ref(), steering.learned());
-        if let Some(advice) = window_advice(&plan, streams, &totals, elapsed) {
+        let rate = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
+        if let Some(advice) = window_advice(&plan, rate, streams, &totals, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
         (self.watch.events)(Event::Finished(totals));
         let passage = self.passage(elapsed);
-        let beginning = self.beginning.lock().unwrap_or_else(|p| p.into_inner()).take();
+        let beginnings = std::mem::take(&mut *self.beginnings.lock().unwrap_or_else(|p| p.into_inner()));
         Report {
             totals,
             agreed,
@@ -71,7 +72,7 @@ impl Job<'_> {
             attempts: 1,
             learned,
             passage,
-            beginning,
+            beginnings,
             compared: None,
         }
     }
@@ -96,10 +97,14 @@ impl Job<'_> {
     }
 
     fn note_beginning(&self, evidence: &Evidence) {
-        let mut beginning = self.beginning.lock().unwrap_or_else(|p| p.into_inner());
+        let mut beginnings = self.beginnings.lock().unwrap_or_else(|p| p.into_inner());
         let passage = self.passage(self.started.elapsed());
-        if beginning.is_none() && passage.last_s - passage.first_s >= BEGINNING.as_secs_f64() {
-            *beginning = Some(Beginning { evidence: evidence.clone(), passage });
+        let is_over =
+            beginnings.last().is_some_and(|last| last.passage.content_s() >= BEGINNING.as_secs_f64());
+        // A look that saw nothing new says nothing new: so there are few, however long nothing comes.
+        let shown_s = beginnings.last().map_or(0.0, |last| last.passage.content_s());
+        if !is_over && passage.content_s() > shown_s {
+            beginnings.push(Beginning { evidence: evidence.clone(), passage });
         }
     }
 
@@ -159,13 +164,21 @@ impl Job<'_> {
 }
 
 /// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
-/// let them. `streams` took work at the end, whatever was planned.
-fn window_advice(plan: &Plan, streams: u16, totals: &Totals, elapsed: Duration) -> Option<String> {
+/// let them. `streams` took work at the end, whatever was planned. What the route carried before is no measure: windows may
+/// have held that too. `rate_bits_per_s` was asked for.
+fn window_advice(
+    plan: &Plan,
+    rate_bits_per_s: Option<u64>,
+    streams: u16,
+    totals: &Totals,
+    elapsed: Duration,
+) -> Option<String> {
     let window = plan.window.as_ref()?;
     // What an earlier attempt brought, or was there, took no stream's time.
     let reached = totals.bytes_received as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
     let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
-    (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
+    let goal = rate_bits_per_s.unwrap_or(plan::RATE_BITS_PER_S);
+    (reached >= 0.5 * allowed).then(|| plan.window_advice(goal, streams)).flatten()
 }
 
 /// What a slow disk or many small files let through says nothing of what the path carries.
@@ -193,13 +206,15 @@ mod tests {
         let bytes_received = window.rate_bits_per_s() / 8 * 8 * 6 / 10;
         let carried = Totals { bytes_received, ..Totals::default() };
         let advice =
-            window_advice(&plan, 8, &carried, second).expect("8 streams carried most of what they may");
+            window_advice(&plan, None, 8, &carried, second).expect("8 streams carried most of what they may");
         assert!(advice.ends_with("using 8 streams instead"), "{advice}");
         assert!(plan.streams.value > 16, "{:?}", plan.streams);
-        assert_eq!(window_advice(&plan, plan.streams.value, &carried, second), None);
+        assert_eq!(window_advice(&plan, None, plan.streams.value, &carried, second), None);
+        let rate = Some(window.rate_bits_per_s());
+        assert_eq!(window_advice(&plan, rate, 8, &carried, second), None, "one stream carries that");
         let resumed =
             Totals { bytes_done: bytes_received, bytes_resumed: bytes_received, ..Totals::default() };
-        assert_eq!(window_advice(&plan, 8, &resumed, second), None, "nothing was carried");
+        assert_eq!(window_advice(&plan, None, 8, &resumed, second), None, "nothing was carried");
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl Job<'_> {
         let opened = client.open(Open {
             filter: self.wishes.filter.clone(),
             only: self.wishes.only.clone(),
+            one_file_system: self.wishes.one_file_system,
             trial: self.far_trial(Direction::Pull),
             ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
         })?;

@@ -95,6 +95,8 @@ pub struct FlowWishes {
     pub slot: Option<SlotAsked>,
     /// The link.
     pub link: LinkSettings,
+    /// Options that somebody typed and that do nothing for either place: they are told with those of this stream.
+    pub unused: Vec<String>,
     /// Takes the lines of the receipt. Called whenever the receipt begins: its sink starts over.
     pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
     /// Digest of the first line of the receipt, to be signed with the rest.
@@ -110,6 +112,7 @@ impl FlowWishes {
             rate: Arc::default(),
             slot: None,
             link: LinkSettings::default(),
+            unused: Vec::new(),
             lines: None,
             header: None,
         }
@@ -284,6 +287,7 @@ impl Job<'_> {
                 None => {
                     let mut plan = job.plan(client, Direction::Push);
                     if let Some(slot) = &slot {
+                        job.check_rate(&slot.held())?;
                         fit_pieces(&mut plan, slot.held().slot.bytes);
                     }
                     let key = job_key_of(Some((far, place)), &FlowTo::Null);
@@ -354,6 +358,23 @@ impl Job<'_> {
         let Some(asked) = self.wishes.slot else { return Ok(None) };
         let word = Word::Durable(Duration::from_millis(self.wishes.terms.mark_every_ms.into()));
         TakenSlot::take(client, asked, (word, self.wishes.link.stall_timeout), ready).map(Some)
+    }
+
+    /// What a window is for has to go within it: else more and more waits for the next one.
+    fn check_rate(&self, held: &SlotHeld) -> Result<()> {
+        let slot = &held.slot;
+        let needed = u128::from(slot.bytes) * 1_000_000 / u128::from(slot.length_micros.max(1));
+        let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+        let Some(rate) = self.wishes.rate.bytes_per_s().filter(|&rate| rate < needed) else { return Ok(()) };
+        let cause = format!(
+            "a window of the slot is for {} bytes in {:.3} s, which is {}, and --bwlimit allows {}: allow that much, or leave \
+            it out",
+            slot.bytes,
+            slot.length_micros as f64 / 1e6,
+            plan::show_rate(needed.saturating_mul(8)),
+            plan::show_rate(rate.saturating_mul(8))
+        );
+        Err(Failure::new(FailureKind::Usage, "take a slot", cause))
     }
 
     /// What a slot promises is for bytes that are read when they are ready: the buffer is as large as that takes.
@@ -514,10 +535,11 @@ impl Job<'_> {
         // Of what rides in ssh, or goes nowhere, no socket is ours.
         let has_sockets = far.is_some_and(|far| !far.is_carried());
         let link = &self.wishes.link;
-        let options = [
+        let mut options = vec![
             ("--dscp", link.dscp.is_some() && !has_sockets),
             ("--cca", link.congestion.is_some() && !has_sockets),
         ];
+        options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !std::mem::replace(&mut self.is_unused_told, true)
         {

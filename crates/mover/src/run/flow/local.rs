@@ -44,7 +44,7 @@ impl LocalFlow {
             move |f| aborting.abort(ours(&f)),
         )?;
         let mut buffer =
-            FrameBuffer::new(payload_max(sender.terms())).map_err(|e| failure::of_io("start", &e))?;
+            FrameBuffer::new(payload_max(sender.terms())).map_err(|e| failure::of_memory("start", &e))?;
         let (sender, mut inlet) = (sender.clone(), Inlet(receiver.clone()));
         within.spawn("stream", move |bell| {
             loop {

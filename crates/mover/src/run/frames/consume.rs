@@ -94,7 +94,7 @@ impl ConsumeRun {
                 self.leave_at(&mut state);
             }
             match next {
-                // As it is now: the one that came with the end is some frames old.
+                // With the outages, of which the machine knows nothing.
                 Some(Delivery::End(_)) => {
                     drop(state);
                     return Ok(Some(Delivery::End(Box::new(self.report()))));

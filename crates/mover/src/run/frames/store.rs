@@ -3,7 +3,8 @@
 //! 1. One thread appends records, in the order of their places, and starts a new file when one is full.
 //! 2. When nothing waits, or a second after the last time, it syncs; what was written before is durable then.
 //! 3. What cannot be written is tried again until it can, and nothing after it is written meanwhile; files that nobody
-//!    needs are removed all the same, which may be the room that lacks. A sync that fails is final.
+//!    needs are removed all the same, which may be the room that lacks. A sync that fails is final, and so is one of a
+//!    log that lost its name: the next hub does not find it.
 //!
 //! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is cut
 //! off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only held what
@@ -21,7 +22,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::dir::{Links, Replace};
-use thalweg_sys::{Dir, File};
+use thalweg_sys::{Dir, File, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits;
 use thalweg_wire::message::Item;
@@ -83,6 +84,9 @@ const RECORDED_NEW: &[u8] = b"recorded.new";
 const RECORDED_BYTES_MAX: usize = 20;
 /// Behind the number of a file.
 const FILE_SUFFIX: &str = ".spill";
+/// For messages: what cannot be taken back, and what is left then.
+const SYNC: &str = "sync the spill log";
+const IS_FINAL: &str = "; the channel takes nothing more, what is in memory is still handed out";
 /// Between two tries to write.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Between two syncs that nobody waits for.
@@ -179,7 +183,7 @@ impl Store {
                     file.truncate(end).map_err(of_io)?;
                 }
                 // A hub that was killed had not synced all of it; ours tells producers that it is durable.
-                file.sync_all().map_err(|error| failure::of_io("sync the spill log", &error))?;
+                file.sync_all().map_err(|error| failure::of_io(SYNC, &error))?;
             }
             self.files().insert(number, file);
         }
@@ -265,6 +269,23 @@ impl Store {
             Ok(path) => failure.at(&path),
             Err(_) => failure,
         }
+    }
+
+    /// Whether the log's directory is where the next hub looks for it.
+    fn is_there(&self) -> io::Result<bool> {
+        is_held(&self.parent, &self.name, &self.dir.stat_self()?)
+    }
+
+    /// The same of a file in it.
+    fn has(&self, name: &[u8], file: &File) -> io::Result<bool> {
+        Ok(self.is_there()? && is_held(&self.dir, name, &file.stat()?)?)
+    }
+
+    /// Final: what is synced there nobody finds.
+    fn gone(&self, name: &[u8]) -> Failure {
+        let why = "it is not there any more: somebody removed it, moved it away or replaced it";
+        let cause = format!("{why}{IS_FINAL}");
+        self.at(name, Failure::new(FailureKind::Damage, SYNC, cause))
     }
 
     /// Nobody writes any more; a writer that waits for room gives up.
@@ -387,6 +408,15 @@ fn read_exact(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     match read_some(file, buffer, offset)? == buffer.len() {
         true => Ok(()),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Whether this name leads to what was opened by it.
+fn is_held(dir: &Dir, name: &[u8], held: &Stat) -> io::Result<bool> {
+    match dir.stat(name) {
+        Ok(named) => Ok(named.is_same_entry(held)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -528,6 +558,10 @@ impl Writer {
                     Ok(file) => Arc::new(file),
                     Err(error) => {
                         let _ = self.store.dir.remove_file(&file_name(self.next));
+                        // Without its directory it would be tried for ever.
+                        if self.store.is_there().is_ok_and(|is_there| !is_there) {
+                            return Err(self.store.gone(&file_name(self.next)));
+                        }
                         return Ok(Err(error));
                     }
                 };
@@ -567,11 +601,15 @@ impl Writer {
             return Ok(());
         }
         if let Some((number, file, _)) = &self.now {
-            file.sync_data().map_err(|error| {
-                let mut failure = self.store.failed("sync the spill log", &file_name(*number), &error);
-                failure.cause += "; the channel takes nothing more, what is in memory is still handed out";
+            let name = file_name(*number);
+            let is_there = file.sync_data().and_then(|()| self.store.has(&name, file)).map_err(|error| {
+                let mut failure = self.store.failed(SYNC, &name, &error);
+                failure.cause += IS_FINAL;
                 failure
             })?;
+            if !is_there {
+                return Err(self.store.gone(&name));
+            }
         }
         self.dirty = 0;
         if let Some(heard) = self.heard.upgrade() {

@@ -103,9 +103,8 @@ impl ReceiveRun {
                 (entry, decision)
             }
             Decide::Link(entry) => {
-                let outcome = self.destination.link(&entry);
-                let made = matches!(outcome, Outcome::Done { .. });
-                (entry, Decision::Settled { outcome, made })
+                let decision = self.destination.link(&entry);
+                (entry, decision)
             }
             Decide::Keep(entry, digest) => {
                 let kept = match self.destination.keep(&entry, digest) {
@@ -228,7 +227,7 @@ mod tests {
             self.inner.decide(entry, reading)
         }
 
-        fn link(&self, entry: &Entry) -> Outcome {
+        fn link(&self, entry: &Entry) -> Decision {
             self.inner.link(entry)
         }
 

@@ -72,6 +72,7 @@ impl Session {
             }
             (state.transfers.values().cloned().collect::<Vec<_>>(), tell && state.control.is_some())
         };
+        self.look_at_streams();
         if tell {
             self.give_up_stuck();
         }
@@ -106,16 +107,29 @@ impl Session {
         }
     }
 
+    /// Sees how they do on the way.
+    fn look_at_streams(&self) {
+        let mut state = self.lock();
+        let State { streams, looks, .. } = &mut *state;
+        let now = Instant::now();
+        let info = |(&stream, (serial, handle)): (&u16, &(u64, StopHandle))| {
+            Some(((stream, *serial), handle.info()?))
+        };
+        let infos: BTreeMap<_, _> = streams.iter().filter_map(info).collect();
+        looks.look(now, &infos);
+    }
+
     /// What the kernel says about the streams that stand.
     pub(super) fn stream_accounts(&self) -> Vec<StreamAccount> {
         let mut state = self.lock();
-        let State { streams, fastest, .. } = &mut *state;
+        let State { streams, fastest, looks, .. } = &mut *state;
         fastest.retain(|stream, _| streams.contains_key(stream));
-        let account = |(&stream, (_, handle)): (&u16, &(u64, StopHandle))| {
+        let account = |(&stream, (serial, handle)): (&u16, &(u64, StopHandle))| {
             let mut account = handle.account(stream)?;
             let fastest = fastest.entry(stream).or_default();
             *fastest = account.delivery_bytes_per_s_max.max(*fastest);
             account.delivery_bytes_per_s_max = *fastest;
+            looks.tell((stream, *serial), &mut account);
             Some(account)
         };
         streams.iter().filter_map(account).collect()

@@ -32,7 +32,9 @@ impl Receiver {
             Decided::Fresh => {
                 let size = item.entry.evidence.size;
                 let sparse = matches!(item.entry.kind, Kind::File { sparse: true, .. });
-                if !sparse && size <= small_bytes {
+                // Of a hard link nothing comes under this number: it is offered again as a file.
+                let is_link = matches!(item.entry.kind, Kind::HardLink { .. });
+                if is_link || (!sparse && size <= small_bytes) {
                     item.state = State::Small;
                 } else {
                     item.state = State::Large(Large::new(&item.entry, chunk_bytes, self.keeps_pieces));

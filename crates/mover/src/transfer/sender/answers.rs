@@ -18,6 +18,15 @@ impl Sender {
         let small_bytes = self.limits.small_bytes;
         // Withdrawn meanwhile: the answer crossed the withdrawal.
         let Some(item) = self.known(id)? else { return Ok(()) };
+        if matches!(item.entry.kind, Kind::HardLink { .. }) && want == Want::Whole {
+            if matches!(item.state, State::Waiting) {
+                return Err(protocol("an entry wanted twice"));
+            }
+            // It cannot be linked there. A stream looks what it is by itself, and offers that.
+            item.state = State::Waiting;
+            self.checks.push_back(id);
+            return Ok(());
+        }
         let (Kind::File { sparse, .. }, size) = (&item.entry.kind, item.entry.evidence.size) else {
             item.state = State::Waiting;
             return if want == Want::Nothing {

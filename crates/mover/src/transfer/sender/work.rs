@@ -6,7 +6,7 @@ use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
 use thalweg_wire::message::{Run, Seal, Steer, TransferMessage as Say};
-use thalweg_wire::{Digest, EntryId, Evidence};
+use thalweg_wire::{Digest, EntryId, Evidence, Kind};
 
 /// What became of a task that a stream says it is through with.
 #[derive(PartialEq, Eq)]
@@ -181,6 +181,10 @@ impl Sender {
 
     /// Answer to [`Work::Check`]: what the source shows after the last read.
     pub fn checked(&mut self, stream: u16, entry: EntryId, evidence: Evidence) -> Retry {
+        if self.items.get(&entry).is_some_and(|item| matches!(item.entry.kind, Kind::HardLink { .. })) {
+            self.forget(stream, &Task::Check(entry));
+            return self.changed(entry);
+        }
         if self.items.get(&entry).is_some_and(|item| item.entry.evidence != evidence) {
             let retry = self.changed(entry);
             if retry == Retry::No {
@@ -404,6 +408,10 @@ impl Sender {
     fn give_back(&mut self, handed: Handed) {
         match handed.task {
             Task::Check(id) => {
+                if self.items.get(&id).is_some_and(|item| matches!(item.entry.kind, Kind::HardLink { .. })) {
+                    self.checks.push_back(id);
+                    return;
+                }
                 if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
                     && large.check == Check::Asked
                 {

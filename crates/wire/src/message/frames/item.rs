@@ -175,7 +175,7 @@ impl FrameHead {
     /// Whether a hub or a consumer may be given this.
     ///
     /// # Errors
-    /// `TooLarge`, `Invalid`: a shape whose elements do not fill the payload, an index beyond every set.
+    /// `Shape` if its elements do not fill the payload; `TooLarge`, `Invalid`, for instance an index beyond every set.
     pub fn check(&self) -> Result<(), DecodeError> {
         self.producer.check()?;
         if self.sequence >= limits::FRAME_SEQUENCE_END {
@@ -207,7 +207,18 @@ impl FrameHead {
         };
         match fits {
             true => Ok(()),
-            false => Err(DecodeError::Invalid { what: "shape of a frame" }),
+            false => {
+                let of_all = |(count, each): (u64, u64)| count.checked_mul(each);
+                let wanted = elements.zip(element_bytes(&self.dtype)).and_then(of_all);
+                let mut shape = self.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+                if !self.dtype.is_empty() {
+                    shape.push_str(&format!(" of `{}`", self.dtype));
+                }
+                if let Some(bytes) = wanted {
+                    shape.push_str(&format!(", which is {bytes} bytes"));
+                }
+                Err(DecodeError::Shape { shape, bytes: self.payload_bytes })
+            }
         }
     }
 }
@@ -389,6 +400,11 @@ mod tests {
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }
+        let refused = with(&[2048, 2048], "<u2", 7 << 20).check().unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "a frame of 7340032 bytes does not have the shape 2048x2048 of `<u2`, which is 8388608 bytes"
+        );
         assert_eq!(with(&[], "", 5).check(), Ok(()));
         assert_eq!(with(&[0, 7], "<u2", 0).check(), Ok(()));
         assert_eq!(with(&[3], "V7", 24).check(), Ok(()));

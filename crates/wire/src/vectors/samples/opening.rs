@@ -73,6 +73,7 @@ pub(super) fn open() -> Open {
             FilterRule { include: true, pattern: "/keep/**".into() },
         ],
         only: vec![path(b"dir/only")],
+        one_file_system: true,
         trial: None,
         flow: None,
         frames: None,

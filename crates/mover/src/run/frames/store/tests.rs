@@ -1,4 +1,5 @@
 use super::*;
+use std::path::Path;
 use std::sync::mpsc::Sender;
 
 /// Passes on what it hears of syncs.
@@ -107,4 +108,51 @@ fn a_hub_that_ends_while_nothing_can_be_written_has_synced_what_was_and_its_log_
     store.stop();
     writer.run(&queue);
     assert_eq!(synced.try_iter().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn what_is_synced_in_a_log_that_lost_its_name_is_not_told_to_be_durable() {
+    type Act = fn(&Path);
+    let acts: [Act; 3] = [
+        |log| std::fs::remove_dir_all(log).unwrap(),
+        |log| {
+            std::fs::rename(log, log.with_extension("away")).unwrap();
+            std::fs::create_dir(log).unwrap();
+        },
+        |log| std::fs::remove_file(log.join("0000000000000000.spill")).unwrap(),
+    ];
+    for act in acts {
+        let (scratch, store) = opened();
+        let (hub, synced) = hub(false);
+        let mut writer = Writer {
+            store,
+            file_bytes: 1 << 20,
+            heard: Arc::downgrade(&hub),
+            next: 0,
+            now: None,
+            dirty: 0,
+            place: 0,
+            waiting: VecDeque::new(),
+            is_over: false,
+        };
+        let (_jobs, queue) = mpsc::channel();
+        writer.write(0, &Record::Note(Item::End), &queue).unwrap();
+        writer.sync().unwrap();
+        assert_eq!(synced.try_recv(), Ok(1));
+        let log = scratch.path().join("scan.frames");
+        act(&log);
+        writer.write(1, &Record::Note(Item::End), &queue).unwrap();
+        let failure = writer.sync().unwrap_err();
+        assert!(
+            failure.kind == FailureKind::Damage && failure.cause.contains("somebody removed it"),
+            "{failure}"
+        );
+        assert!(synced.try_recv().is_err());
+        if !log.exists() {
+            // Nor is a next file waited for.
+            writer.now = None;
+            let failure = writer.write(2, &Record::Note(Item::End), &queue).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Damage);
+        }
+    }
 }

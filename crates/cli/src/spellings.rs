@@ -1,0 +1,188 @@
+//! Options and commands of other movers (rsync, scp, rclone, bbcp), and what is said to who types them here: where the
+//! same is had, or that it is not here. docs/guide/other-tools.md has the same rows.
+//!
+//! What asks for nothing that is not always done is accepted, and stands with the options of cp (`-a`, `-p`).
+
+use crate::args;
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+
+/// Words of others, and what is said to them.
+#[derive(Debug, Clone, Copy)]
+pub struct Spelling {
+    /// What is typed: words that mean the same.
+    pub typed: &'static [&'static str],
+    /// One line.
+    pub told: &'static str,
+}
+
+const fn row(typed: &'static [&'static str], told: &'static str) -> Spelling {
+    Spelling { typed, told }
+}
+
+/// Options that cp and sync do not have.
+pub const OPTIONS: &[Spelling] = &[
+    row(&["-c", "--checksum"], "`--check digest` compares content; what is sent is always verified"),
+    row(&["-I", "--ignore-times"], "`--check nothing` sends everything again"),
+    row(&["--size-only"], "not here; `--check digest` compares content"),
+    row(
+        &["-W", "--whole-file", "--no-whole-file"],
+        "`--check digest` sends only what differs of a file, `--check nothing` sends everything again",
+    ),
+    row(
+        &["-i", "--itemize-changes"],
+        "`-v` names each entry, `--report FILE` says how each ended (scp's: `--rsh 'ssh -i KEY'`)",
+    ),
+    row(&["--stats"], "always on: the last line has the totals, and `--json` has all of them"),
+    row(&["--info", "--debug"], "`-v` names each entry, `-vv` also those left alone"),
+    row(&["--out-format", "--log-file"], "`--json` and `--report FILE` say how each entry ended"),
+    row(&["-R", "--relative"], "not here: write the path in the destination, where what is missing is made"),
+    row(&["-L", "--copy-links", "-k", "--copy-dirlinks"], "not here: links are copied as links"),
+    row(&["-O", "--omit-dir-times", "--omit-link-times"], "not here: all times are kept"),
+    row(&["-J"], "not here: all times are kept (scp's: `--rsh 'ssh -J HOST'`)"),
+    row(&["-E", "--executability"], "always on: modes are kept"),
+    row(
+        &["--no-perms", "--no-owner", "--no-group", "--no-times", "--no-links"],
+        "not here: all that the destination can keep is kept",
+    ),
+    row(&["--chown", "--chmod", "--usermap", "--groupmap"], "not here: owners and modes are the source's"),
+    row(&["--numeric-ids"], "always on: owners and groups are kept by number"),
+    row(&["--partial", "--append", "--append-verify"], "always on: the same command resumes a broken copy"),
+    row(&["--inplace"], "not here: a file gets its name when it is whole and verified"),
+    row(
+        &["-T", "--temp-dir", "--partial-dir"],
+        "not here: what is unfinished lies beside its destination, in `.thalweg-staging`",
+    ),
+    row(&["--fsync"], "always on: what is reported as done is durable"),
+    row(&["--mkpath"], "always on: what is missing of the destination's path is made"),
+    row(
+        &["--link-dest", "--copy-dest", "--compare-dest", "-y", "--fuzzy"],
+        "not here: only what is at the destination is compared",
+    ),
+    row(
+        &["-b", "--backup", "--backup-dir", "--suffix"],
+        "not here: what is replaced or deleted is gone; `-n` says beforehand what would be",
+    ),
+    row(
+        &["--remove-source-files", "--remove-sent-files"],
+        "not here: copy with `--receipt FILE`, `thalweg verify` it by that, `thalweg rm` the source",
+    ),
+    row(
+        &["--max-size", "--min-size", "--max-age", "--min-age"],
+        "not here: `find` makes a list by size or age, and `--files-from LIST` copies it",
+    ),
+    row(&["-f"], "`--filter RULE` is it here"),
+    row(
+        &["--del", "--delete-before", "--delete-during", "--delete-delay", "--delete-after"],
+        "`thalweg sync --delete` is it here",
+    ),
+    row(&["--timeout"], "`--stall-timeout TIME` dials again, `--patience TIME` gives up"),
+    row(&["--contimeout"], "`--patience TIME` gives up without progress"),
+    row(&["--rsync-path"], "`--far-path PROGRAM` is it here"),
+    row(&["-s", "--secluded-args", "--protect-args"], "always on: no shell reads names (bbcp's: --streams)"),
+    row(&["-C"], "`-z` compresses where it pays (scp's); `--exclude PATTERN` leaves out names (rsync's)"),
+    row(&["--compress-level", "--zl", "--compress-choice", "--zc"], "`-z` compresses where it pays"),
+    row(&["-w"], "`--window SIZE` is it here (bbcp's)"),
+    row(&["--transfers", "--checkers"], "`--concurrency N` is how many files are in flight"),
+    row(&["--multi-thread-streams", "--parallel"], "`--streams N` is it here"),
+    row(&["--immutable"], "`--ignore-existing` leaves alone what is there"),
+];
+
+/// Commands that thalweg does not have.
+pub const COMMANDS: &[Spelling] = &[
+    row(
+        &["mv", "move", "moveto"],
+        "copy with `thalweg cp --receipt FILE`, `thalweg verify` it by that, `thalweg rm` the source",
+    ),
+    row(
+        &["copy", "copyto", "rsync", "scp", "get", "put", "send", "fetch"],
+        "`thalweg cp SRC DST`, of which one may be far",
+    ),
+    row(&["mirror"], "`thalweg sync --delete SRC DST` makes the destination the same"),
+    row(&["rcat"], "`thalweg stream - DST` writes what stdin gives"),
+    row(&["delete", "purge"], "`thalweg rm` removes files, `thalweg rm -r` trees"),
+    row(&["size"], "`thalweg du` sums up the bytes"),
+    row(&["lsl", "lsf", "lsd", "dir"], "`thalweg ls` lists, `thalweg ls -l` with sizes and times"),
+    row(&["cmp", "diff", "cryptcheck"], "`thalweg check` compares two places by content"),
+    row(&["mkdir"], "not needed: what is missing of a destination's path is made"),
+    row(&["daemon", "server"], "`thalweg serve` serves directories to other machines"),
+];
+
+fn told(rows: &[Spelling], typed: &str) -> Option<&'static str> {
+    rows.iter().find(|row| row.typed.contains(&typed)).map(|row| row.told)
+}
+
+/// The same error, or what is to be said to who typed what another mover has. What is not for people is not proposed.
+pub fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
+    let name = args::command_in(words);
+    let why = match error.kind() {
+        ErrorKind::UnknownArgument if ["cp", "sync"].contains(&name) => {
+            let typed = text(&error, ContextKind::InvalidArg).unwrap_or_default();
+            told(OPTIONS, typed).map(|told| format!("`{typed}` is no option of `{name}`: {told}\n"))
+        }
+        // Not one below a command.
+        ErrorKind::InvalidSubcommand if text(&error, ContextKind::InvalidSubcommand) == Some(name) => {
+            told(COMMANDS, name).map(|told| format!("`{name}` is no command: {told}\n"))
+        }
+        _ => None,
+    };
+    if let Some(why) = why {
+        return clap::Error::raw(error.kind(), why);
+    }
+    let is_hidden = |name: &String| command.find_subcommand(name).is_some_and(Command::is_hide_set);
+    let proposed = error.get(ContextKind::SuggestedSubcommand);
+    if matches!(proposed, Some(ContextValue::Strings(names)) if names.iter().any(is_hidden)) {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
+    error
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config, help_flag};
+
+    fn said(words: &[&str]) -> String {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let error = help_flag::parse(&config::command(), &words).expect_err("an error");
+        explained(error, &config::command(), &words).to_string()
+    }
+
+    #[test]
+    fn no_word_has_two_answers_and_none_is_an_option_or_a_command_here() {
+        let command = config::command();
+        let cp = command.find_subcommand("cp").unwrap();
+        let all: Vec<&str> = OPTIONS.iter().chain(COMMANDS).flat_map(|row| row.typed).copied().collect();
+        for (at, word) in all.iter().enumerate() {
+            assert!(!all[..at].contains(word), "{word} stands twice");
+            let bare = word.trim_start_matches('-');
+            let is_option = cp.get_arguments().any(|argument| {
+                let longs = argument.get_long_and_visible_aliases().unwrap_or_default();
+                let shorts = argument.get_short_and_visible_aliases().unwrap_or_default();
+                match word.starts_with("--") {
+                    true => longs.contains(&bare),
+                    false => word.starts_with('-') && shorts.iter().any(|short| short.to_string() == bare),
+                }
+            });
+            assert!(!is_option && command.find_subcommand(word).is_none(), "{word}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_people_is_not_proposed() {
+        let text = said(&["thalweg", "moverr"]);
+        assert!(text.contains("moverr") && !text.contains("'mover'"), "{text}");
+        assert!(said(&["thalweg", "strem"]).contains("stream"));
+        // A command below a command is another's.
+        assert!(!said(&["thalweg", "frames", "copy"]).contains("thalweg cp"));
+        assert!(!said(&["thalweg", "ls", "--checksum"]).contains("--check digest"));
+    }
+}

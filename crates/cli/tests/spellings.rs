@@ -1,0 +1,127 @@
+//! What users of other movers type, and what the program says to it.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+use support::{Scratch, finish};
+use thalweg_cli::spellings::{COMMANDS, OPTIONS};
+
+/// Runs the program in a directory with a file `file`.
+fn run(scratch: &Scratch, words: &[&str]) -> Output {
+    std::fs::write(scratch.path("file"), b"content").unwrap();
+    let mut command = scratch.thalweg();
+    command.args(words).current_dir(scratch.root()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(command.spawn().unwrap())
+}
+
+fn told(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn who_types_an_option_or_a_command_of_another_mover_is_told_what_it_is_here() {
+    let scratch = Scratch::new();
+    for row in OPTIONS {
+        for &typed in row.typed {
+            for command in ["cp", "sync"] {
+                let out = run(&scratch, &[command, typed, "file", "to"]);
+                let first = format!("error: `{typed}` is no option of `{command}`: {}", row.told);
+                assert_eq!(told(&out).lines().next(), Some(&*first), "{}", told(&out));
+                assert_eq!(out.status.code(), Some(1), "{typed}");
+            }
+        }
+    }
+    for row in COMMANDS {
+        for &typed in row.typed {
+            let out = run(&scratch, &[typed, "file", "to"]);
+            let first = format!("error: `{typed}` is no command: {}", row.told);
+            assert_eq!(told(&out).lines().next(), Some(&*first), "{}", told(&out));
+            assert_eq!(out.status.code(), Some(1), "{typed}");
+        }
+    }
+    // With a value, in a cluster, and as an event.
+    for (words, option) in [
+        (&["cp", "--timeout=30", "file", "to"][..], "--timeout"),
+        (&["cp", "-avc", "file", "to"], "-c"),
+        (&["cp", "--json", "-c", "file", "to"], "-c"),
+    ] {
+        let out = run(&scratch, words);
+        assert!(told(&out).starts_with(&format!("error: `{option}` is no option")), "{}", told(&out));
+        let event = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(event.contains("--check digest"), words.contains(&"--json"), "{event}");
+    }
+    assert!(!scratch.path("to").exists());
+}
+
+#[test]
+fn the_guide_has_the_rows_that_the_program_says() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/other-tools.md");
+    let text = std::fs::read_to_string(guide).expect("the guide");
+    let rows: Vec<String> = OPTIONS
+        .iter()
+        .chain(COMMANDS)
+        .map(|row| {
+            let typed: Vec<String> = row.typed.iter().map(|typed| format!("`{typed}`")).collect();
+            format!("| {} | {} |", typed.join(", "), row.told)
+        })
+        .collect();
+    let there: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(there, rows);
+}
+
+#[test]
+fn what_rsync_users_ask_for_and_is_always_done_is_accepted() {
+    for words in [
+        &["cp", "-avh", "file", "to"][..],
+        &["cp", "-h", "file", "to"],
+        &["cp", "-rlptgoDHAXS", "file", "to"],
+        &["cp", "--perms", "--links", "--times", "--owner", "--group", "--xattrs", "--acls", "file", "to"],
+        &["cp", "-z", "--human-readable", "file", "to"],
+        &["sync", "-ah", "--delete", "file", "to"],
+    ] {
+        let scratch = Scratch::new();
+        let out = run(&scratch, words);
+        assert!(out.status.success(), "{words:?}: {}", told(&out));
+        assert_eq!(std::fs::read(scratch.path("to")).unwrap(), b"content", "{words:?}");
+    }
+    let scratch = Scratch::new();
+    assert_eq!(run(&scratch, &["ls", "-h", "file"]).stdout, b"file\n");
+    let sum = run(&scratch, &["du", "-sh", "file"]);
+    assert!(String::from_utf8_lossy(&sum.stdout).contains("(7 bytes)"), "{sum:?}");
+    for words in [&["cp", "-h"][..], &["cp", "--help"], &["cp", "-h", "-v"], &["ls", "-h"]] {
+        let out = run(&scratch, words);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success() && text.contains("Usage: thalweg "), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn a_pipe_is_no_place_and_no_file_is_named_after_it() {
+    let scratch = Scratch::new();
+    for words in [&["cp", "file", "-"][..], &["cp", "-", "to"], &["sync", "file", "-"], &["ls", "-"]] {
+        let out = run(&scratch, words);
+        assert_eq!(out.status.code(), Some(1), "{words:?}: {}", told(&out));
+        for part in ["thalweg stream - DST", "thalweg cat SRC", "`./-`"] {
+            assert!(told(&out).contains(part), "{words:?}: {}", told(&out));
+        }
+        assert!(!scratch.path("-").exists() && !scratch.path("to").exists(), "{words:?}");
+    }
+    assert!(run(&scratch, &["cp", "file", "./-"]).status.success());
+    assert!(run(&scratch, &["cp", "./-", "to"]).status.success());
+    assert_eq!(std::fs::read(scratch.path("to")).unwrap(), b"content");
+    // What knows a pipe still does.
+    let piped = run(&scratch, &["stream", "file", "-"]);
+    assert_eq!(piped.stdout, b"content", "{}", told(&piped));
+}
+
+#[test]
+fn a_pattern_that_the_shell_left_as_it_was_gets_a_hint() {
+    let scratch = Scratch::new();
+    for words in [&["cp", "fil*", "to"][..], &["cat", "fil?"]] {
+        let out = run(&scratch, words);
+        assert_eq!(out.status.code(), Some(3), "{words:?}: {}", told(&out));
+        assert!(told(&out).contains("hint: names are taken as they are"), "{words:?}: {}", told(&out));
+    }
+    assert!(!told(&run(&scratch, &["cp", "absent", "to"])).contains("hint: "));
+}
