@@ -15,7 +15,7 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
         {
             String::new()
         }
-        Compared::CutOff => "; not held against a prediction: it was cut off and began anew".to_owned(),
+        Compared::CutOff => "; not held against a prediction: it took more than one attempt".to_owned(),
         Compared::RateChanged => {
             "; not held against a prediction: its rate was changed on the way".to_owned()
         }
@@ -80,7 +80,9 @@ mod tests {
 
     #[test]
     fn why_nothing_is_compared_is_told_to_who_asks_for_more() {
-        for (compared, words) in [(Compared::CutOff, "began anew"), (Compared::RateChanged, "on the way")] {
+        for (compared, words) in
+            [(Compared::CutOff, "more than one attempt"), (Compared::RateChanged, "on the way")]
+        {
             assert_eq!(short(&compared, false), "");
             assert!(short(&compared, true).contains(words));
             assert!(details(&compared).is_empty());

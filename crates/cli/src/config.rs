@@ -692,6 +692,10 @@ mod tests {
         let home = |path: &[u8]| Named::Ssh { host: "me@h".into(), port: None, path: path.to_vec() };
         assert_eq!(named("@home/x").unwrap(), home(b"x"));
         assert_eq!(named("@home").unwrap(), home(b"."));
+        // Nor is a name there a module, the home of another, or below the root.
+        for (text, path) in [("@home/~x", "./~x"), ("@home/:x", "./:x"), ("@home//x", ".//x")] {
+            assert_eq!(named(text).unwrap(), home(path.as_bytes()), "{text}");
+        }
         // A URL without a path is the home too, and what is below it is not below the root.
         let there = |text: &str| thalweg_client::far_movers::place_there(&named(text).unwrap());
         for (one, other) in [("@url", "@home"), ("@url/x", "@home/x"), ("@url/x/y/", "@home/x/y/")] {

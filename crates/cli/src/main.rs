@@ -47,6 +47,7 @@ fn main() -> std::process::ExitCode {
     let parsed = help_flag::parse(&command, &words).and_then(|matches| {
         args::model::refuse_unheard(&matches)?;
         args::copy::refuse_unheard(&matches)?;
+        spellings::refuse_alone(&command, &words)?;
         args::Args::from_arg_matches(&matches)
     });
     let parsed = parsed.map_err(|error| match config::wrong_variable(&error, &words) {

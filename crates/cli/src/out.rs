@@ -12,6 +12,8 @@ static OUT: LazyLock<Mutex<BufWriter<Stdout>>> =
     LazyLock::new(|| Mutex::new(BufWriter::with_capacity(64 << 10, std::io::stdout())));
 static CLOSED: AtomicBool = AtomicBool::new(false);
 static UNTOLD: OnceLock<Failure> = OnceLock::new();
+/// Whether some of it is gone, and not only late.
+static LOST: AtomicBool = AtomicBool::new(false);
 /// What fails where the output cannot be written.
 const PRINT: &str = "print";
 
@@ -46,11 +48,7 @@ pub fn line(text: &str) -> Result<()> {
 
 /// Writes a line that is to be seen at once. If it cannot be, the work goes on; [`untold`] says why at the end.
 pub fn tell(text: &str) {
-    let told = with(|out| {
-        out.write_all(text.as_bytes())?;
-        out.write_all(b"\n")?;
-        out.flush()
-    });
+    let told = with(|out| put(out, text, &LOST));
     if let Err(failure) = told
         && !is_unread(&failure)
     {
@@ -59,9 +57,22 @@ pub fn tell(text: &str) {
     }
 }
 
-/// Why not everything could be told: what went wrong first. A reader that is gone is no reason.
+/// Puts a line at the end of the buffer and hands all of it on. What cannot be handed on stays there, and goes with
+/// what comes next; what finds no room in the buffer is lost.
+fn put<W: Write>(out: &mut BufWriter<W>, text: &str, is_lost: &AtomicBool) -> std::io::Result<()> {
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")) {
+        is_lost.store(true, Ordering::Release);
+        return Err(error);
+    }
+    out.flush()
+}
+
+/// Why not everything was told, after a last try: what went wrong first. A reader that is gone is no reason.
 pub fn untold() -> Option<&'static Failure> {
-    UNTOLD.get()
+    let failure = UNTOLD.get()?;
+    // A disk that was full for a while has room again.
+    let is_told = flush().is_ok() && !LOST.load(Ordering::Acquire);
+    (!is_told).then_some(failure)
 }
 
 /// Hands on what is buffered.
@@ -85,5 +96,50 @@ fn with(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Res
             Err(gone())
         }
         Err(error) => Err(failure::of_io(PRINT, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What can be full for a while.
+    #[derive(Default)]
+    struct Disk {
+        is_full: bool,
+        written: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            match self.is_full {
+                true => Err(ErrorKind::StorageFull.into()),
+                false => self.written.write(bytes),
+            }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_comes_late_is_not_lost_and_one_that_finds_no_room_is() {
+        let mut out = BufWriter::with_capacity(8, Disk::default());
+        let is_lost = AtomicBool::new(false);
+        out.get_mut().is_full = true;
+        assert!(put(&mut out, "one", &is_lost).is_err());
+        assert!(!is_lost.load(Ordering::Acquire));
+        out.get_mut().is_full = false;
+        put(&mut out, "two", &is_lost).unwrap();
+        assert_eq!(out.get_ref().written, b"one\ntwo\n");
+        out.get_mut().is_full = true;
+        assert!(put(&mut out, "three", &is_lost).is_err());
+        assert!(!is_lost.load(Ordering::Acquire));
+        assert!(put(&mut out, "four", &is_lost).is_err());
+        assert!(is_lost.load(Ordering::Acquire));
+        out.get_mut().is_full = false;
+        out.flush().unwrap();
+        assert_eq!(out.get_ref().written, b"one\ntwo\nthree\n");
     }
 }

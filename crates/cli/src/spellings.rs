@@ -1,7 +1,8 @@
 //! Options and commands of other movers (rsync, scp, rclone, bbcp), and what is said to who types them here: where the
 //! same is had, or that it is not here. docs/guide/other-tools.md has the same rows.
 //!
-//! What asks for nothing that is not always done is accepted, and stands with the options of cp (`-a`, `-p`).
+//! What asks for nothing that is not always done is accepted, and stands with the options of cp (`-a`, `-p`). Letters
+//! that to GNU cp or scp mean something else are accepted only among others (`-rlpt`): see [`refuse_alone`].
 
 use crate::args;
 use clap::Command;
@@ -39,6 +40,15 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["--out-format", "--log-file"], "`--json` and `--report FILE` say how each entry ended"),
     row(&["-R", "--relative"], "not here: write the path in the destination, where what is missing is made"),
     row(&["-L", "--copy-links", "-k", "--copy-dirlinks"], "not here: links are copied as links"),
+    row(
+        &["-t"],
+        "rsync's keeps times, which is always done; GNU cp's names the destination: here it is the last word",
+    ),
+    row(
+        &["-l"],
+        "rsync's keeps links, which is always done; GNU cp's makes hard links: not here (scp's: `--bwlimit`)",
+    ),
+    row(&["-o"], "rsync's keeps owners, which is always done (scp's: `--rsh 'ssh -o NAME=VALUE'`)"),
     row(&["-O", "--omit-dir-times", "--omit-link-times"], "not here: all times are kept"),
     row(&["-J"], "not here: all times are kept (scp's: `--rsh 'ssh -J HOST'`)"),
     row(&["-E", "--executability"], "always on: modes are kept"),
@@ -113,6 +123,36 @@ fn told(rows: &[Spelling], typed: &str) -> Option<&'static str> {
     rows.iter().find(|row| row.typed.contains(&typed)).map(|row| row.told)
 }
 
+/// Among other letters (`-rlptgoD`) they are rsync's. Alone they are as often meant as GNU cp or scp have them, and the
+/// next word, a value there, would be taken as a place.
+const ALONE: [&str; 3] = ["-t", "-l", "-o"];
+
+/// Refuses what is accepted only among other letters, of cp and sync.
+///
+/// # Errors
+/// As of an option that a command does not have.
+pub fn refuse_alone(command: &Command, words: &[OsString]) -> Result<(), clap::Error> {
+    let name = args::command_in(words);
+    let (Some(at), Some(sub)) = (args::command_at(words), command.find_subcommand(name)) else {
+        return Ok(());
+    };
+    if !["cp", "sync"].contains(&name) {
+        return Ok(());
+    }
+    // `--exclude -t` names a pattern.
+    let takes_any = |word: &OsString| {
+        let long = word.to_str().and_then(|word| word.strip_prefix("--"));
+        sub.get_arguments().any(|option| {
+            option.is_allow_hyphen_values_set() && option.get_long().is_some() && option.get_long() == long
+        })
+    };
+    let options = words[at..].windows(2).take_while(|pair| pair[1] != "--");
+    let mut typed = options.filter(|pair| !takes_any(&pair[0])).filter_map(|pair| pair[1].to_str());
+    let Some(typed) = typed.find(|word| ALONE.contains(word)) else { return Ok(()) };
+    let why = format!("`{typed}` is no option of `{name}`: {}\n", told(OPTIONS, typed).unwrap_or_default());
+    Err(clap::Error::raw(ErrorKind::UnknownArgument, why))
+}
+
 /// The same error, or what is to be said to who typed what another mover has. What is not for people is not proposed.
 pub fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
     let name = args::command_in(words);
@@ -174,6 +214,36 @@ mod tests {
             });
             assert!(!is_option && command.find_subcommand(word).is_none(), "{word}");
         }
+    }
+
+    #[test]
+    fn letters_that_others_mean_otherwise_are_refused_alone_and_accepted_among_others() {
+        let refused = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            help_flag::parse(&config::command(), &words).expect(line);
+            refuse_alone(&config::command(), &words).err().map(|error| error.to_string())
+        };
+        for (line, typed) in [
+            ("thalweg cp -t dst a q", "-t"),
+            ("thalweg --config file cp a b -l", "-l"),
+            ("thalweg sync -l 8000 a b", "-l"),
+            ("thalweg cp -r -o X=Y a b", "-o"),
+            ("thalweg cp --exclude x -t a b", "-t"),
+        ] {
+            let said = refused(line).expect(line);
+            assert!(said.contains(&format!("`{typed}` is no option of")), "{line}: {said}");
+            assert!(said.contains(told(OPTIONS, typed).unwrap()), "{line}: {said}");
+        }
+        for line in [
+            "thalweg cp -rlptgoD a b",
+            "thalweg cp -pt -p -g -X -A a b",
+            "thalweg cp --exclude -t a b",
+            "thalweg cp a -- -t -l",
+            "thalweg ls -l a",
+        ] {
+            assert_eq!(refused(line), None, "{line}");
+        }
+        assert!(ALONE.iter().all(|typed| told(OPTIONS, typed).is_some()));
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
         let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         told.filter(|line| line["kind"].is_string()).collect()
     };
-    assert!(wait_until(LIMIT, || told().len() >= 5), "{}", scratch.server_log());
+    assert!(wait_until(LIMIT, || told().len() >= 6), "{}", scratch.server_log());
     drop(daemon);
     let told = told();
     let mut seen: Vec<_> = told
@@ -200,6 +200,8 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
     let mut wanted = [
         (["transfer done", "dry-run", "data/new", "done"], Some(1), Some(0)),
         (["request done", "read", "data/large", "done"], Some(1), Some(9 << 20)),
+        // What `cat` had printed it compares, and `check` too.
+        (["request done", "digest", "data/large", "done"], Some(1), Some(9 << 20)),
         (["request done", "digest", "data/large", "done"], Some(1), Some(9 << 20)),
         (["request done", "remove", "data/large", "done"], Some(1), Some(0)),
         (["request failed", "remove", refused.as_str(), "permission"], None, Some(0)),

@@ -45,6 +45,7 @@ fn who_types_an_option_or_a_command_of_another_mover_is_told_what_it_is_here() {
         (&["cp", "--timeout=30", "file", "to"][..], "--timeout"),
         (&["cp", "-avc", "file", "to"], "-c"),
         (&["cp", "--json", "-c", "file", "to"], "-c"),
+        (&["cp", "-t", "to", "file", "other"], "-t"),
     ] {
         let out = run(&scratch, words);
         assert!(told(&out).starts_with(&format!("error: `{option}` is no option")), "{}", told(&out));

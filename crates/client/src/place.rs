@@ -118,8 +118,12 @@ impl Configured {
             if self.url.strip_prefix("ssh://").is_some_and(|rest| !rest.contains('/')) {
                 text.push("/~");
             }
-            let below = path.as_bytes();
-            text.push(OsStr::from_bytes(if is_home { &below[1..] } else { below }));
+            let below = if is_home { &path.as_bytes()[1..] } else { path.as_bytes() };
+            // What would be read as something else right behind `host:` is below the home all the same.
+            if is_home && (matches!(below, [b':' | b'/', ..]) || is_home_of_another(below)) {
+                text.push("./");
+            }
+            text.push(OsStr::from_bytes(below));
         }
         let mut named = Named::parse(&text, &Places::default())?;
         if let Named::Daemon { ticket, .. } = &mut named {

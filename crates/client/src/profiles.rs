@@ -242,8 +242,8 @@ fn reads_back(verify: VerifyLevel) -> bool {
     verify != VerifyLevel::Written
 }
 
-/// Predicted by the copy's own beginning, where nothing else is known of its way: what came then, at most half of all, and
-/// what it cost. The last look at such a beginning says most. `None` where there was none.
+/// Predicted by the copy's own beginning, where nothing else is known of its way: what came in the first half of the time
+/// in which content came, and what it cost. The last look at such a beginning says most. `None` where there was none.
 pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     let reads_back = reads_back(verify);
     let (bytes, entries) = (report.evidence.content_bytes() as f64, report.totals.done as f64);
@@ -251,8 +251,8 @@ pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     let beginnings = if report.attempts == 1 { &report.beginnings[..] } else { &[] };
     let shown = beginnings.iter().rev().find_map(|Beginning { evidence, passage }| {
         let seen = moved(evidence, passage, evidence.entries, reads_back);
-        let is_early = seen.bytes * 2.0 <= bytes || seen.entries * 2.0 <= entries;
         let content_s = passage.content_s();
+        let is_early = content_s * 2.0 <= report.passage.content_s();
         let shows = is_early && content_s >= SHOWS_S && content_s >= SHOWS_ROUND_TRIPS * rtt_s;
         shows.then_some((evidence, passage, seen))
     });

@@ -205,6 +205,7 @@ fn compare_links(
     judge: &mut Judge<'_, '_>,
 ) -> Result<()> {
     let mut strays = judge.take_strays();
+    pass_alike(reach, receipt, &mut strays)?;
     pass_copies(reach, seal.segment_bytes, receipt, &mut strays, judge)?;
     if strays.is_empty() {
         return Ok(());
@@ -233,6 +234,36 @@ fn compare_links(
             judge.differs(&path, "a hard link was copied, and it has the content of no file of the receipt");
         } else {
             judge.found.without_digest += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Takes out of `strays` what has no content and is as a symlink, FIFO or device of the receipt is.
+fn pass_alike(reach: &Reach, receipt: &Path, strays: &mut BTreeMap<RelativePath, Identity>) -> Result<()> {
+    let mut bare: HashMap<String, Vec<RelativePath>> = HashMap::new();
+    let as_key = |kind: &Kind| format!("{kind:?}");
+    for path in strays.keys() {
+        // What cannot be looked at is like nothing.
+        let Ok(entry) = reach.entry(path.as_bytes()) else { continue };
+        if !matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. }) {
+            bare.entry(as_key(&entry.kind)).or_default().push(path.clone());
+        }
+    }
+    if bare.is_empty() {
+        return Ok(());
+    }
+    let mut lines = open(receipt)?;
+    while let Some(line) = next_line(&mut lines)? {
+        if !matches!(line.kind.as_str(), "symlink" | "fifo" | "device") {
+            continue;
+        }
+        let Ok(entry) = reach.entry(line.path.as_bytes()) else { continue };
+        for path in bare.remove(&as_key(&entry.kind)).unwrap_or_default() {
+            strays.remove(&path);
+        }
+        if bare.is_empty() {
+            break;
         }
     }
     Ok(())

@@ -171,13 +171,10 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
     let workspace = Workspace::new(wishes, suite.budget_bytes(wishes), hear)?;
     let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
     let mut bench = Bench { wishes, suite, workspace, log, hear, left_out: BTreeSet::new() };
-    if let Err(mut failure) = (suite.run)(&mut bench) {
-        if let Some(kept) = bench.log.give_up() {
-            failure.cause = format!("{}; samples until then are in {}", failure.cause, kept.display());
-        }
-        return Err(failure);
+    match (suite.run)(&mut bench) {
+        Ok(()) => bench.log.end().map_err(|(error, kept)| with_kept(of_out(out, &error), kept)),
+        Err(failure) => Err(with_kept(failure, bench.log.give_up())),
     }
-    bench.log.end().map_err(|error| of_out(out, &error))
 }
 
 /// Writes results that were made elsewhere.
@@ -193,7 +190,15 @@ pub fn write(results: &Results, out: &Path) -> Result<Results> {
     for line in &results.left_out {
         log.left_out(&line.what, &line.why).map_err(of)?;
     }
-    log.end().map_err(of)
+    log.end().map_err(|(error, kept)| with_kept(of(error), kept))
+}
+
+/// The same, with where the samples are that were written before.
+fn with_kept(mut failure: Failure, kept: Option<PathBuf>) -> Failure {
+    if let Some(kept) = kept {
+        failure.cause = format!("{}; samples until then are in {}", failure.cause, kept.display());
+    }
+    failure
 }
 
 fn of_out(out: &Path, error: &std::io::Error) -> Failure {
@@ -291,5 +296,35 @@ mod tests {
         });
         assert_eq!((failed, count), (Err(2), 3), "the first that fails ends it");
         assert_eq!(rounds(3, Vec::<u8>::new(), |_, _| Err(())), Ok(()));
+    }
+
+    #[test]
+    fn a_bench_that_fails_at_its_very_end_says_where_its_samples_are() {
+        let scratch = tempfile::tempdir().unwrap();
+        let suite = Suite {
+            name: "test",
+            asks: "what is said?",
+            runs: 1,
+            budget_bytes: 1,
+            takes: suite::ON_THIS_MACHINE,
+            prepare: |_| {
+                let (encryption, verification) = ("none".to_owned(), "none".to_owned());
+                let path = record::PathKind::Loopback;
+                Ok(Prepared { path, encryption, verification, changes: Vec::new() })
+            },
+            run: |bench| {
+                bench.log.sample(Sample { wall_s: 1.0, ..Sample::default() }).unwrap();
+                // No file takes its place any more.
+                std::fs::create_dir(bench.wishes.directory.join("out.jsonl")).unwrap();
+                Ok(())
+            },
+        };
+        let wishes = Wishes { directory: scratch.path().to_owned(), ..Wishes::default() };
+        let out = scratch.path().join("out.jsonl");
+        let failure = run(&suite, &wishes, &out, &mut |_| {}).unwrap_err();
+        let partial = record::partial(&out);
+        let said = format!("; samples until then are in {}", partial.display());
+        assert!(failure.cause.ends_with(&said), "{}", failure.cause);
+        assert_eq!(Results::read(&partial).unwrap().samples.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Child processes that do not outlive who started them.
+//! Child processes that do not outlive who started them, and those that have a session of their own.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -22,6 +22,15 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(in_child) }
 }
 
+/// Puts the child into a session of its own before it runs anything (setsid(2)): what a terminal sends to who started
+/// it, at Ctrl-C or when it is closed, never reaches the child.
+pub fn in_own_session(command: &mut Command) -> &mut Command {
+    let in_child = || rustix::process::setsid().map(|_| ()).map_err(io::Error::from);
+    // JUSTIFICATION: what a child does between fork and exec can only be said so.
+    // SAFETY: one system call, nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(in_child) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +49,18 @@ mod tests {
         child.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_child_in_its_own_session_leads_it_from_its_beginning() {
+        use rustix::process::{Pid, getsid};
+        let mut command = Command::new("sleep");
+        let mut child = in_own_session(command.arg("600")).spawn().unwrap();
+        let session = getsid(Some(Pid::from_child(&child)));
+        let own = Pid::from_child(&child);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(session, Ok(own));
     }
 
     #[test]

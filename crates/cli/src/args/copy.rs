@@ -60,11 +60,14 @@ pub struct CopyArgs {
     /// Keep holes. Always on; accepted for your fingers
     #[arg(short = 'S', long)]
     pub sparse: bool,
-    /// Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers
+    /// Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers (l, t, o
+    /// as in `-rlpto`)
+    // Hidden are those that are refused where they stand alone: see `spellings::refuse_alone`.
     #[arg(
         short = 'p',
         long,
-        visible_short_aliases = ['l', 't', 'o', 'g', 'X', 'A'],
+        visible_short_aliases = ['g', 'X', 'A'],
+        short_aliases = ['l', 't', 'o'],
         visible_aliases = ["links", "times", "owner", "group", "xattrs", "acls"],
         action = clap::ArgAction::Count
     )]

@@ -1,7 +1,7 @@
 //! Options of doctor.
 
 use crate::exit;
-use std::net::Ipv6Addr;
+use std::net::SocketAddrV6;
 use std::path::PathBuf;
 
 /// Options of doctor.
@@ -43,9 +43,10 @@ pub struct DoctorArgs {
 /// A port of another machine. What is none is no way that could not be measured.
 fn parse_to(text: &str) -> Result<String, String> {
     let is_odd = |letter: char| letter.is_whitespace() || matches!(letter, ':' | '/' | '@' | '[' | ']');
-    let is_host = |host: &str| match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(six) => six.parse::<Ipv6Addr>().is_ok(),
-        None => !host.is_empty() && !host.contains(is_odd),
+    // With a zone too, where it is a number: of a link-local address nothing else leads anywhere.
+    let is_host = |host: &str| match host.starts_with('[') {
+        true => text.parse::<SocketAddrV6>().is_ok(),
+        false => !host.is_empty() && !host.contains(is_odd),
     };
     let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
     match text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port)) {
@@ -60,12 +61,13 @@ mod tests {
 
     #[test]
     fn a_way_leads_to_a_port_of_a_host() {
-        for good in ["dtn.example.org:8487", "127.0.0.1:1", "[::1]:65535"] {
+        for good in ["dtn.example.org:8487", "127.0.0.1:1", "[::1]:65535", "[fe80::1%2]:22"] {
             assert_eq!(parse_to(good), Ok(good.to_owned()));
         }
         let none =
             ["foo", "foo:", ":22", "127.0.0.1:0", "127.0.0.1:99999", "::1:22", "[x]:22", "a b:22", "u@h:22"];
-        for odd in none {
+        let six = ["[::1]:0", "[::1", "[::1%]:22", "[fe80::1%x]:22"];
+        for odd in none.into_iter().chain(six) {
             assert!(parse_to(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
         }
     }

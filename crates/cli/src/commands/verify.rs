@@ -102,7 +102,9 @@ fn end(json: bool, found: &Found) -> Exit {
     };
     let extra = extra.map_or("extra not looked for (--strict)".to_owned(), |extra| format!("{extra} extra"));
     let not_in_it = match failed > 0 || skipped > 0 {
-        true => format!("; {failed} failed and {skipped} skipped when it was copied, and are not in it"),
+        true => {
+            format!("; {failed} failed and {skipped} skipped when it was copied, of which it has nothing")
+        }
         false => String::new(),
     };
     out::tell(&format!(

@@ -56,7 +56,8 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What was asked for of it, where this machine sends: items, or results.
+/// What was asked for of it, where this machine sends: items, or results. What of the way was typed and does nothing is
+/// told here, once.
 fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Teller) -> Result<()> {
     let is_far = |place: &Named| Whom::of(place).is_some();
     let (sends_items, sends_results) =
@@ -67,9 +68,14 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
     watch.wishes.link.congestion = wished.where_we_send(sends_items);
     watch.results_congestion = wished.where_we_send(sends_results);
     let is_unused = asked.is_some() && !sends && !is_far(&watch.source);
-    let unused =
-        is_unused.then(|| "without effect within this machine, where nothing is sent: --cca".to_owned());
-    if let Some(text) = wished.note.or(unused) {
+    let mut unused: Vec<String> = is_unused.then(|| "--cca".to_owned()).into_iter().collect();
+    let places = [Some(&watch.source), Some(&watch.destination), watch.results.as_ref()];
+    let far: Vec<Whom> = places.into_iter().flatten().filter_map(Whom::of).collect();
+    unused.extend(args.link.typed.unused(&far));
+    // Of far places each option has its reason.
+    let within = if far.is_empty() { " within this machine, where nothing is sent" } else { "" };
+    let unused = (!unused.is_empty()).then(|| format!("without effect{within}: {}", unused.join(", ")));
+    for text in wished.note.into_iter().chain(unused) {
         teller.note(None, &Event::Note(text));
     }
     Ok(())

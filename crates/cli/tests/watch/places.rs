@@ -15,6 +15,27 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
+fn options_that_do_nothing_for_any_place_of_a_watch_are_told_once() {
+    let bench = Bench::new();
+    let far = bench.scratch.path("far");
+    std::fs::create_dir(&far).unwrap();
+    let daemon = bench.scratch.daemon(&[("data", &far)]);
+    let (source, ticket) = (bench.source.to_str().unwrap(), daemon.ticket.to_str().unwrap());
+    let (near, place) = (bench.destination.to_str().unwrap(), daemon.place("data", ""));
+    let script = analysis(&bench.scratch, LOG);
+    let results = ["--on-arrival", script.to_str().unwrap(), "--results-back", &place];
+    let here = "without effect within this machine, where nothing is sent: --ticket, --port\n";
+    let there = "without effect: --port (no place is reached by ssh)\n";
+    for (to, more, told) in [(near, &results[..], there), (near, &[], here), (&*place, &[], there)] {
+        let more = [&["--ticket", ticket, "--port", "33", "--idle-exit", "300ms"][..], more].concat();
+        let (code, text) = ends(bench.watch(source, to, &more));
+        assert_eq!(code, Some(0), "{text}");
+        assert_eq!(text.matches("without effect").count(), 1, "{text}");
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+#[test]
 fn a_destination_that_is_not_there_is_told_and_no_success() {
     let bench = Bench::new();
     let out = bench.scratch.path("out");

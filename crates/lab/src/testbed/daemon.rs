@@ -80,8 +80,6 @@ pub struct LaneStatus {
 /// # Errors
 /// If it cannot begin, or a lane ends.
 pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
-    // Ends with its starter's terminal otherwise.
-    let _ = rustix::process::setsid();
     let mut record = Record {
         id: new_id()?,
         pid: std::process::id(),

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_sys::atomic_file::{self, Durability};
+use thalweg_sys::child::in_own_session;
 use thalweg_sys::namespace::{self, NetworkNamespace};
 
 /// Set for every program that `run` starts: by it they are found when their testbed has died, where the kernel has no cookies
@@ -224,7 +225,9 @@ impl Registry {
         DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
         let log = File::create(directory.join("log")).map_err(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).current_dir("/");
-        let mut child = command.spawn().map_err(failed)?;
+        // A Ctrl-C is for us alone, who then take it down: a child that it ended as well would be told as one that
+        // failed. And a testbed does not end with its starter's terminal.
+        let mut child = in_own_session(&mut command).spawn().map_err(failed)?;
         let text = serde_json::to_string(spec).map_err(|error| failed(error.into()))?;
         let said = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
         if let Some(Err(error)) = said {
@@ -687,6 +690,32 @@ mod tests {
         assert!(registry.list().unwrap().is_empty());
         let _held = registry.lock(Duration::ZERO).unwrap();
         assert_eq!(registry.lock_unless(LOCK_WAIT, &stop).unwrap_err().kind, FailureKind::Stopped);
+    }
+
+    /// Without root: the command only says which session it is in, and ends.
+    #[test]
+    fn what_a_terminal_sends_does_not_reach_a_testbed_that_comes_up() {
+        let scratch = tempfile::tempdir().unwrap();
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        let spec = Spec {
+            name: "x".into(),
+            left: 1,
+            right: 1,
+            mtu_bytes: 1500,
+            paths: Default::default(),
+            seed: 0,
+            sysctls: Vec::new(),
+        };
+        let mut shell = Command::new("sh");
+        // The specification is read first: who gives it must not find the pipe closed.
+        shell.arg("-c").arg(
+            "cat > /dev/null; read -r own name state parent group session rest < /proc/self/stat; \
+             echo \"error: $own $session\" >&2",
+        );
+        let failure = registry.start(&spec, shell, &AtomicBool::new(false)).unwrap_err();
+        let (own, session) = failure.cause.split_once(' ').unwrap();
+        assert_eq!(own, session, "it leads a session of its own");
+        assert!(registry.list().unwrap().is_empty());
     }
 
     #[test]

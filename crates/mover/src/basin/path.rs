@@ -135,9 +135,12 @@ fn is_lost_by_queue(streams: &[StreamAccount]) -> bool {
     by_queue > lost * BY_QUEUE && lost - by_queue <= sum(|stream| stream.sent_bytes) * BESIDES
 }
 
-/// Whether any packets were seen to wait in a queue.
+/// Whether packets were seen to wait in a queue, and more often than once by chance.
 pub(super) fn is_queue_seen(evidence: &Evidence) -> bool {
-    evidence.sender.streams.iter().any(|stream| stream.queued_nanos > 0)
+    /// Of the time with something to send.
+    const SEEN: f64 = 0.1;
+    let sum = |of: fn(&StreamAccount) -> u64| evidence.sender.streams.iter().map(of).sum::<u64>() as f64;
+    sum(|stream| stream.queued_nanos) > sum(|stream| stream.busy_nanos) * SEEN
 }
 
 /// Whether the threads that send waited more for what others leave than for the path.
@@ -220,7 +223,7 @@ pub(super) fn beginning_seconds(evidence: &Evidence) -> f64 {
 /// How long the path would take if it were all there is, as far as it can be told where something else is narrower.
 pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     let need = need(evidence)?;
-    let by_peak = peak_bytes_per_s(evidence).map(|peak| evidence.bytes as f64 / peak);
+    let by_peak = width_behind(evidence).map(|width| evidence.bytes as f64 / width);
     let seen = match own_seconds(evidence) {
         // The kernel counts only part of what is waited for room at the peer.
         Some(own) if busy_seconds(evidence).is_none() => by_peak.map_or(own, |seconds| seconds.min(own)),
@@ -290,10 +293,19 @@ fn together_seconds(evidence: &Evidence, nanos_of: impl Fn(&StreamAccount) -> u6
 /// The most that all streams together were seen to deliver in a second; where they were not looked at together, the most
 /// that each of them was.
 pub(super) fn peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
-    joint_peak_bytes_per_s(evidence).or_else(|| {
-        let peak: u64 = evidence.sender.streams.iter().map(|stream| stream.delivery_bytes_per_s_max).sum();
-        (peak > 0).then_some(peak as f64)
-    })
+    joint_peak_bytes_per_s(evidence).or_else(|| sum_of_peaks(evidence))
+}
+
+/// How wide the path may be where something else is narrower. All streams at once had no more to send than that let
+/// through, so that what they delivered together says how wide the path is only where it was full.
+fn width_behind(evidence: &Evidence) -> Option<f64> {
+    let joint = joint_peak_bytes_per_s(evidence);
+    if is_full(evidence) { joint } else { sum_of_peaks(evidence).map(|sum| sum.max(joint.unwrap_or(0.0))) }
+}
+
+fn sum_of_peaks(evidence: &Evidence) -> Option<f64> {
+    let sum: u64 = evidence.sender.streams.iter().map(|stream| stream.delivery_bytes_per_s_max).sum();
+    (sum > 0).then_some(sum as f64)
 }
 
 /// The most that they delivered at once, or one of them alone: what each did at most it did at a time of its own. `None`

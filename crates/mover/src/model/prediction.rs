@@ -449,7 +449,7 @@ pub struct Comparison {
 pub enum Compared {
     /// Both.
     Told(Box<Comparison>),
-    /// It was cut off and began anew: what it did before is in its time, and not in its totals.
+    /// It took more than one attempt: what the earlier ones did is in its time, and not in its totals.
     CutOff,
     /// Its rate was changed on the way.
     RateChanged,

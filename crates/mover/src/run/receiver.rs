@@ -163,6 +163,11 @@ impl ReceiveRun {
         self.lock().machine.offered()
     }
 
+    /// Content bytes of hard links that come as files, which what the scan found does not count.
+    pub fn unlinked_bytes(&self) -> u64 {
+        self.lock().machine.unlinked_bytes()
+    }
+
     /// Whether it waits for the sender rather than for its own disk.
     pub fn awaits_peer(&self) -> bool {
         let state = self.lock();

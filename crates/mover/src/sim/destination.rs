@@ -239,24 +239,26 @@ impl Destination {
                 .is_ok_and(|parent| disk.names.get(&Name::Final(parent)) == Some(&Node::Directory))
     }
 
-    /// Links a hard link to its first name, if what stands there is what was offered.
-    pub fn link(&mut self, disk: &mut Disk, entry: &Entry) -> Outcome {
-        let Kind::HardLink { first, .. } = &entry.kind else { return Outcome::Skipped(String::new()) };
-        let conflict = |cause: &str| Outcome::Failed(Failure::new(FailureKind::Conflict, "link", cause));
-        match disk.names.get(&Name::Final(first.clone())).cloned() {
-            Some(Node::File(_, evidence)) if evidence != Some(entry.evidence) => {
-                let cause = "the first name is not what it was when it was listed";
-                Outcome::Failed(Failure::new(FailureKind::Changed, "link", cause))
-            }
-            Some(node) if self.parent_is_there(disk, &entry.path) => {
-                let name = Name::Final(entry.path.clone());
-                if disk.names.get(&name) != Some(&node) {
-                    disk.set(vec![(name, Some(node))]);
-                }
-                Outcome::Done { digest: None, losses: Vec::new() }
-            }
-            _ => conflict("the first name is not there"),
+    /// Links a hard link to its first name, if what stands there is what was offered. Else its content is wanted.
+    pub fn link(&mut self, disk: &mut Disk, entry: &Entry) -> Decided {
+        let Kind::HardLink { first, .. } = &entry.kind else {
+            return Decided::Settled { outcome: Outcome::Skipped(String::new()), made: false };
+        };
+        if !self.parent_is_there(disk, &entry.path) {
+            let failure = Failure::new(FailureKind::NotFound, "link", "No such file or directory");
+            return Decided::Settled { outcome: Outcome::Failed(failure), made: false };
         }
+        let stands = disk.names.get(&Name::Final(first.clone())).cloned();
+        let is_as_offered =
+            matches!(stands, Some(Node::File(_, Some(evidence))) if evidence == entry.evidence);
+        if !is_as_offered {
+            return Decided::Fresh;
+        }
+        let name = Name::Final(entry.path.clone());
+        if disk.names.get(&name) != stands.as_ref() {
+            disk.set(vec![(name, stands)]);
+        }
+        Decided::Settled { outcome: Outcome::Done { digest: None, losses: Vec::new() }, made: true }
     }
 
     /// Begins a partial.

@@ -200,13 +200,14 @@ impl Source {
         })
     }
 
-    /// What stands at the path of `entry` by now.
+    /// What stands at the path of `entry` by now, by itself: a link as the file that it is.
     pub fn look_again(&self, entry: &Entry) -> Result<Entry> {
         let file = &self.files[self.file_at(&entry.path).unwrap_or_default()];
         if file.deleted {
             return Err(Failure::new(FailureKind::NotFound, "open", "No such file or directory"));
         }
-        Ok(Entry { evidence: file.evidence, ..entry.clone() })
+        let kind = Kind::File { sparse: file.sparse, marked: file.marked };
+        Ok(Entry { kind, evidence: file.evidence, ..entry.clone() })
     }
 
     /// Opens and reads; fewer bytes only at the end.

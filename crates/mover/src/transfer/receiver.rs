@@ -246,6 +246,8 @@ pub struct Receiver {
     scan: Option<ScanTotals>,
     /// Entries that were offered, and their content bytes; not those that replace others.
     offered: (u64, u64),
+    /// See [`Receiver::unlinked_bytes`].
+    unlinked_bytes: u64,
     /// Entries that wait for data or for the sender's word.
     awaiting: BTreeSet<EntryId>,
     /// Where [`Receiver::find_unwritten`] looks first.
@@ -293,6 +295,8 @@ struct Withdrawn {
     id: EntryId,
     /// See [`Item::first`].
     first: EntryId,
+    /// It was offered as a hard link, whose content the scan did not count.
+    is_link: bool,
 }
 
 struct Item {
@@ -395,6 +399,7 @@ impl Receiver {
             told: BTreeMap::new(),
             scan: None,
             offered: (0, 0),
+            unlinked_bytes: 0,
             awaiting: BTreeSet::new(),
             unwritten: EntryId(0),
             deciding: 0,
@@ -446,7 +451,13 @@ impl Receiver {
 
     /// Entries offered so far, and their content bytes: what the scan found is known only when it is over.
     pub fn offered(&self) -> (u64, u64) {
-        self.offered
+        (self.offered.0, self.offered.1.saturating_add(self.unlinked_bytes))
+    }
+
+    /// Content bytes of hard links that come as files because they could not be made: what the scan found has none for
+    /// a link.
+    pub fn unlinked_bytes(&self) -> u64 {
+        self.unlinked_bytes
     }
 
     /// Whether the end was reached, well or not.
@@ -530,7 +541,15 @@ impl Receiver {
                 self.replacement_follows = false;
                 self.repeating = false;
                 let held = std::mem::take(&mut self.held);
-                held.iter().for_each(|&id| self.replace_withdrawn(id));
+                for &id in &held {
+                    if self.replace_withdrawn(id)
+                        && let Some(item) = self.items.get(&id)
+                    {
+                        // It was counted when nobody knew that it replaces another.
+                        self.offered.0 = self.offered.0.saturating_sub(1);
+                        self.offered.1 = self.offered.1.saturating_sub(item.entry.content_bytes());
+                    }
+                }
                 self.free_withdrawn();
                 held.into_iter().for_each(|id| self.look_again_at(id));
                 self.proceed(now);
@@ -738,6 +757,13 @@ impl Receiver {
 
     fn say(&mut self, say: Say) {
         self.actions.push_back(Action::Say(say));
+    }
+}
+
+impl Item {
+    /// A file that is to come in a pack. Of a hard link nothing comes, it is offered again as a file.
+    fn awaits_pack(&self) -> bool {
+        matches!(self.state, State::Small) && matches!(self.entry.kind, Kind::File { .. })
     }
 }
 

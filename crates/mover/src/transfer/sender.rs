@@ -570,11 +570,15 @@ impl Sender {
                 self.flush_offers();
                 entry.id = EntryId(self.next_id);
                 self.next_id += 1;
-                if matches!(item.entry.kind, Kind::HardLink { .. }) {
+                let was_link = is_link(&item.entry);
+                if was_link {
                     // The link had no content.
                     self.progress.bytes_offered += entry.content_bytes();
+                    self.drop_chunks(old);
                 }
-                let entry = self.insert(entry, item.retries + 1, Some(old));
+                // That a link could not be made is no change of its source.
+                let retries = item.retries + u32::from(!was_link || is_link(&entry));
+                let entry = self.insert(entry, retries, Some(old));
                 self.replaced.insert(old, item);
                 self.offered_late = true;
                 // After an answer to this nothing more will be told of the old number.
@@ -605,6 +609,9 @@ impl Sender {
     /// Withdraws an entry for good. The receiver, which may have all of it by now, has the last word.
     fn give_up(&mut self, entry: EntryId, failure: Failure) {
         let Some(item) = self.remove(entry) else { return };
+        if is_link(&item.entry) {
+            self.drop_chunks(entry);
+        }
         let path = item.entry.path.clone();
         let failure = failure.at(&path);
         self.say(Say::Withdraw(vec![(entry, Some(failure.clone()))]));
@@ -730,6 +737,10 @@ impl Sender {
 
 /// Bytes of one offer: small enough that the first arrives soon.
 const OFFER_BYTES: usize = 128 << 10;
+
+fn is_link(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::HardLink { .. })
+}
 
 fn protocol(what: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "talk to the receiver", what)

@@ -779,6 +779,10 @@ fn a_hard_link_that_cannot_be_made_is_offered_again_as_what_it_is_by_itself() {
     assert!(sender.stream_lost(0) && sender.stream_up(1));
     let link = check(&mut sender, 1);
     assert_eq!(sender.checked(1, link.id, link.evidence), Retry::LookAgain);
+    // And a third, when the second breaks before it offers what it saw.
+    assert!(sender.stream_lost(1) && sender.stream_up(2));
+    let link = check(&mut sender, 2);
+    assert_eq!(sender.checked(2, link.id, link.evidence), Retry::LookAgain);
     sender.offer_again(link.id, Ok(Entry { evidence: link.evidence, ..file("b", 2 << 20) }));
     let wanted = exchanged(&mut sender, &mut receiver);
     let decided = wanted.iter().find_map(|action| match action {
@@ -790,6 +794,65 @@ fn a_hard_link_that_cannot_be_made_is_offered_again_as_what_it_is_by_itself() {
     receiver.decided(again.id, unchanged(), now);
     exchanged(&mut sender, &mut receiver);
     assert_eq!((receiver.totals().unchanged, sender.progress().entries_settled), (2, 2));
+}
+
+/// The two, of which one cannot make the hard link `b` and the other is to look what that is by itself.
+fn with_a_link_that_cannot_be_made(limits: sender::Limits) -> (Sender, Receiver) {
+    let now = Duration::ZERO;
+    let (mut sender, mut receiver) =
+        (Sender::new(terms(), limits), Receiver::new(terms(), receiver::Limits::default()));
+    sender.link_up();
+    sender.offer(vec![first_name(0, 2 << 20), second_name(1, "b")]);
+    exchanged(&mut sender, &mut receiver);
+    receiver.decided(EntryId(0), unchanged(), now);
+    exchanged(&mut sender, &mut receiver);
+    receiver.decided(EntryId(1), Decided::Fresh, now);
+    exchanged(&mut sender, &mut receiver);
+    (sender, receiver)
+}
+
+#[test]
+fn a_hard_link_that_comes_as_a_file_counts_with_its_content_at_both_ends() {
+    let limits = sender::Limits::for_segment(terms().segment_bytes);
+    for is_link_lost in [false, true] {
+        let (mut sender, mut receiver) = with_a_link_that_cannot_be_made(limits.clone());
+        assert_eq!((receiver.offered(), receiver.unlinked_bytes()), ((2, 2 << 20), 0));
+        assert_eq!(sender.changed(EntryId(1)), Retry::LookAgain);
+        sender.offer_again(EntryId(1), Ok(file("b", 2 << 20)));
+        if is_link_lost {
+            sender.link_up();
+            receiver.link_up();
+        }
+        exchanged(&mut sender, &mut receiver);
+        assert_eq!((receiver.offered(), receiver.unlinked_bytes()), ((2, 4 << 20), 2 << 20));
+        assert_eq!(sender.progress().bytes_offered, 4 << 20);
+        // Another change of it is no link any more.
+        assert_eq!(sender.changed(EntryId(2)), Retry::LookAgain);
+        sender.offer_again(EntryId(2), Ok(file("b", 3 << 20)));
+        exchanged(&mut sender, &mut receiver);
+        assert_eq!((receiver.offered(), receiver.unlinked_bytes()), ((2, 4 << 20), 2 << 20));
+    }
+}
+
+#[test]
+fn a_hard_link_that_cannot_be_made_uses_up_no_try_of_its_file() {
+    let limits = sender::Limits { retries: 1, ..sender::Limits::for_segment(terms().segment_bytes) };
+    let (mut sender, _) = with_a_link_that_cannot_be_made(limits);
+    assert_eq!(sender.changed(EntryId(1)), Retry::LookAgain);
+    sender.offer_again(EntryId(1), Ok(file("b", 2 << 20)));
+    assert_eq!(sender.changed(EntryId(2)), Retry::LookAgain, "it never changed before");
+    sender.offer_again(EntryId(2), Ok(file("b", 3 << 20)));
+    assert_eq!(sender.changed(EntryId(3)), Retry::No);
+}
+
+#[test]
+fn nothing_is_taken_under_the_number_of_a_hard_link_that_cannot_be_made() {
+    let limits = sender::Limits::for_segment(terms().segment_bytes);
+    let (_, mut receiver) = with_a_link_that_cannot_be_made(limits);
+    let link = EntryId(1);
+    assert!(receiver.small_wanted(std::iter::once(link)).iter().all(Option::is_none));
+    assert_eq!(receiver.files_staged(&[(link, Digest([3; 32]))], Duration::ZERO), [false]);
+    assert_eq!(receiver.verified_and_durable_bytes(), (0, 0));
 }
 
 #[test]

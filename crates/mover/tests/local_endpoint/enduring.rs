@@ -301,6 +301,30 @@ fn a_second_name_arrives_though_the_first_is_left_alone_or_refused() {
 }
 
 #[test]
+fn second_names_of_one_file_stay_one_file_though_the_first_is_left_alone() {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "source").unwrap();
+    for name in ["b", "c"] {
+        fs::hard_link(trees.source.join("a"), trees.source.join(name)).unwrap();
+    }
+    set_mtime(&trees.source.join("a"), 1_000_000_000, 0);
+    copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+    fs::remove_file(trees.target.join("a")).unwrap();
+    fs::write(trees.target.join("a"), "newer, and longer").unwrap();
+    let inode = |name: &str| fs::metadata(trees.target.join(name)).unwrap().ino();
+    let before = inode("b");
+    let update = To { terms: Terms { update: true, ..terms() }, ..to(&trees.target) };
+    let copied = copy(&contents(&trees.source), update);
+    assert!(matches!(copied.outcomes[&b"a"[..]], Outcome::Skipped(_)));
+    for name in ["b", "c"] {
+        let outcome = &copied.outcomes[name.as_bytes()];
+        assert!(matches!(outcome, Outcome::Unchanged { .. }), "{name}: {outcome:?}");
+        assert_eq!(inode(name), before, "{name}");
+    }
+    assert_eq!(copied.fresh, 0);
+}
+
+#[test]
 fn a_second_name_on_another_file_system_is_a_file_of_its_own_and_says_so_once() {
     if !is_root() {
         eprintln!("skipped: mounting needs root");
@@ -309,7 +333,11 @@ fn a_second_name_on_another_file_system_is_a_file_of_its_own_and_says_so_once() 
     let trees = trees();
     fs::create_dir(trees.source.join("m")).unwrap();
     fs::write(trees.source.join("a"), "content").unwrap();
-    fs::hard_link(trees.source.join("a"), trees.source.join("m/b")).unwrap();
+    symlink("target", trees.source.join("a-link")).unwrap();
+    Dir::open(&trees.source).unwrap().make_fifo(b"a-fifo", 0o640).unwrap();
+    for (name, second) in [("a", "m/b"), ("a-link", "m/b-link"), ("a-fifo", "m/b-fifo")] {
+        fs::hard_link(trees.source.join(name), trees.source.join(second)).unwrap();
+    }
     fs::create_dir_all(trees.target.join("m")).unwrap();
     let mount = trees.target.join("m");
     let run = |command: &str| {
@@ -324,7 +352,7 @@ fn a_second_name_on_another_file_system_is_a_file_of_its_own_and_says_so_once() 
     let second = copy(&contents(&trees.source), to(&trees.target));
     run(&format!("umount {}", mount.display()));
     assert!(same);
-    assert_eq!(first.assert_whole().losses(), ["hard link: its first name is on another file system"]);
+    assert_eq!(first.assert_whole().losses(), ["hard link: its first name is on another file system"; 3]);
     assert_eq!(second.assert_whole().fresh, 0);
     assert!(second.losses().is_empty(), "{:?}", second.losses());
 }

@@ -73,7 +73,9 @@ pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
             }
             continue;
         }
-        if ["about", "left_out", "end"].iter().any(|key| value.get(key).is_some()) {
+        // Other lines of a result file. A time may have such keys as well: when it ended, for instance.
+        let is_of_result = || ["about", "left_out", "end"].iter().any(|key| value.get(key).is_some());
+        if value.get("seconds").is_none() && is_of_result() {
             continue;
         }
         let seconds =
@@ -151,4 +153,27 @@ fn choices(cases: &[Case]) -> String {
 
 fn shown(text: &str) -> String {
     json::inert(&Escaped(text.as_bytes()).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_counts_whatever_stands_beside_it_and_other_lines_of_a_result_are_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("times");
+        let times = [
+            r#"{"about":{}}"#,
+            r#"{"seconds":1.0,"start":0,"end":1}"#,
+            r#"{"seconds":2.0,"about":"the second"}"#,
+            r#"{"seconds":3.0,"left_out":false}"#,
+            r#"{"left_out":{"what":"x","why":"y"}}"#,
+            r#"{"end":{}}"#,
+        ];
+        std::fs::write(&file, times.join("\n")).unwrap();
+        let cases = read(&file, &CaseArgs::default()).unwrap();
+        let counts: Vec<usize> = cases.iter().map(|case| case.tail.count).collect();
+        assert_eq!(counts, [3]);
+    }
 }

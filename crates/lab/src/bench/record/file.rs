@@ -3,7 +3,7 @@
 use super::{About, End, LeftOut, Line, Results, Sample};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use thalweg_sys::atomic_file;
 
@@ -17,9 +17,10 @@ const SAMPLES_MAX: usize = 100_000;
 /// A result file in the making: below a hidden name until it is whole, so that a run that fails leaves the former one.
 #[derive(Debug)]
 pub struct Log {
-    out: BufWriter<File>,
+    out: File,
     hidden: PathBuf,
     path: PathBuf,
+    /// Of its whole lines.
     bytes: u64,
     results: Results,
 }
@@ -39,7 +40,8 @@ impl Log {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let out = BufWriter::new(File::create_new(&hidden)?);
+        // Whatever goes wrong with a line, the next one is put behind the whole ones.
+        let out = File::options().append(true).create_new(true).open(&hidden)?;
         let about = About { is_unfinished: true, ..about };
         let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
         let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
@@ -78,12 +80,16 @@ impl Log {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// If it cannot be written or renamed.
-    pub fn end(mut self) -> io::Result<Results> {
-        self.write(&Line::End(End {}))?;
-        fs::rename(&self.hidden, &self.path)?;
-        self.results.about.is_unfinished = false;
-        Ok(self.results)
+    /// If it cannot be written or renamed; with what [`Log::give_up`] gives.
+    pub fn end(mut self) -> Result<Results, (io::Error, Option<PathBuf>)> {
+        let written = self.write(&Line::End(End {}));
+        match written.and_then(|()| fs::rename(&self.hidden, &self.path)) {
+            Ok(()) => {
+                self.results.about.is_unfinished = false;
+                Ok(self.results)
+            }
+            Err(error) => Err((error, self.give_up())),
+        }
     }
 
     /// Leaves it as it is, below its hidden name, and gives that; what has no sample goes.
@@ -96,16 +102,22 @@ impl Log {
         Some(self.hidden)
     }
 
-    /// Handed on at once: who looks on sees what there is, and a kill leaves it.
+    /// Handed on at once: who looks on sees what there is, and a kill leaves it. Of a line that cannot be written whole
+    /// nothing stays, because a file with half of one cannot be read.
     fn write(&mut self, line: &Line) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
-        self.bytes += text.len() as u64;
-        if self.bytes > RESULT_BYTES_MAX || text.len() as u64 > LINE_BYTES_MAX {
+        let bytes = self.bytes + text.len() as u64;
+        if bytes > RESULT_BYTES_MAX || text.len() as u64 > LINE_BYTES_MAX {
             return Err(too_large());
         }
-        self.out.write_all(&text)?;
-        self.out.flush()
+        if let Err(error) = self.out.write_all(&text) {
+            // Why it cannot be written is told; that it cannot be cut either would follow from the same.
+            let _ = self.out.set_len(self.bytes);
+            return Err(error);
+        }
+        self.bytes = bytes;
+        Ok(())
     }
 }
 
@@ -213,6 +225,36 @@ mod tests {
         assert_eq!(log.give_up(), Some(partial(&path)));
         assert_eq!(Results::read(&partial(&path)).unwrap().samples.len(), 1);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_cannot_get_its_name_says_where_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out.jsonl");
+        let mut log = Log::begin(&path, about()).unwrap();
+        log.sample(sample(1, 0.1)).unwrap();
+        fs::create_dir(&path).unwrap();
+        let (_, kept) = log.end().unwrap_err();
+        assert_eq!(kept, Some(partial(&path)));
+        assert_eq!(Results::read(&partial(&path)).unwrap().samples.len(), 1);
+    }
+
+    /// A file in memory that may not grow stands for a disk that is full.
+    #[test]
+    fn of_a_line_that_cannot_be_written_whole_nothing_stays() {
+        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+        let scratch = tempfile::tempdir().unwrap();
+        let mut log = Log::begin(&scratch.path().join("out.jsonl"), about()).unwrap();
+        let whole = log.bytes;
+        log.out = File::from(memfd_create("out", MemfdFlags::ALLOW_SEALING).unwrap());
+        log.out.set_len(whole).unwrap();
+        std::io::Seek::seek(&mut log.out, io::SeekFrom::End(0)).unwrap();
+        // As far as it got.
+        log.out.write_all(b"{\"sample\":").unwrap();
+        fcntl_add_seals(&log.out, SealFlags::GROW).unwrap();
+        assert!(log.sample(sample(1, 0.1)).is_err());
+        assert_eq!((log.out.metadata().unwrap().len(), log.bytes), (whole, whole));
+        assert!(log.results.samples.is_empty());
     }
 
     #[test]

@@ -85,6 +85,15 @@ fn a_result_that_was_cut_off_before_its_end_is_partial_however_many_samples_it_h
 }
 
 #[test]
+fn what_others_measured_is_not_partial_behind_the_about_of_a_file_that_has_an_end() {
+    let path = PathKind::Foreign { to: "there".into(), rtt_s: None };
+    let about = About { path, is_unfinished: true, ..about() };
+    let lines = [Line::About(Box::new(about)), Line::Sample(sample(1, 0.1)), Line::Sample(sample(2, 0.1))];
+    let text = lines.map(|line| serde_json::to_string(&line).unwrap()).join("\n");
+    assert_eq!(Results::parse(text.as_bytes()).unwrap().counted(), "2");
+}
+
+#[test]
 fn runs_that_are_void_or_failed_are_there_and_are_not_counted() {
     let spoilt = |mark: &str, run: u32| sample(run, 0.1).measured(mark, 1.0, "1");
     let mut samples =

@@ -197,8 +197,13 @@ impl LocalDestination {
             return self.resume(entry, &place, None, reading);
         };
         let mut candidate = None;
+        let source = match self.terms.check {
+            Check::Evidence | Check::Nothing => (entry.evidence.device, entry.evidence.inode),
+            // One name may be given its time while another is compared, which would take that for a change.
+            Check::Digest => (0, 0),
+        };
         // Before it may be left alone: then it is not changed under its other name either.
-        let is_of_another = lock(&self.shared).is_of_another(&stat, path);
+        let is_of_another = lock(&self.shared).is_of_another(&stat, path, source);
         if let Some(skipped) = self.left_alone(entry, &stat) {
             return Ok(skipped);
         }
@@ -417,7 +422,8 @@ impl LocalDestination {
             self.put_in_place(&staging.dir, &temporary, &place, &name, seen, path).map(|()| losses)
         });
         match put {
-            Ok(losses) => {
+            Ok(mut losses) => {
+                losses.extend(self.lost_link(path));
                 self.changed_parent(path, &place);
                 // The inode itself has no descriptor that could be synced.
                 self.changed_loosely(&place.territory);

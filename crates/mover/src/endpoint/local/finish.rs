@@ -112,8 +112,7 @@ impl LocalDestination {
             Ready::Staged(_) => None,
         };
         let finished = self.give_name(entry, ready, digest).map(|mut losses| {
-            let why = lock(&self.unlinked).get(&entry.path).cloned();
-            losses.extend(why.map(|why| Loss { what: "hard link".to_owned(), why }));
+            losses.extend(self.lost_link(&entry.path));
             losses
         });
         if let (Err(failure), Some(partial)) = (&finished, partial) {
@@ -429,7 +428,7 @@ impl LocalDestination {
         }
     }
 
-    /// Has the content of a hard link sent. That it is no link is told when it has its name.
+    /// Has a hard link sent as what it is by itself. That it is no link is told when it has its name.
     fn unlinked(&self, entry: &Entry, why: String) -> Decision {
         let mut unlinked = lock(&self.unlinked);
         // A sender that never offers it as a file is not remembered for ever.
@@ -437,6 +436,12 @@ impl LocalDestination {
             unlinked.insert(entry.path.clone(), why);
         }
         Decision::Fresh
+    }
+
+    /// What an entry lost that should have been a link and came by itself.
+    pub(super) fn lost_link(&self, path: &RelativePath) -> Option<Loss> {
+        let why = lock(&self.unlinked).get(path).cloned()?;
+        Some(Loss { what: "hard link".to_owned(), why })
     }
 
     /// A second name changes the first one's ctime; what is remembered of that follows, if nothing else changed.

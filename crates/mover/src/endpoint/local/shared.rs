@@ -2,6 +2,7 @@
 //!
 //! Two entries that the source has apart may be one file here: hard links that the source had once. One of them keeps
 //! that file and the other gets a file of its own; otherwise each copy would give both the metadata of one of them.
+//! Entries that are one file at the source keep it together: a hard link whose first name was left alone is a file.
 //!
 //! Not looked at: names that are no entries of this transfer. What happens to the file happens to them too.
 
@@ -10,31 +11,36 @@ use std::hash::BuildHasher;
 use thalweg_sys::{Kind, Stat};
 use thalweg_wire::RelativePath;
 
-/// Files that are kept in mind, some 32 MiB of them. Further ones stay as they are, with all their names.
-const SHARED_FILES_MAX: usize = 1 << 20;
+/// Files that are kept in mind, some 40 MiB of them: as many as fit a table of 2^20 places. Further ones stay as they
+/// are, with all their names.
+const SHARED_FILES_MAX: usize = 7 << 17;
 
 /// See the module.
+///
+/// The catalogue does not follow: replacing a name changes the ctime of the file that is kept, so the next copy
+/// compares the content of that one, once. To bind it anew would take the path and the evidence of each keeper.
 #[derive(Default)]
 pub(super) struct SharedFiles {
-    /// Device and inode -> hash of the path of the entry that keeps the file.
-    keepers: HashMap<(u64, u64), u64>,
+    /// Device and inode -> hash of the path of the entry that keeps the file, and device and inode of its source.
+    keepers: HashMap<(u64, u64), (u64, (u64, u64))>,
     overflowed: bool,
 }
 
 impl SharedFiles {
-    /// Whether the file that stands at the path of an entry is kept by another entry. The first that asks keeps it.
-    pub(super) fn is_of_another(&mut self, stat: &Stat, path: &RelativePath) -> bool {
+    /// Whether the file that stands at the path of an entry is kept by another entry. The first that asks keeps it, and
+    /// who has the same `source`: device and inode there, (0, 0) if they are not known.
+    pub(super) fn is_of_another(&mut self, stat: &Stat, path: &RelativePath, source: (u64, u64)) -> bool {
         let is_shared = stat.kind == Kind::File && stat.links > 1;
         if !is_shared && self.keepers.is_empty() {
             return false;
         }
         let (file, entry) = ((stat.device, stat.inode), self.keepers.hasher().hash_one(path));
         // Also one that has a single name by now: the other entry's was replaced.
-        if let Some(keeper) = self.keepers.get(&file) {
-            return *keeper != entry;
+        if let Some((keeper, of)) = self.keepers.get(&file) {
+            return *keeper != entry && (*of != source || source == (0, 0));
         }
         if is_shared && self.keepers.len() < SHARED_FILES_MAX {
-            self.keepers.insert(file, entry);
+            self.keepers.insert(file, (entry, source));
         } else if is_shared && !std::mem::replace(&mut self.overflowed, true) {
             tracing::warn!("too many files of the destination have several names; further ones keep them");
         }
@@ -57,7 +63,7 @@ mod tests {
         let mut shared = SharedFiles::default();
         let mut is_of_another = |name: &str| {
             let path = RelativePath::new(name.into()).unwrap();
-            shared.is_of_another(&dir.stat(name.as_bytes()).unwrap(), &path)
+            shared.is_of_another(&dir.stat(name.as_bytes()).unwrap(), &path, (0, 0))
         };
         assert!(!is_of_another("alone"));
         assert!(!is_of_another("a") && is_of_another("b"));
@@ -65,5 +71,24 @@ mod tests {
         assert!(!is_of_another("a") && !is_of_another("alone"));
         std::fs::remove_file(at("a")).unwrap();
         assert!(is_of_another("b"), "what was done under the other name was done to it");
+    }
+
+    #[test]
+    fn a_file_is_kept_by_all_entries_that_are_one_file_at_the_source() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::write(scratch.path().join("a"), "x").unwrap();
+        for name in ["b", "c"] {
+            std::fs::hard_link(scratch.path().join("a"), scratch.path().join(name)).unwrap();
+        }
+        let dir = thalweg_sys::Dir::open(scratch.path()).unwrap();
+        let mut shared = SharedFiles::default();
+        let mut is_of_another = |name: &str, source: (u64, u64)| {
+            let path = RelativePath::new(name.into()).unwrap();
+            shared.is_of_another(&dir.stat(name.as_bytes()).unwrap(), &path, source)
+        };
+        assert!(!is_of_another("a", (1, 7)) && !is_of_another("b", (1, 7)));
+        assert!(is_of_another("c", (1, 8)) && is_of_another("c", (2, 7)) && is_of_another("c", (0, 0)));
+        // What came in place of the source's file is still the same entry.
+        assert!(!is_of_another("a", (1, 9)));
     }
 }

@@ -256,11 +256,10 @@ impl LocalSource {
         }
         let asks = self.is_layered || !is_settled(seen, wall);
         let has_writers = if asks { file.has_writers() } else { Ok(true) };
-        let done = match has_writers {
-            Ok(false) => return,
-            Ok(true) if self.is_layered => file.sync_data(),
-            // Where it cannot be asked, as for files of others, too.
-            _ => file.write_back(),
+        let done = match Protection::choose(&has_writers, self.is_layered) {
+            Protection::Needless => return,
+            Protection::WriteBack => file.write_back(),
+            Protection::Sync => file.sync_data(),
         };
         // An error of an earlier write ends the first attempt before it begins, and is told once. Pages that cannot be
         // written are protected all the same; their content is what is read.
@@ -394,6 +393,27 @@ impl Clocks {
         *ahead = (*ahead).max(ctime - now);
         let rest = needed - age.clamp(0, needed);
         (rest > 0).then(|| Duration::from_nanos(rest as u64))
+    }
+}
+
+/// What write-protects the pages of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protection {
+    /// Nobody can store into them.
+    Needless,
+    WriteBack,
+    Sync,
+}
+
+impl Protection {
+    /// Who cannot be asked for, as those of files of others, may be there.
+    fn choose(has_writers: &io::Result<bool>, is_layered: bool) -> Protection {
+        match has_writers {
+            Ok(false) => Protection::Needless,
+            // To write back does nothing there.
+            _ if is_layered => Protection::Sync,
+            _ => Protection::WriteBack,
+        }
     }
 }
 
@@ -534,6 +554,18 @@ mod tests {
         let inline = Extent { inline: true, ..extent(0, 10, false) };
         assert_eq!(places_of(&[inline], 10), Places { placed: Vec::new(), unplaced_bytes: 10 });
         assert_eq!(places_of(&[], 10), Places::default(), "holes need no place");
+    }
+
+    #[test]
+    fn on_overlayfs_a_file_whose_writers_cannot_be_asked_for_is_synced() {
+        let denied = || -> io::Result<bool> { Err(io::ErrorKind::PermissionDenied.into()) };
+        assert_eq!(Protection::choose(&denied(), true), Protection::Sync);
+        assert_eq!(Protection::choose(&denied(), false), Protection::WriteBack);
+        assert_eq!(Protection::choose(&Ok(true), true), Protection::Sync);
+        assert_eq!(Protection::choose(&Ok(true), false), Protection::WriteBack);
+        for is_layered in [false, true] {
+            assert_eq!(Protection::choose(&Ok(false), is_layered), Protection::Needless);
+        }
     }
 
     #[test]

@@ -30,8 +30,10 @@ impl Job<'_> {
         let progress = run.progress();
         // The end of the scan is not told before what was offered last may be under way.
         let totals = run.scan_totals();
-        let (entries, bytes) =
-            totals.as_ref().map_or_else(|| run.offered(), |totals| (totals.entries, totals.bytes));
+        let (entries, bytes) = totals.as_ref().map_or_else(
+            || run.offered(),
+            |totals| (totals.entries, totals.bytes.saturating_add(run.unlinked_bytes())),
+        );
         self.watch.meter.entries_found.store(entries, Ordering::Relaxed);
         self.watch.meter.bytes_found.store(bytes, Ordering::Relaxed);
         self.watch.meter.scan_over.store(totals.is_some(), Ordering::Relaxed);

@@ -49,9 +49,9 @@ impl Looks {
         let before = self.streams.len();
         self.streams.retain(|key, _| infos.contains_key(key));
         if self.streams.len() < before {
-            // It took its share along.
-            self.most_bytes_per_s = 0.0;
-            self.streams.values_mut().for_each(|seen| seen.peak_share_bytes_per_s = 0);
+            // It took its share along. What the others delivered then, they did at once.
+            let shares = self.streams.values().map(|seen| seen.peak_share_bytes_per_s);
+            self.most_bytes_per_s = shares.sum::<u64>() as f64;
         }
         let since =
             self.looked_at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_goes_leaves_no_share_of_a_peak_that_it_was_a_part_of() {
+    fn a_stream_that_goes_takes_its_own_share_of_a_peak_along() {
         let mut seen = Looks::default();
         let began = Instant::now();
         seen.look(began, &infos(&[(0, 0, 60), (0, 0, 60)]));
         seen.look(began + COUNTED_OVER, &infos(&[(5_000_000, 0, 60), (5_000_000, 0, 60)]));
-        seen.look(began + COUNTED_OVER * 2, &infos(&[(9_000_000, 0, 60)]));
+        seen.look(began + COUNTED_OVER * 2, &infos(&[(6_000_000, 0, 60)]));
         let mut account = StreamAccount::default();
         seen.tell((0, 1), &mut account);
-        assert_eq!(account.peak_share_bytes_per_s, 8_000_000);
+        assert_eq!(account.peak_share_bytes_per_s, 10_000_000);
     }
 }

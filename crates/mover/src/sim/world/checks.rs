@@ -140,14 +140,12 @@ impl World {
     /// An entry fails only for reasons that a fault here gives.
     pub(super) fn check_settled_kind(&self, entry: &Entry, outcome: &Outcome) {
         let Outcome::Failed(failure) = outcome else { return };
-        let by_source = matches!(
-            failure.kind,
-            FailureKind::Changed | FailureKind::NotFound | FailureKind::Permission | FailureKind::Conflict
-        ) && self.plan.faults.contains(&Fault::SourceChange);
-        let is_link = matches!(entry.kind, Kind::HardLink { .. });
+        let by_source =
+            matches!(failure.kind, FailureKind::Changed | FailureKind::NotFound | FailureKind::Permission)
+                && self.plan.faults.contains(&Fault::SourceChange);
         let by_stranger = matches!(failure.kind, FailureKind::Conflict | FailureKind::Changed)
             && self.plan.faults.contains(&Fault::Stranger);
-        if !by_stranger && (!by_source || (failure.kind == FailureKind::Conflict && !is_link)) {
+        if !by_stranger && !by_source {
             self.violation(format!("`{}` failed without a reason: {failure}", entry.path));
         }
     }
@@ -179,6 +177,10 @@ impl World {
     /// What was acknowledged as durable is found again.
     pub(super) fn check_resumed(&self, entry: &Entry, decided: &Decided) {
         let Some(acked) = self.acked.get(&(entry.path.clone(), entry.evidence.ctime)) else { return };
+        // What came of it as a file before is found when it is offered as one again.
+        if matches!(entry.kind, Kind::HardLink { .. }) {
+            return;
+        }
         let found: BTreeSet<u64> = match decided {
             Decided::Settled { .. } => return,
             Decided::Fresh => BTreeSet::new(),

@@ -105,9 +105,7 @@ impl World {
         receiver.deciding = false;
         let Some((link, entry)) = receiver.decides.pop_front() else { return };
         let decided = if link {
-            let outcome = receiver.destination.link(&mut self.disk, &entry);
-            let made = matches!(outcome, Outcome::Done { .. });
-            Decided::Settled { outcome, made }
+            receiver.destination.link(&mut self.disk, &entry)
         } else {
             let (decided, partial) = receiver.destination.decide(&mut self.disk, &entry);
             if let Some(partial) = partial {

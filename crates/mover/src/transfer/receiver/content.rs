@@ -14,7 +14,7 @@ impl Receiver {
         ids.map(|id| {
             self.items
                 .get(&id)
-                .filter(|item| self.full.is_none() && matches!(item.state, State::Small))
+                .filter(|item| self.full.is_none() && item.awaits_pack())
                 .map(|item| item.entry.clone())
         })
         .collect()
@@ -142,7 +142,7 @@ impl Receiver {
     pub fn files_staged(&mut self, files: &[(EntryId, Digest)], now: Duration) -> Vec<bool> {
         let mut taken = Vec::with_capacity(files.len());
         for &(id, digest) in files {
-            let wanted = self.items.get_mut(&id).filter(|item| matches!(item.state, State::Small));
+            let wanted = self.items.get_mut(&id).filter(|item| item.awaits_pack());
             taken.push(wanted.is_some());
             let Some(item) = wanted else { continue };
             item.state = State::Staged(digest);

@@ -125,13 +125,17 @@ impl Receiver {
         Ok(())
     }
 
-    /// What waits for the entry that was withdrawn at this path waits for this one.
-    pub(super) fn replace_withdrawn(&mut self, id: EntryId) {
-        let Some(item) = self.items.get_mut(&id) else { return };
-        let Some(old) = self.withdrawn.remove(&item.entry.path) else { return };
+    /// What waits for the entry that was withdrawn at this path waits for this one. Whether there was one.
+    pub(super) fn replace_withdrawn(&mut self, id: EntryId) -> bool {
+        let Some(item) = self.items.get_mut(&id) else { return false };
+        let Some(old) = self.withdrawn.remove(&item.entry.path) else { return false };
+        if old.is_link {
+            self.unlinked_bytes = self.unlinked_bytes.saturating_add(item.entry.content_bytes());
+        }
         item.first = old.first;
         self.renumbered.insert(old.first, id);
         self.wait_for_instead(old.id, id);
+        true
     }
 
     /// Nothing replaces what is withdrawn still: nothing waits for it.
@@ -149,6 +153,7 @@ impl Receiver {
         // One that was offered while the link was down may be replaced before it was looked at.
         if let Some(before) = self.withdrawn.remove(&path).filter(|before| before.id != old.id) {
             old.first = before.first;
+            old.is_link |= before.is_link;
             self.wait_for_instead(before.id, old.id);
         }
         // A sender that never offers it is not remembered for ever.
@@ -296,7 +301,8 @@ impl Receiver {
             }
             return;
         };
-        let (path, old) = (item.entry.path.clone(), Withdrawn { id, first: item.first });
+        let is_link = matches!(item.entry.kind, Kind::HardLink { .. });
+        let (path, old) = (item.entry.path.clone(), Withdrawn { id, first: item.first, is_link });
         if !item.state.awaits_data() {
             // It is complete and gets its name. Whatever replaces it comes after that.
             if failure.is_none() {

@@ -1,12 +1,12 @@
 //! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
 
 use super::packs::Room;
-use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work};
+use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work, is_link};
 use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
 use thalweg_wire::message::{Run, Seal, Steer, TransferMessage as Say};
-use thalweg_wire::{Digest, EntryId, Evidence, Kind};
+use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// What became of a task that a stream says it is through with.
 #[derive(PartialEq, Eq)]
@@ -181,11 +181,8 @@ impl Sender {
 
     /// Answer to [`Work::Check`]: what the source shows after the last read.
     pub fn checked(&mut self, stream: u16, entry: EntryId, evidence: Evidence) -> Retry {
-        if self.items.get(&entry).is_some_and(|item| matches!(item.entry.kind, Kind::HardLink { .. })) {
-            self.forget(stream, &Task::Check(entry));
-            return self.changed(entry);
-        }
-        if self.items.get(&entry).is_some_and(|item| item.entry.evidence != evidence) {
+        let is_other = |item: &Item| is_link(&item.entry) || item.entry.evidence != evidence;
+        if self.items.get(&entry).is_some_and(is_other) {
             let retry = self.changed(entry);
             if retry == Retry::No {
                 self.forget(stream, &Task::Check(entry));
@@ -408,7 +405,7 @@ impl Sender {
     fn give_back(&mut self, handed: Handed) {
         match handed.task {
             Task::Check(id) => {
-                if self.items.get(&id).is_some_and(|item| matches!(item.entry.kind, Kind::HardLink { .. })) {
+                if self.items.get(&id).is_some_and(|item| is_link(&item.entry)) {
                     self.checks.push_back(id);
                     return;
                 }
