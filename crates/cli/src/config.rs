@@ -693,7 +693,9 @@ mod tests {
         assert_eq!(named("@home/x").unwrap(), home(b"x"));
         assert_eq!(named("@home").unwrap(), home(b"."));
         // Nor is a name there a module, the home of another, or below the root.
-        for (text, path) in [("@home/~x", "./~x"), ("@home/:x", "./:x"), ("@home//x", ".//x")] {
+        for (text, path) in
+            [("@home/~x", "./~x"), ("@home/~/x", "./~/x"), ("@home/:x", "./:x"), ("@home//x", ".//x")]
+        {
             assert_eq!(named(text).unwrap(), home(path.as_bytes()), "{text}");
         }
         // A URL without a path is the home too, and what is below it is not below the root.

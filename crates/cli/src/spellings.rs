@@ -1,8 +1,8 @@
 //! Options and commands of other movers (rsync, scp, rclone, bbcp), and what is said to who types them here: where the
 //! same is had, or that it is not here. docs/guide/other-tools.md has the same rows.
 //!
-//! What asks for nothing that is not always done is accepted, and stands with the options of cp (`-a`, `-p`). Letters
-//! that to GNU cp or scp mean something else are accepted only among others (`-rlpt`): see [`refuse_alone`].
+//! What asks for nothing that is not always done is accepted, and stands with the options of cp (`-a`, `-p`). Of those
+//! that to GNU cp or scp mean something else some are accepted only among others (`-rlpt`): see [`refuse_alone`].
 
 use crate::args;
 use clap::Command;
@@ -38,7 +38,12 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["--stats"], "always on: the last line has the totals, and `--json` has all of them"),
     row(&["--info", "--debug"], "`-v` names each entry, `-vv` also those left alone"),
     row(&["--out-format", "--log-file"], "`--json` and `--report FILE` say how each entry ended"),
-    row(&["-R", "--relative"], "not here: write the path in the destination, where what is missing is made"),
+    row(
+        &["-R"],
+        "cp's goes into directories, which is always done; rsync's is not here: write the path in the destination",
+    ),
+    row(&["--relative"], "not here: write the path in the destination, where what is missing is made"),
+    row(&["-d"], "always on: links are copied as links"),
     row(&["-L", "--copy-links", "-k", "--copy-dirlinks"], "not here: links are copied as links"),
     row(
         &["-t"],
@@ -72,7 +77,7 @@ pub const OPTIONS: &[Spelling] = &[
     ),
     row(
         &["-b", "--backup", "--backup-dir", "--suffix"],
-        "not here: what is replaced or deleted is gone; `-n` says beforehand what would be",
+        "not here: what is replaced or deleted is gone; `-nv` names beforehand what would be copied or deleted",
     ),
     row(
         &["--remove-source-files", "--remove-sent-files"],
@@ -82,7 +87,7 @@ pub const OPTIONS: &[Spelling] = &[
         &["--max-size", "--min-size", "--max-age", "--min-age"],
         "not here: `find` makes a list by size or age, and `--files-from LIST` copies it",
     ),
-    row(&["-f"], "`--filter RULE` is it here"),
+    row(&["-f"], "cp's replaces what is there, which is always done; rsync's is `--filter RULE` here"),
     row(
         &["--del", "--delete-before", "--delete-during", "--delete-delay", "--delete-after"],
         "`thalweg sync --delete` is it here",
@@ -146,8 +151,18 @@ pub fn refuse_alone(command: &Command, words: &[OsString]) -> Result<(), clap::E
             option.is_allow_hyphen_values_set() && option.get_long().is_some() && option.get_long() == long
         })
     };
-    let options = words[at..].windows(2).take_while(|pair| pair[1] != "--");
-    let mut typed = options.filter(|pair| !takes_any(&pair[0])).filter_map(|pair| pair[1].to_str());
+    let options = || words[at..].windows(2).take_while(|pair| pair[1] != "--");
+    // scp's; here it is progress, and the number would be a source.
+    let is_port = |pair: &[OsString]| {
+        pair[0] == "-P" && pair[1].to_str().is_some_and(|next| next.parse::<u16>().is_ok())
+    };
+    if let Some(pair) = options().find(|pair| is_port(pair)) {
+        let port = pair[1].display();
+        let why =
+            format!("`-P {port}`: scp's port is `--port {port}` here; a file of that name is `./{port}`\n");
+        return Err(clap::Error::raw(ErrorKind::UnknownArgument, why));
+    }
+    let mut typed = options().filter(|pair| !takes_any(&pair[0])).filter_map(|pair| pair[1].to_str());
     let Some(typed) = typed.find(|word| ALONE.contains(word)) else { return Ok(()) };
     let why = format!("`{typed}` is no option of `{name}`: {}\n", told(OPTIONS, typed).unwrap_or_default());
     Err(clap::Error::raw(ErrorKind::UnknownArgument, why))

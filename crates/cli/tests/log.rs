@@ -178,6 +178,8 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
     let word = OsStr::new;
     assert_eq!(ask(&[word("cp"), word("-n"), file.as_os_str(), &place(&daemon, "data", b"new")]), Some(0));
     assert_eq!(ask(&[word("cat"), &large]), Some(0));
+    // It asks for two pieces before it hears that there is none.
+    assert_ne!(ask(&[word("cat"), &place(&daemon, "data", b"missing")]), Some(0));
     assert_eq!(ask(&[word("check"), here.as_os_str(), &large]), Some(0));
     assert_eq!(ask(&[word("rm"), &large]), Some(0));
     assert_eq!(ask(&[word("rm"), &shut]), Some(3));
@@ -186,7 +188,7 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
         let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         told.filter(|line| line["kind"].is_string()).collect()
     };
-    assert!(wait_until(LIMIT, || told().len() >= 6), "{}", scratch.server_log());
+    assert!(wait_until(LIMIT, || told().len() >= 7), "{}", scratch.server_log());
     drop(daemon);
     let told = told();
     let mut seen: Vec<_> = told
@@ -200,6 +202,7 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
     let mut wanted = [
         (["transfer done", "dry-run", "data/new", "done"], Some(1), Some(0)),
         (["request done", "read", "data/large", "done"], Some(1), Some(9 << 20)),
+        (["request failed", "read", "data/missing", "notfound"], None, Some(0)),
         // What `cat` had printed it compares, and `check` too.
         (["request done", "digest", "data/large", "done"], Some(1), Some(9 << 20)),
         (["request done", "digest", "data/large", "done"], Some(1), Some(9 << 20)),

@@ -104,6 +104,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Connection, "connect") => {
             "is `thalweg serve` running there, and may this host reach its port? The same command resumes"
         }
+        (FailureKind::Connection, "measure the path of --to") => {
+            "name a TCP port that is open there, or leave --to out"
+        }
         (FailureKind::Connection, _) => "run the same command again: it resumes",
         (FailureKind::Damage, "verify") => {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"

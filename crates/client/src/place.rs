@@ -120,7 +120,7 @@ impl Configured {
             }
             let below = if is_home { &path.as_bytes()[1..] } else { path.as_bytes() };
             // What would be read as something else right behind `host:` is below the home all the same.
-            if is_home && (matches!(below, [b':' | b'/', ..]) || is_home_of_another(below)) {
+            if is_home && matches!(below, [b':' | b'/' | b'~', ..]) {
                 text.push("./");
             }
             text.push(OsStr::from_bytes(below));

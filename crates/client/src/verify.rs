@@ -148,8 +148,8 @@ pub fn verify(
                         Ok(None) => return,
                         Err(failure) => return lock(&judge).stop(failure),
                     };
-                    let (verdict, identity) = compare(reach, &line, is_file, seal.segment_bytes);
-                    if !lock(&judge).take(&line, verdict, identity) {
+                    let (verdict, seen) = compare(reach, &line, is_file, seal.segment_bytes);
+                    if !lock(&judge).take(&line, verdict, seen) {
                         return;
                     }
                 }
@@ -205,8 +205,8 @@ fn compare_links(
     judge: &mut Judge<'_, '_>,
 ) -> Result<()> {
     let mut strays = judge.take_strays();
-    pass_alike(reach, receipt, &mut strays)?;
-    pass_copies(reach, seal.segment_bytes, receipt, &mut strays, judge)?;
+    let digest_of = |path: &RelativePath, how: DigestAs| reach.below(path.as_bytes()).digest_of_file(how);
+    pass_copies(&digest_of, seal.segment_bytes, receipt, &mut strays, judge)?;
     if strays.is_empty() {
         return Ok(());
     }
@@ -215,7 +215,7 @@ fn compare_links(
     let mut named_twice = HashSet::new();
     if is_sure && (seal.skipped > 0 || seal.failed > 0) {
         // Its file may have no line, because it was left as it was: then it is there under that name too.
-        let identities: HashSet<Identity> = strays.values().copied().collect();
+        let identities: HashSet<Identity> = strays.values().map(|seen| seen.identity).collect();
         reach.list(true, &mut |found| {
             match found {
                 Listed::Entry(entry) => {
@@ -229,8 +229,8 @@ fn compare_links(
             Ok(())
         })?;
     }
-    for (path, identity) in strays {
-        if is_sure && !named_twice.contains(&identity) {
+    for (path, seen) in strays {
+        if is_sure && !named_twice.contains(&seen.identity) {
             judge.differs(&path, "a hard link was copied, and it has the content of no file of the receipt");
         } else {
             judge.found.without_digest += 1;
@@ -239,58 +239,32 @@ fn compare_links(
     Ok(())
 }
 
-/// Takes out of `strays` what has no content and is as a symlink, FIFO or device of the receipt is.
-fn pass_alike(reach: &Reach, receipt: &Path, strays: &mut BTreeMap<RelativePath, Identity>) -> Result<()> {
-    let mut bare: HashMap<String, Vec<RelativePath>> = HashMap::new();
-    let as_key = |kind: &Kind| format!("{kind:?}");
-    for path in strays.keys() {
-        // What cannot be looked at is like nothing.
-        let Ok(entry) = reach.entry(path.as_bytes()) else { continue };
-        if !matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. }) {
-            bare.entry(as_key(&entry.kind)).or_default().push(path.clone());
-        }
-    }
-    if bare.is_empty() {
-        return Ok(());
-    }
-    let mut lines = open(receipt)?;
-    while let Some(line) = next_line(&mut lines)? {
-        if !matches!(line.kind.as_str(), "symlink" | "fifo" | "device") {
-            continue;
-        }
-        let Ok(entry) = reach.entry(line.path.as_bytes()) else { continue };
-        for path in bare.remove(&as_key(&entry.kind)).unwrap_or_default() {
-            strays.remove(&path);
-        }
-        if bare.is_empty() {
-            break;
-        }
-    }
-    Ok(())
-}
+/// Bytes and digest of a file at the place.
+type DigestOf<'a> = &'a dyn Fn(&RelativePath, DigestAs) -> Result<(u64, Digest)>;
 
 /// Takes out of `strays` what has the content of a file of the receipt, by its digest.
 fn pass_copies(
-    reach: &Reach,
+    digest_of: DigestOf<'_>,
     segment_bytes: u64,
     receipt: &Path,
-    strays: &mut BTreeMap<RelativePath, Identity>,
+    strays: &mut BTreeMap<RelativePath, Seen>,
     judge: &mut Judge<'_, '_>,
 ) -> Result<()> {
     let mut has_marked = false;
     for how in [DigestAs::Plain, DigestAs::Marked { segment_bytes }] {
-        if strays.is_empty() || (how != DigestAs::Plain && !has_marked) {
+        // A link has no content, wherever it leads.
+        let has_files = strays.values().any(|seen| seen.bare.is_none());
+        if !has_files || (how != DigestAs::Plain && !has_marked) {
             return Ok(());
         }
         let mut contents: HashMap<(u64, Digest), Vec<RelativePath>> = HashMap::new();
-        for path in strays.keys() {
-            // A link has no content, wherever it leads.
-            if !reach.entry(path.as_bytes()).is_ok_and(|entry| matches!(entry.kind, Kind::File { .. })) {
-                continue;
-            }
-            // What cannot be read has no content that is known.
-            if let Ok(content) = reach.below(path.as_bytes()).digest_of_file(how) {
-                contents.entry(content).or_default().push(path.clone());
+        for (path, _) in strays.iter().filter(|(_, seen)| seen.bare.is_none()) {
+            match digest_of(path, how) {
+                Ok(content) => contents.entry(content).or_default().push(path.clone()),
+                // That says nothing of the file.
+                Err(failure) if failure.kind == FailureKind::Connection => return Err(failure),
+                // What cannot be read has no content that is known.
+                Err(_) => {}
             }
         }
         let mut lines = open(receipt)?;
@@ -426,6 +400,27 @@ fn identity_of(entry: &Entry) -> Identity {
     (entry.evidence.device, entry.evidence.inode)
 }
 
+/// What stands at the path of a line.
+#[derive(Clone, Copy)]
+struct Seen {
+    identity: Identity,
+    /// Of a link, FIFO or device: a hash of all that it is. A hash, as the target of a link can be long.
+    bare: Option<[u8; 16]>,
+}
+
+impl Seen {
+    const NOTHING: Seen = Seen { identity: UNTOLD, bare: None };
+
+    fn of(entry: &Entry) -> Seen {
+        Seen { identity: identity_of(entry), bare: bare_of(&entry.kind) }
+    }
+}
+
+fn bare_of(kind: &Kind) -> Option<[u8; 16]> {
+    let is_bare = matches!(kind, Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. });
+    is_bare.then(|| short(format!("{kind:?}").as_bytes()))
+}
+
 /// What was found of a file, for its further names; the best of its lines counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
@@ -461,12 +456,14 @@ impl Verdict {
     }
 }
 
-fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> (Verdict, Identity) {
+fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> (Verdict, Seen) {
     let path = if is_file { b"" } else { line.path.as_bytes() };
     match reach.entry(path) {
-        Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), identity_of(&entry)),
-        Err(failure) if failure.kind == FailureKind::NotFound => (Verdict::Missing(failure.cause), UNTOLD),
-        Err(failure) => (Verdict::Trouble(failure.at(&line.path)), UNTOLD),
+        Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), Seen::of(&entry)),
+        Err(failure) if failure.kind == FailureKind::NotFound => {
+            (Verdict::Missing(failure.cause), Seen::NOTHING)
+        }
+        Err(failure) => (Verdict::Trouble(failure.at(&line.path)), Seen::NOTHING),
     }
 }
 
@@ -534,8 +531,10 @@ struct Judge<'a, 'b> {
     damaged: HashMap<RelativePath, (u64, Digest)>,
     /// What was found of the files, and of links, FIFOs and devices; only for a receipt with hard links.
     files: Option<HashMap<Identity, Standing>>,
+    /// Links, FIFOs and devices that are as the receipt says ([`Seen::bare`]): never more than there are `files`.
+    bare: HashSet<[u8; 16]>,
     /// Hard links, until all files were looked at.
-    links: Vec<(RelativePath, Identity)>,
+    links: Vec<(RelativePath, Seen)>,
 }
 
 impl<'a, 'b> Judge<'a, 'b> {
@@ -553,19 +552,23 @@ impl<'a, 'b> Judge<'a, 'b> {
             longer: BTreeMap::new(),
             damaged: HashMap::new(),
             files: (seal.hard_links > 0).then(HashMap::new),
+            bare: HashSet::new(),
             links: Vec::new(),
         }
     }
 
     /// False: stop.
-    fn take(&mut self, line: &Line, verdict: Verdict, identity: Identity) -> bool {
+    fn take(&mut self, line: &Line, verdict: Verdict, seen: Seen) -> bool {
         self.found.entries += 1;
         if let (Some(files), Some(standing)) = (&mut self.files, verdict.standing())
-            && identity != UNTOLD
+            && seen.identity != UNTOLD
             && !matches!(line.kind.as_str(), "directory" | "hardlink")
         {
-            let known = files.entry(identity).or_insert(standing);
+            let known = files.entry(seen.identity).or_insert(standing);
             *known = standing.max(*known);
+            if standing == Standing::Same {
+                self.bare.extend(seen.bare);
+            }
         }
         if let Some(known) = &mut self.known {
             let path = line.path.as_bytes();
@@ -582,7 +585,7 @@ impl<'a, 'b> Judge<'a, 'b> {
             Verdict::Longer(bytes) => self.differs(&line.path, &has_other_bytes(bytes, line)),
             Verdict::Same => self.found.bytes += line.bytes,
             Verdict::Unknown => self.found.without_digest += 1,
-            Verdict::Link => self.links.push((line.path.clone(), identity)),
+            Verdict::Link => self.links.push((line.path.clone(), seen)),
             Verdict::Missing(why) => {
                 self.found.missing += 1;
                 (self.tell)(Told::Difference("missing", &line.path, &why));
@@ -600,17 +603,20 @@ impl<'a, 'b> Judge<'a, 'b> {
         self.stopped.is_none()
     }
 
-    /// The hard links that are none of the files; the others have their verdict.
-    fn take_strays(&mut self) -> BTreeMap<RelativePath, Identity> {
+    /// The hard links that are none of the files, nor as a link, FIFO or device of the receipt is; the others have their
+    /// verdict.
+    fn take_strays(&mut self) -> BTreeMap<RelativePath, Seen> {
         let (files, mut strays) = (self.files.take().unwrap_or_default(), BTreeMap::new());
-        for (path, identity) in std::mem::take(&mut self.links) {
-            match files.get(&identity) {
+        let alike = std::mem::take(&mut self.bare);
+        for (path, seen) in std::mem::take(&mut self.links) {
+            match files.get(&seen.identity) {
                 Some(Standing::Same) => {}
                 Some(Standing::Differs) => self.differs(&path, "its file differs under its other name too"),
                 Some(Standing::Unknown) => self.found.without_digest += 1,
-                None if identity == UNTOLD => self.found.without_digest += 1,
+                None if seen.identity == UNTOLD => self.found.without_digest += 1,
+                None if seen.bare.is_some_and(|bare| alike.contains(&bare)) => {}
                 None => {
-                    strays.insert(path, identity);
+                    strays.insert(path, seen);
                 }
             }
         }
@@ -644,9 +650,84 @@ impl<'a, 'b> Judge<'a, 'b> {
     }
 }
 
-/// Enough of a path's hash to know it again.
-fn short(path: &[u8]) -> [u8; 16] {
+/// Enough of a hash to know a path, or what stands there, again.
+fn short(bytes: &[u8]) -> [u8; 16] {
     let mut short = [0; 16];
-    short.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
+    short.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::link::Fingerprint;
+
+    const SEGMENT_BYTES: u64 = 256 << 10;
+
+    fn path(name: &str) -> RelativePath {
+        RelativePath::new(name.as_bytes().to_vec()).unwrap()
+    }
+
+    fn line(kind: &str, name: &str) -> Line {
+        Line { digest: None, bytes: 0, kind: kind.to_owned(), path: path(name) }
+    }
+
+    fn seen(inode: u64, kind: &Kind) -> Seen {
+        Seen { identity: (1, inode), bare: bare_of(kind) }
+    }
+
+    /// Of a receipt with hard links.
+    fn seal() -> Seal {
+        let signer = Signer { public_key: [0; 32], certificate: Fingerprint([0; 32]) };
+        Seal {
+            sender: signer,
+            receiver: signer,
+            entries: 5,
+            hard_links: 3,
+            failed: 0,
+            skipped: 0,
+            segment_bytes: SEGMENT_BYTES,
+        }
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_second_name_passes_only_if_one_that_was_copied_stands_like_it() {
+        let mut tell = |_: Told<'_>| {};
+        let mut judge = Judge::new(false, &seal(), &mut tell);
+        let link_to = |target: &str| Kind::Symlink { target: target.as_bytes().to_vec() };
+        // The line of a first name can come after those of the others.
+        let links = [("alike", 2, link_to("a")), ("as-wrong", 3, Kind::Fifo), ("other", 4, link_to("b"))];
+        for (name, inode, kind) in links {
+            assert!(judge.take(&line("hardlink", name), Verdict::Link, seen(inode, &kind)));
+        }
+        assert!(judge.take(&line("symlink", "link"), Verdict::Same, seen(5, &link_to("a"))));
+        let wrong = Verdict::Differs("a fifo is there".into());
+        assert!(judge.take(&line("symlink", "wrong"), wrong, seen(6, &Kind::Fifo)));
+        let strays: Vec<RelativePath> = judge.take_strays().into_keys().collect();
+        assert_eq!(strays, [path("as-wrong"), path("other")]);
+    }
+
+    #[test]
+    fn what_has_no_content_is_not_read_for_that_of_a_file() {
+        let mut tell = |_: Told<'_>| {};
+        let mut judge = Judge::new(false, &seal(), &mut tell);
+        let mut strays = BTreeMap::from([(path("fifo"), seen(2, &Kind::Fifo))]);
+        let never = |path: &RelativePath, _: DigestAs| -> Result<(u64, Digest)> { panic!("read {path}") };
+        pass_copies(&never, SEGMENT_BYTES, Path::new("no receipt"), &mut strays, &mut judge).unwrap();
+        assert!(strays.contains_key(&path("fifo")));
+    }
+
+    #[test]
+    fn a_lost_connection_is_told_as_such_and_not_as_a_hard_link_that_differs() {
+        let mut tell = |_: Told<'_>| {};
+        let mut judge = Judge::new(false, &seal(), &mut tell);
+        let file = Kind::File { sparse: false, marked: false };
+        let mut strays = BTreeMap::from([(path("copy"), seen(2, &file))]);
+        let lost = |_: &RelativePath, _: DigestAs| -> Result<(u64, Digest)> {
+            Err(Failure::new(FailureKind::Connection, "digest", "the server is gone"))
+        };
+        let receipt = Path::new("no receipt");
+        let failure = pass_copies(&lost, SEGMENT_BYTES, receipt, &mut strays, &mut judge).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Connection);
+    }
 }

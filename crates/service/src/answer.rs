@@ -58,7 +58,10 @@ pub(crate) fn answer(
         // Asked ahead, beyond the end of the file.
         Some(_) if is_further && is_well && done.bytes == 0 => {}
         Some(line) if is_read && is_well => reads.count(line, done.bytes),
-        Some(line) => line.tell(done, ended.as_ref().map(|()| None)),
+        Some(line) => match &ended {
+            Err(failure) if is_read => reads.fail(&line, done, failure),
+            ended => line.tell(done, ended.as_ref().map(|()| None)),
+        },
         None => {}
     }
     if let Err(failure) = pen.end(ended.err()) {

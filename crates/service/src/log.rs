@@ -5,10 +5,11 @@
 //! nobody but us writes its fields. Not here: what each entry became, which the client's report has.
 
 use crate::published;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::run::session::Session;
 use thalweg_wire::Digest;
@@ -139,13 +140,24 @@ impl Line {
     }
 }
 
-/// Files that a session reads outside transfers and that are told at its end; of more the oldest is told at once.
-const READ_MAX: usize = 16;
+/// Files that a session reads outside transfers and that are told at its end; of more the one that was unused longest is
+/// told at once.
+const READ_MAX: usize = 1024;
+/// All their places together: a client may name long ones.
+const READ_PLACE_BYTES_MAX: usize = 1 << 20;
 
 /// What a session reads outside transfers. A file comes in many pieces, each a question of its own; the line of it is
-/// told when the session is over.
+/// told when the session is over. That it cannot be read is told at once.
 #[derive(Debug, Default)]
-pub(crate) struct Reads(Mutex<Vec<Read>>);
+pub(crate) struct Reads(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The one that was read last is the last.
+    files: VecDeque<Read>,
+    /// The failure that was told last: where, and of which kind.
+    failed: Option<(String, FailureKind)>,
+}
 
 #[derive(Debug)]
 struct Read {
@@ -158,25 +170,49 @@ struct Read {
 impl Reads {
     /// A piece was read.
     pub fn count(&self, line: Line, bytes: u64) {
-        let mut reads = self.lock();
-        if let Some(read) = reads.iter_mut().find(|read| read.line.place == line.place) {
+        let mut kept = self.lock();
+        let files = &mut kept.files;
+        let known = files.iter().position(|read| read.line.place == line.place);
+        if let Some(mut read) = known.and_then(|at| files.remove(at)) {
             read.bytes = read.bytes.saturating_add(bytes);
             read.time = read.line.began.elapsed();
+            files.push_back(read);
             return;
         }
-        if reads.len() >= READ_MAX {
-            reads.remove(0).tell();
+        let mut place_bytes = line.place.len();
+        place_bytes += files.iter().map(|read| read.line.place.len()).sum::<usize>();
+        while files.len() >= READ_MAX || place_bytes > READ_PLACE_BYTES_MAX {
+            let Some(oldest) = files.pop_front() else { break };
+            place_bytes -= oldest.line.place.len();
+            oldest.tell();
         }
         let time = line.began.elapsed();
-        reads.push(Read { line, bytes, time });
+        files.push_back(Read { line, bytes, time });
+    }
+
+    /// A piece could not be read. Who asks for several before he hears of the first has one line.
+    pub fn fail(&self, line: &Line, done: Done, failure: &Failure) {
+        if self.remember_failure(&line.place, failure.kind) {
+            line.tell(done, Err(failure));
+        }
+    }
+
+    /// Takes the failure for the one that was told last. Whether that was another.
+    fn remember_failure(&self, place: &str, kind: FailureKind) -> bool {
+        let mut kept = self.lock();
+        if kept.failed.as_ref().is_some_and(|(at, how)| at == place && *how == kind) {
+            return false;
+        }
+        kept.failed = Some((place.to_owned(), kind));
+        true
     }
 
     /// The session is over.
     pub fn tell(&self) {
-        self.lock().drain(..).for_each(|read| read.tell());
+        self.lock().files.drain(..).for_each(|read| read.tell());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Read>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -223,13 +259,32 @@ mod tests {
             reads.count(line("data/a".to_owned()), bytes);
         }
         let kept = || -> Vec<(String, u64)> {
-            reads.lock().iter().map(|read| (read.line.place.clone(), read.bytes)).collect()
+            reads.lock().files.iter().map(|read| (read.line.place.clone(), read.bytes)).collect()
         };
         assert_eq!(kept(), [("data/a".to_owned(), 12)]);
         (0..READ_MAX).for_each(|number| reads.count(line(format!("data/{number}")), 1));
         assert_eq!((kept().len(), kept()[0].clone()), (READ_MAX, ("data/0".to_owned(), 1)));
+        // What is still read stays.
+        reads.count(line("data/0".to_owned()), 1);
+        reads.count(line("data/a".to_owned()), 3);
+        let files = kept();
+        assert_eq!((files.len(), files[0].clone()), (READ_MAX, ("data/2".to_owned(), 1)));
+        assert_eq!(files[READ_MAX - 2..], [("data/0".to_owned(), 2), ("data/a".to_owned(), 3)]);
+        // Long names leave room for few.
+        let long = "n".repeat(READ_PLACE_BYTES_MAX);
+        reads.count(line(long.clone()), 1);
+        assert_eq!(kept(), [(long, 1)]);
         reads.tell();
         assert!(kept().is_empty());
+    }
+
+    #[test]
+    fn pieces_of_a_file_that_fail_the_same_way_are_one_line() {
+        let reads = Reads::default();
+        assert!(reads.remember_failure("data/a", FailureKind::NotFound));
+        assert!(!reads.remember_failure("data/a", FailureKind::NotFound));
+        assert!(reads.remember_failure("data/a", FailureKind::Permission));
+        assert!(reads.remember_failure("data/b", FailureKind::Permission));
     }
 
     #[test]

@@ -66,7 +66,10 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         job::refuse_shared(&jobs)?;
     }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
-    wishes.unused = args.typed.unused(&far);
+    let mut unused = args.typed.unused(&far);
+    if let [_] = &jobs[..] {
+        wishes.unused = std::mem::take(&mut unused);
+    }
     let sends = jobs.iter().any(Job::is_push);
     let congestion = congestion::wished(args.congestion.cca.as_deref(), sends)?;
     let _listens = running::listen(&state, &wishes.rate);
@@ -78,6 +81,10 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
+    if !unused.is_empty() {
+        // Of several copies it is said once: each has its own places.
+        teller.hear_link(&Event::Note(format!("without effect: {}", unused.join(", "))));
+    }
     let copies = Copies {
         jobs: &jobs,
         wishes: &wishes,

@@ -61,7 +61,7 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
         return Err(refused(cause));
     }
     let began = Instant::now();
-    if !is_whole {
+    if !is_whole && !is_begun {
         fs::write(&unfinished, spec.description()).map_err(|error| of(&unfinished, error))?;
     }
     for name in spec.directories() {
@@ -70,7 +70,11 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     }
     let parts = by_all_cores(spec, |pieces| write_some(directory, pieces, !is_empty))?;
     if !is_whole {
-        fs::rename(&unfinished, &whole).map_err(|error| of(&whole, error))?;
+        fs::rename(&unfinished, &whole).or_else(|error| {
+            // Somebody else made the same set.
+            let is_made = described(directory).ok().as_ref() == Some(spec);
+            if is_made { Ok(()) } else { Err(of(&whole, error)) }
+        })?;
     }
     Ok(Generated {
         files: spec.files,

@@ -136,7 +136,7 @@ fn is_lost_by_queue(streams: &[StreamAccount]) -> bool {
 }
 
 /// Whether packets were seen to wait in a queue, and more often than once by chance.
-pub(super) fn is_queue_seen(evidence: &Evidence) -> bool {
+pub(super) fn is_queue_common(evidence: &Evidence) -> bool {
     /// Of the time with something to send.
     const SEEN: f64 = 0.1;
     let sum = |of: fn(&StreamAccount) -> u64| evidence.sender.streams.iter().map(of).sum::<u64>() as f64;

@@ -128,11 +128,13 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
         }
         Cause::RateLimit => limited(evidence, narrow, &rate),
-        Cause::Link if evidence.yields && path::is_queue_seen(evidence) => {
+        Cause::Link if evidence.yields && path::is_queue_common(evidence) => {
             format!("it gives way to others, by the delay, which leaves it {rate}")
         }
         Cause::Link if evidence.yields => {
-            format!("it gives way to others, and no queue was seen: it may be growing still, at {rate}")
+            format!(
+                "it gives way to others, and hardly any queue was seen: it may be growing still, at {rate}"
+            )
         }
         Cause::Link if is_full => format!("the link is full at {rate}{}", sent_again(evidence)),
         Cause::Link => {

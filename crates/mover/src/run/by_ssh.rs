@@ -173,7 +173,6 @@ impl Connect for SshConnect {
         }
         state.renewed_at = Some(Instant::now());
         if self.is_gone(&state)? {
-            (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
             self.summon(&mut state, false).map_err(unreached)?;
         } else if let Some(port) = state.far.as_ref().map(|far| far.ready.bridge_port) {
             let why = "its port is shut by now";
@@ -205,18 +204,19 @@ impl Connect for SshConnect {
         self.is_over.store(true, Ordering::Release);
         // Whoever holds it is starting another far mover, and its user may be asked for a password.
         let until = Instant::now() + CLOSE_LIMIT;
-        let mut state = loop {
+        let state = loop {
             match self.state.try_lock() {
-                Ok(state) => break state,
-                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if Instant::now() > until => return,
+                Ok(state) => break Some(state),
+                Err(TryLockError::Poisoned(poisoned)) => break Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() > until => break None,
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        if let Some(mut far) = state.far.take() {
+        if let Some(mut state) = state
+            && let Some(mut far) = state.far.take()
+        {
             far.close();
         }
-        drop(state);
         // What a login has led to by then is among the bridges.
         self.await_logins();
         for mut bridge in std::mem::take(&mut *self.bridges.lock().unwrap_or_else(|p| p.into_inner())) {
@@ -234,6 +234,13 @@ impl Drop for SshConnect {
 impl SshConnect {
     /// Starts a far mover, if need be after placing our program there, and chooses the way to it.
     fn summon(&self, state: &mut State, first: bool) -> Result<()> {
+        // Looking whether the old one is gone takes a login's time, and the copy may have ended meanwhile.
+        if self.is_over.load(Ordering::Acquire) {
+            return Err(Failure::new(FailureKind::Connection, "connect", "the copy is over"));
+        }
+        if !first {
+            (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
+        }
         if let Some(mut old) = state.far.take() {
             old.close();
         }
@@ -486,6 +493,7 @@ mod tests {
     use std::ffi::OsStr;
     use std::io::Write;
     use std::path::Path;
+    use std::process::Command;
 
     /// Whose connections ride in ssh.
     fn bridged(ssh: Ssh) -> SshConnect {
@@ -535,7 +543,22 @@ mod tests {
         assert!(!login.exists(), "it outlives the copy");
         assert!(dialling.join().unwrap().is_err());
         assert!(connect.connect(LONG).is_err());
+        // Nor for another far mover, by whoever found just now that the first is gone.
+        assert!(connect.summon(&mut connect.lock(), false).is_err());
         assert_eq!(logins().lines().count(), 1);
+    }
+
+    #[test]
+    fn bridges_end_with_the_copy_also_while_another_far_mover_is_started() {
+        let connect = bridged(Ssh::new(OsStr::new("false"), "far", None).unwrap());
+        let bridge = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Path::new("/proc").join(bridge.id().to_string());
+        connect.bridges.lock().unwrap().push(bridge);
+        // Whoever starts one holds it.
+        let starting = connect.lock();
+        connect.close();
+        drop(starting);
+        assert!(!process.exists(), "it outlives the copy");
     }
 
     #[test]

@@ -537,17 +537,19 @@ impl Receiver {
                 let mut gone: Vec<EntryId> =
                     self.items.iter().filter(|(_, item)| item.unconfirmed).map(|(&id, _)| id).collect();
                 gone.sort_unstable();
-                gone.into_iter().for_each(|id| self.hear_withdraw(id, None));
+                for id in gone {
+                    // Numbers ascend.
+                    if self.held.binary_search(&id).is_ok() {
+                        self.count_less(id);
+                    }
+                    self.hear_withdraw(id, None);
+                }
                 self.replacement_follows = false;
                 self.repeating = false;
                 let held = std::mem::take(&mut self.held);
                 for &id in &held {
-                    if self.replace_withdrawn(id)
-                        && let Some(item) = self.items.get(&id)
-                    {
-                        // It was counted when nobody knew that it replaces another.
-                        self.offered.0 = self.offered.0.saturating_sub(1);
-                        self.offered.1 = self.offered.1.saturating_sub(item.entry.content_bytes());
+                    if self.replace_withdrawn(id) {
+                        self.count_less(id);
                     }
                 }
                 self.free_withdrawn();

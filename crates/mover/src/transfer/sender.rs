@@ -574,7 +574,7 @@ impl Sender {
                 if was_link {
                     // The link had no content.
                     self.progress.bytes_offered += entry.content_bytes();
-                    self.drop_chunks(old);
+                    self.drop_check(old);
                 }
                 // That a link could not be made is no change of its source.
                 let retries = item.retries + u32::from(!was_link || is_link(&entry));
@@ -610,7 +610,7 @@ impl Sender {
     fn give_up(&mut self, entry: EntryId, failure: Failure) {
         let Some(item) = self.remove(entry) else { return };
         if is_link(&item.entry) {
-            self.drop_chunks(entry);
+            self.drop_check(entry);
         }
         let path = item.entry.path.clone();
         let failure = failure.at(&path);

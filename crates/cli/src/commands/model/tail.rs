@@ -74,8 +74,8 @@ pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
             continue;
         }
         // Other lines of a result file. A time may have such keys as well: when it ended, for instance.
-        let is_of_result = || ["about", "left_out", "end"].iter().any(|key| value.get(key).is_some());
-        if value.get("seconds").is_none() && is_of_result() {
+        let has_one_key = value.as_object().is_some_and(|line| line.len() == 1);
+        if has_one_key && ["about", "left_out", "end"].iter().any(|key| value.get(key).is_some()) {
             continue;
         }
         let seconds =

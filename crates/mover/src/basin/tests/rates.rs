@@ -102,7 +102,7 @@ fn who_gives_way_waits_for_the_path_at_its_own_pace() {
     evidence.yields = true;
     let said = verdict(&evidence);
     assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
-    let words = "it gives way to others, and no queue was seen: it may be growing still, at ";
+    let words = "it gives way to others, and hardly any queue was seen: it may be growing still, at ";
     assert!(said.sentence.contains(words), "{}", said.sentence);
     // Once by chance.
     evidence.sender.streams[0].queued_nanos = 100_000_000;

@@ -138,6 +138,13 @@ impl Receiver {
         true
     }
 
+    /// It was counted among what was offered when nobody knew that it replaces another.
+    pub(super) fn count_less(&mut self, id: EntryId) {
+        let Some(item) = self.items.get(&id) else { return };
+        self.offered.0 = self.offered.0.saturating_sub(1);
+        self.offered.1 = self.offered.1.saturating_sub(item.entry.content_bytes());
+    }
+
     /// Nothing replaces what is withdrawn still: nothing waits for it.
     pub(super) fn free_withdrawn(&mut self) {
         for old in std::mem::take(&mut self.withdrawn).into_values() {

@@ -541,6 +541,18 @@ impl Sender {
         }
     }
 
+    /// Takes the look at an entry's source from the stream that has it. It was given out lately: of packs that were sent there
+    /// may be very many before it.
+    pub(super) fn drop_check(&mut self, id: EntryId) {
+        let is_it = |handed: &Handed| matches!(handed.task, Task::Check(entry) if entry == id);
+        for handed in self.streams.values_mut() {
+            if let Some(at) = handed.iter().rposition(is_it) {
+                handed.remove(at);
+                return;
+            }
+        }
+    }
+
     fn is_small(&self, id: EntryId) -> bool {
         self.items.get(&id).is_some_and(|item| matches!(item.state, State::Small))
     }
