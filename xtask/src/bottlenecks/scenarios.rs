@@ -382,7 +382,7 @@ fn long_ways() -> Vec<Scenario> {
         Scenario {
             args: &["--streams", "4"],
             // The path is much wider than all that the streams ever had to send.
-            beside: vec![Path(&["--rtt", "20ms", "--rate", "1Gbit"]), Disk(Destination, 40_000_000)],
+            beside: vec![Path(&["--rtt", "20ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "40MB/s"])],
             ..big("long way, slow source", "source-disk", SOURCE, Disk(Side::Source, 16_000_000), PACE_48)
         },
         full_long_way("long way, full link, CUBIC", &["--streams", "2", "--cca", "cubic"]),
