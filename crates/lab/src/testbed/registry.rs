@@ -669,12 +669,8 @@ mod tests {
         registry.lock(Duration::ZERO).unwrap();
     }
 
-    /// Without root: the hosts are made by the command, which here does nothing and never comes up.
-    #[test]
-    fn what_is_to_stop_before_it_is_up_is_taken_down_and_waits_for_nobody() {
-        let scratch = tempfile::tempdir().unwrap();
-        let registry = Registry::new(Some(scratch.path())).unwrap();
-        let spec = Spec {
+    fn spec() -> Spec {
+        Spec {
             name: "x".into(),
             left: 1,
             right: 1,
@@ -682,7 +678,15 @@ mod tests {
             paths: Default::default(),
             seed: 0,
             sysctls: Vec::new(),
-        };
+        }
+    }
+
+    /// Without root: the hosts are made by the command, which here does nothing and never comes up.
+    #[test]
+    fn what_is_to_stop_before_it_is_up_is_taken_down_and_waits_for_nobody() {
+        let scratch = tempfile::tempdir().unwrap();
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        let spec = spec();
         let mut idle = Command::new("sleep");
         idle.arg("600");
         let stop = AtomicBool::new(true);
@@ -697,15 +701,7 @@ mod tests {
     fn what_a_terminal_sends_does_not_reach_a_testbed_that_comes_up() {
         let scratch = tempfile::tempdir().unwrap();
         let registry = Registry::new(Some(scratch.path())).unwrap();
-        let spec = Spec {
-            name: "x".into(),
-            left: 1,
-            right: 1,
-            mtu_bytes: 1500,
-            paths: Default::default(),
-            seed: 0,
-            sysctls: Vec::new(),
-        };
+        let spec = spec();
         let mut shell = Command::new("sh");
         // The specification is read first: who gives it must not find the pipe closed.
         shell.arg("-c").arg(

@@ -759,16 +759,7 @@ fn exchanged(sender: &mut Sender, receiver: &mut Receiver) -> Vec<Action> {
 fn a_hard_link_that_cannot_be_made_is_offered_again_as_what_it_is_by_itself() {
     let now = Duration::ZERO;
     let limits = sender::Limits::for_segment(terms().segment_bytes);
-    let (mut sender, mut receiver) =
-        (Sender::new(terms(), limits), Receiver::new(terms(), receiver::Limits::default()));
-    sender.link_up();
-    sender.offer(vec![first_name(0, 2 << 20), second_name(1, "b")]);
-    exchanged(&mut sender, &mut receiver);
-    receiver.decided(EntryId(0), unchanged(), now);
-    let wanted = exchanged(&mut sender, &mut receiver);
-    assert!(wanted.iter().any(|action| matches!(action, Action::Link(_))), "{wanted:?}");
-    receiver.decided(EntryId(1), Decided::Fresh, now);
-    exchanged(&mut sender, &mut receiver);
+    let (mut sender, mut receiver) = with_a_link_that_cannot_be_made(limits);
     let check = |sender: &mut Sender, stream| match sender.next_work(stream, now) {
         Next::Work(Work::Check(link)) => link,
         other => panic!("{other:?}"),
@@ -805,7 +796,8 @@ fn with_a_link_that_cannot_be_made(limits: sender::Limits) -> (Sender, Receiver)
     sender.offer(vec![first_name(0, 2 << 20), second_name(1, "b")]);
     exchanged(&mut sender, &mut receiver);
     receiver.decided(EntryId(0), unchanged(), now);
-    exchanged(&mut sender, &mut receiver);
+    let wanted = exchanged(&mut sender, &mut receiver);
+    assert!(wanted.iter().any(|action| matches!(action, Action::Link(_))), "{wanted:?}");
     receiver.decided(EntryId(1), Decided::Fresh, now);
     exchanged(&mut sender, &mut receiver);
     (sender, receiver)
