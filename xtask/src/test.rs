@@ -1,5 +1,7 @@
 //! `cargo xtask test`: all tests, with what they need. CI runs this and nothing else.
 
+mod programs;
+
 use crate::{check, instructions, ktls, python, tools};
 use anyhow::Result;
 use std::process::Command;
@@ -40,6 +42,9 @@ pub struct Args {
     /// Do not install what is missing
     #[arg(long)]
     no_install: bool,
+    /// Only the programs of tests: neither lints nor documentation, Python, instructions, kTLS or simulation
+    #[arg(long)]
+    programs: bool,
     /// Seeds of the simulation
     #[arg(long, default_value_t = 300)]
     seeds: u64,
@@ -58,17 +63,23 @@ pub fn run(args: &Args) -> Result<()> {
         tools::install(PACKAGES)?;
         tools::install(VALGRIND)?;
     }
+    if args.programs {
+        return programs::run();
+    }
     let cargo = tools::cargo();
     let steps: &[(&str, &[&str])] = &[
         ("format", &["fmt", "--all", "--check"]),
         ("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
         ("links of the documentation", DOC),
-        ("tests", &["test", "--workspace", "--no-fail-fast"]),
     ];
     for (name, words) in steps {
         println!("==> {name}");
         tools::run(Command::new(&cargo).args(*words))?;
     }
+    println!("==> tests");
+    programs::run()?;
+    println!("==> tests in the documentation");
+    tools::run(Command::new(&cargo).args(["test", "--workspace", "--doc", "--quiet"]))?;
     python::run(&python::Args { no_install: args.no_install, ..python::Args::default() })?;
     println!("==> house rules");
     check::run()?;

@@ -100,24 +100,54 @@ pub fn install(packages: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
+/// A program that cargo built of one target: of a test, a benchmark.
+pub struct Built {
+    /// The target's name: of a crate's own tests that of its library or program.
+    pub name: String,
+    pub program: PathBuf,
+    /// The directory of its crate, in which cargo runs it.
+    pub directory: PathBuf,
+}
+
+/// Builds by `cargo test` or `cargo bench` what these words name, and runs none of it.
+///
+/// # Errors
+/// If it does not build.
+pub fn built(words: &[&str]) -> Result<Vec<Built>> {
+    let output = Command::new(cargo())
+        .args(words)
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .current_dir(root())
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        bail!("cargo {} ended with {}", words.join(" "), output.status);
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let told = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    Ok(told
+        .filter(|message| message["profile"]["test"] == true)
+        .filter_map(|message| one(&message))
+        .collect())
+}
+
+/// The program that a message of cargo's tells of, if it does.
+fn one(message: &serde_json::Value) -> Option<Built> {
+    Some(Built {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        program: message["executable"].as_str()?.into(),
+        directory: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+    })
+}
+
 /// Builds the benchmark of the parts of a transfer, and tells where its program is.
 ///
 /// # Errors
 /// If it does not build.
 pub fn build_primitives() -> Result<PathBuf> {
-    let words = ["bench", "--no-run", "--quiet", "--package", "thalweg-mover", "--bench", "primitives"];
-    let output = Command::new(cargo())
-        .args(words)
-        .arg("--message-format=json")
-        .current_dir(root())
-        .stderr(std::process::Stdio::inherit())
-        .output()?;
-    let text = String::from_utf8(output.stdout)?;
-    let built = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let found = built
-        .filter(|message| message["target"]["name"] == "primitives")
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    found.context("the benchmark `primitives` does not build")
+    let found = built(&["bench", "--quiet", "--package", "thalweg-mover", "--bench", "primitives"])?;
+    let primitives = found.into_iter().find(|built| built.name == "primitives");
+    Ok(primitives.context("the benchmark `primitives` does not build")?.program)
 }
 
 /// A directory below `target/` that goes when the value goes.

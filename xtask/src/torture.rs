@@ -11,7 +11,7 @@
 //! prints the seed that repeats it.
 
 use crate::bench::rows;
-use crate::kills;
+use crate::{kills, tools};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ struct Tally {
 
 struct Test {
     suite: &'static str,
-    binary: String,
+    binary: PathBuf,
     name: String,
     row: String,
 }
@@ -161,7 +161,7 @@ fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result
     if let Some(times) = args.kills {
         command.env("THALWEG_STRIKES", times.to_string());
     }
-    let output = command.output().with_context(|| format!("start {}", test.binary))?;
+    let output = command.output().with_context(|| format!("start {}", test.binary.display()))?;
     let text =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     tally.runs += 1;
@@ -189,16 +189,13 @@ fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result
 
 /// Builds the suites, or those that kill, and lists their tests.
 fn tests(only: Option<&str>, only_kills: bool) -> anyhow::Result<Vec<Test>> {
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["test", "--locked", "-p", "thalweg", "--no-run", "--message-format=json"]);
-    for suite in SUITES.iter().filter(|suite| !only_kills || KILLS.iter().any(|(kills, _)| kills == *suite)) {
-        build.args(["--test", suite]);
-    }
-    let built = build.stderr(Stdio::inherit()).output().context("build the tests")?;
-    ensure!(built.status.success(), "the tests do not build");
+    let suites = SUITES.iter().filter(|suite| !only_kills || KILLS.iter().any(|(kills, _)| kills == *suite));
+    let mut words = vec!["test", "--locked", "-p", "thalweg"];
+    words.extend(suites.flat_map(|suite| ["--test", suite]));
     let mut tests = Vec::new();
-    for line in String::from_utf8_lossy(&built.stdout).lines() {
-        let Some((suite, binary)) = executable(line) else { continue };
+    for built in tools::built(&words)? {
+        let Some(suite) = SUITES.into_iter().find(|suite| *suite == built.name) else { continue };
+        let binary = built.program;
         let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;
         for name in
             String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.strip_suffix(": test"))
@@ -210,14 +207,6 @@ fn tests(only: Option<&str>, only_kills: bool) -> anyhow::Result<Vec<Test>> {
         }
     }
     Ok(tests)
-}
-
-/// The program that a line of cargo's JSON tells of, if it is a test. Only this one field is wanted, and cargo writes no
-/// escapes into a path without quotes and backslashes.
-fn executable(line: &str) -> Option<(&'static str, String)> {
-    let suite = SUITES.into_iter().find(|suite| line.contains(&format!("\"name\":\"{suite}\"")))?;
-    let (_, rest) = line.split_once("\"executable\":\"")?;
-    Some((suite, rest.split_once('"')?.0.to_owned()))
 }
 
 /// `c1_a_push…` is of row C-1, `p12_…` of P12; what has no row is of its suite.
