@@ -18,6 +18,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use etcetera::BaseStrategy;
 use std::ffi::OsString;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -228,7 +229,7 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
         None => (usual_files(), false),
     };
     for file in files {
-        let text = match std::fs::read_to_string(&file) {
+        let text = match text_of(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_asked => continue,
             Err(error) => {
@@ -240,6 +241,18 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
         command = apply(&file, &text, command, &mut places)?;
     }
     Ok((command, places))
+}
+
+/// A file's text, of a pipe's too: as long as any of these may be.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    /// Beyond it is something else: a disk, a stream without end.
+    const BYTES_MAX: u64 = 1 << 20;
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    match read as u64 > BYTES_MAX {
+        true => Err(std::io::Error::other("it is longer than 1 MiB, as no configuration is")),
+        false => Ok(text),
+    }
 }
 
 /// Adds what the text of a file says to the options and the places.

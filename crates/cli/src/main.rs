@@ -63,7 +63,7 @@ fn main() -> std::process::ExitCode {
                 let failure = Failure::new(FailureKind::Usage, "read the command line", why.trim_end());
                 tell(&json::error(&failure, Some(exit::Exit::Usage)), is_data);
             }
-            let _ = error.print();
+            print(&error);
             return if is_usage { exit::Exit::Usage.into() } else { exit::Exit::Done.into() };
         }
     };
@@ -158,4 +158,14 @@ fn start_log(form: Option<LogFormat>) {
         Some(LogFormat::Json) => log.json().flatten_event(true).with_current_span(false).try_init(),
         _ => log.try_init(),
     };
+}
+/// What clap says of a command line. It takes escape sequences out of the words that it repeats, but not the control
+/// characters behind ASCII, which a terminal obeys too.
+fn print(error: &clap::Error) {
+    let text = error.to_string();
+    let is_c1 = |c: char| ('\u{80}'..='\u{9f}').contains(&c);
+    match text.contains(is_c1) {
+        true => show::line(text.replace(is_c1, "\u{fffd}").trim_end()),
+        false => drop(error.print()),
+    }
 }

@@ -434,6 +434,9 @@ fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
         (&["sweep", "bulk", "--loss", "1%"], "only with --rtt"),
         (&["storage", "--program", env!("CARGO_BIN_EXE_thalweg")], "`storage` takes no --program"),
         (&["congest", "--time", "2500ms"], "`congest` takes a --time of whole seconds"),
+        (&["files", "--max-files", "2"], "`files` takes a --max-files of at least 4"),
+        (&["storage", "--budget", "0"], "`storage` takes a --budget of at least 64 KiB"),
+        (&["sweep", "bulk", "--rtt", "5ms,5ms"], "`sweep bulk` takes each value of --rtt once"),
     ] {
         let refused = thalweg(&scratch, &[&["bench"], words].concat());
         assert_eq!(refused.status.code(), Some(1), "{words:?}: {}", says(&refused));

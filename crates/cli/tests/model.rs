@@ -414,6 +414,64 @@ fn a_fit_predicts_what_it_was_not_shown() {
     assert!(advice["advice"]["ways"][1]["io_s"].as_f64().unwrap() > 0.0);
 }
 
+/// Where the same file had two answers, the figure's fit was of one size alone.
+#[test]
+fn a_figure_and_a_fit_to_its_points_say_the_same_of_one_result() {
+    let scratch = Scratch::new();
+    let about = serde_json::json!({"about": {
+        "suite": "files", "question": "how many?", "date": "2026-11-22T02:40:00Z", "program": "thalweg 0.1.0",
+        "command": "thalweg bench files",
+        "machine": {"cpu": "", "cores": 2, "memory_bytes": 1, "kernel": "", "file_system": "", "load": 0.0},
+        "path": {"kind": "loopback"}, "iterations": 3, "encryption": "", "verification": "",
+        "scaling": {"budget_bytes": null, "files_max": null, "seed": 0, "changes": []},
+    }});
+    // 001 Eq 6; runs differ by a few per cent.
+    let asked_of = |start_s: f64, check_s_per_byte: f64| {
+        let mut text = format!("{about}\n");
+        let counts = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+        let all = counts.map(|files| (120_000_000, files)).into_iter();
+        for (at, (bytes, files)) in (0..).zip(all.chain([4, 32, 512].map(|files| (80_000_000, files)))) {
+            for run in 1..=3 {
+                let (size, n) = (f64::from(bytes), f64::from(files));
+                let noise = 1.0 + 0.03 * (f64::from((at * 3 + run * 5) % 9) / 4.0 - 1.0);
+                let time_s = size / 4.0 * 3e-8 + n / 4.0 * start_s + size / n * check_s_per_byte + 0.2;
+                let number = |value: f64| serde_json::json!({"value": value, "unit": "1"});
+                let sample = serde_json::json!({"sample": {
+                    "series": format!("4 at once, {bytes} B"), "run": run, "order": 1, "bytes": bytes, "files": files,
+                    "wall_s": time_s * noise, "parameters": {"files": number(n), "concurrency": number(4.0)},
+                }});
+                let _ = writeln!(text, "{sample}");
+            }
+        }
+        std::fs::write(scratch.path("files.jsonl"), text).unwrap();
+        let file = scratch.path("files.jsonl").display().to_string();
+        let (code, fit) = asked(&scratch, &format!("model fit {file} --points 4,32,512,4096"));
+        assert_eq!(code, 0, "{fit}");
+        let drawn = scratch.path("files.svg").display().to_string();
+        scratch.ok(["plot", &file, "--figure", "files-fit", "--out", &drawn]);
+        let page = scratch.path("report.html").display().to_string();
+        scratch.ok(["report", &file, "--out", &page]);
+        let data = std::fs::read_to_string(scratch.path("files.csv")).unwrap();
+        let page = std::fs::read_to_string(scratch.path("report.html")).unwrap();
+        // A note stands in as many lines as it needs.
+        let texts = page.split('<').filter_map(|part| part.split_once('>'));
+        let words: Vec<&str> = texts.flat_map(|(_, text)| text.split_whitespace()).collect();
+        (fit, data, words.join(" "))
+    };
+    let (fit, data, page) = asked_of(0.002, 1e-8);
+    let best = format!("N* = {}", fit["optimum"]["files"].as_f64().unwrap());
+    assert!(data.contains(&format!("{best},limit,")) && page.contains(&best), "{best}: {data}");
+    let error = fit["held_out_mean_absolute_error"].as_f64().unwrap() * 100.0;
+    assert!(page.contains(&format!("a mean absolute error of {error:.1} %")), "{error}");
+    // Without a cost of starts, and with little of the last check, all numbers are within the noise.
+    let (flat, data, page) = asked_of(0.0, 1e-11);
+    assert_eq!((&fit["is_flat"], &flat["is_flat"]), (&Value::from(false), &Value::from(true)), "{flat}");
+    assert!(!data.contains("N* =") && page.contains("flat: no number is better"), "{data}");
+    let file = scratch.path("files.jsonl").display().to_string();
+    let words = scratch.ok(["model", "fit", &file, "--points", "4,32,512,4096"]);
+    assert!(words.contains("  best           flat: no number is better"), "{words}");
+}
+
 /// Of one size measured nobody knows what is paid once: of other sizes there is a bound, and no range.
 #[test]
 fn a_fit_of_one_size_promises_nothing_of_another() {

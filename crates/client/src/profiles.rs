@@ -184,7 +184,7 @@ impl Profiles {
 /// The first bytes of a file, and one more if there are more than `bytes_max`.
 fn start_of(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    atomic_file::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

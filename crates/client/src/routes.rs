@@ -54,7 +54,7 @@ static WRITING: Mutex<()> = Mutex::new(());
 
 fn read(state: &Path) -> Profiles {
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(state.join(NAME))
+    let read = atomic_file::open(&state.join(NAME))
         .and_then(|file| file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
     match read {
         Ok(_) => Profiles::from_json(&bytes),

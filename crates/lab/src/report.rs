@@ -10,6 +10,7 @@ mod reading;
 mod suite;
 
 mod build;
+pub use build::{FLAT, rates_by_files};
 
 mod paper_comparison;
 

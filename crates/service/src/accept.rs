@@ -23,6 +23,8 @@ const STRANGERS_MAX: usize = 8192;
 const STRANGERS_PER_SOURCE_MAX: usize = 256;
 /// Connections whose owner is known and that have not said what they are for, of one client at one address.
 const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
+/// Lines of the log, in a minute, on those who were turned away: else strangers would decide how fast it grows.
+const TURNED_AWAY_LINES_MAX: u32 = 60;
 
 /// A server that listens.
 pub struct Listening {
@@ -38,6 +40,54 @@ struct Door {
     acceptor: TlsAcceptor,
     host: Arc<Host>,
     newcomers: Arc<Newcomers>,
+    turned_away: Arc<Mutex<TurnedAway>>,
+}
+
+impl Door {
+    /// Notes in the log who was turned away and why, or that there were more than it tells.
+    fn turned_away(&self, address: Option<SocketAddr>, why: &dyn std::fmt::Display) {
+        let mut turned_away = self.turned_away.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Told { is_told, untold } = turned_away.one_more(Instant::now());
+        if untold > 0 {
+            tracing::info!(more = untold, "as many more were turned away before");
+        }
+        if is_told {
+            let address = address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
+            tracing::info!(%address, error = %why, "a connection was turned away");
+        }
+    }
+}
+
+/// How many lines of this minute are used, and how many who were turned away got none.
+#[derive(Default)]
+struct TurnedAway {
+    since: Option<Instant>,
+    lines: u32,
+    untold: u64,
+}
+
+/// Whether somebody gets a line, and how many before him got none.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    is_told: bool,
+    untold: u64,
+}
+
+impl TurnedAway {
+    fn one_more(&mut self, now: Instant) -> Told {
+        let is_over = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(60));
+        let mut untold = 0;
+        if is_over {
+            untold = self.untold;
+            *self = TurnedAway { since: Some(now), ..TurnedAway::default() };
+        }
+        let is_told = self.lines < TURNED_AWAY_LINES_MAX;
+        match is_told {
+            true => self.lines += 1,
+            false => self.untold += 1,
+        }
+        Told { is_told, untold }
+    }
 }
 
 /// Connections whose peers have not proved who they are, by where they come from, oldest first.
@@ -170,6 +220,7 @@ pub fn listen(
         .map_err(|error| failure::of_io("start", &error))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
+    let turned_away = Arc::<Mutex<TurnedAway>>::default();
     let mut bound = Vec::new();
     for address in addresses {
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
@@ -181,10 +232,15 @@ pub fn listen(
             Failure::new(kind, "listen", format!("{address}: {error}"))
         })?;
         bound.push(listener.local_addr().map_err(|error| failure::of_io("listen", &error))?);
-        let door = Door { acceptor: acceptor.clone(), host: host.clone(), newcomers: newcomers.clone() };
+        let door = Door {
+            acceptor: acceptor.clone(),
+            host: host.clone(),
+            newcomers: newcomers.clone(),
+            turned_away: turned_away.clone(),
+        };
         runtime.spawn(accept_loop(listener, door, strangers.clone()));
     }
-    let door = Door { acceptor, host, newcomers };
+    let door = Door { acceptor, host, newcomers, turned_away };
     Ok(Listening { addresses: bound, door, runtime: Some(runtime) })
 }
 
@@ -277,11 +333,12 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
     let since = Instant::now();
     // As the other side, which waits for our answers.
     let _ = stream.set_nodelay(true);
+    let address = stream.peer_addr().ok();
     let handshake = tokio::time::timeout(ADMIT_TIMEOUT, door.acceptor.accept(stream));
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {
             secured = handshake => secured,
-            _ = cut => return tracing::info!("a stranger was cut: too many came after him"),
+            _ = cut => return door.turned_away(address, &"too many strangers came after him"),
         },
         None => handshake.await,
     };
@@ -294,20 +351,19 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
                 .and_then(|socket| Connection::from_parts(socket.into(), tls))
         }
         Ok(Err(error)) => {
-            tracing::info!(%error, "a stranger was turned away");
-            return;
+            return door.turned_away(address, &error);
         }
         Err(_) => Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long")),
     };
     let left = ADMIT_TIMEOUT.saturating_sub(since.elapsed());
     let counted =
         connection.and_then(|connection| Ok((door.newcomers.note(Origin::of(&connection))?, connection)));
-    let host = door.host;
+    let host = door.host.clone();
     let admit = move || counted.and_then(|(_newcomer, connection)| host.admit(connection, left));
     let admitted = tokio::task::spawn_blocking(admit).await;
     match admitted {
         Ok(Ok(())) => {}
-        Ok(Err(failure)) => tracing::info!(%failure, "a connection was turned away"),
+        Ok(Err(failure)) => door.turned_away(address, &failure),
         Err(error) => tracing::error!(%error, "a connection could not be served"),
     }
 }
@@ -316,6 +372,19 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
 mod tests {
     use super::*;
     use thalweg_mover::link::Fingerprint;
+
+    #[test]
+    fn who_is_turned_away_is_told_so_often_in_a_minute_and_then_counted() {
+        let begin = Instant::now();
+        let mut turned_away = TurnedAway::default();
+        let told: Vec<Told> = (0..1000).map(|_| turned_away.one_more(begin)).collect();
+        assert_eq!(told.iter().filter(|told| told.is_told).count(), TURNED_AWAY_LINES_MAX as usize);
+        assert!(told.iter().all(|told| told.untold == 0));
+        let later = turned_away.one_more(begin + Duration::from_secs(60));
+        assert_eq!(later, Told { is_told: true, untold: 1000 - u64::from(TURNED_AWAY_LINES_MAX) });
+        let next = turned_away.one_more(begin + Duration::from_secs(61));
+        assert_eq!(next, Told { is_told: true, untold: 0 });
+    }
 
     #[tokio::test]
     async fn the_oldest_stranger_of_a_source_goes_when_too_many_come_and_nobody_elses() {

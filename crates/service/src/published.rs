@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::plan;
 use thalweg_mover::run::ledger::{self, Settings};
+use thalweg_sys::atomic_file;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest;
 use thalweg_wire::message::{Direction, Open, Place, Terms};
@@ -287,7 +288,7 @@ fn read(path: &Path, now: u64) -> Option<Snapshot> {
         return None;
     }
     let mut text = String::new();
-    fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    atomic_file::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     let mut snapshot: Snapshot = serde_json::from_str(&text).ok()?;
     let is_silent = now.saturating_sub(snapshot.told_at) > SILENT_S;
     if snapshot.state == State::Running && (is_silent || !may_be_there(&snapshot.id, snapshot.pid)) {

@@ -15,9 +15,26 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use crate::{Dir, Replace, invalid};
+
+/// Opens such a file to be read. It never waits, as for the writer of a FIFO, and never reads a device: what is no
+/// regular file is refused.
+///
+/// # Errors
+/// `InvalidInput` for what is no regular file; else what the kernel says.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::CLOEXEC | OFlags::NONBLOCK).bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(invalid("it is no regular file"));
+    }
+    Ok(file)
+}
 
 /// What a power cut may take of a file that has its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +213,19 @@ mod tests {
         let mut names: Vec<String> = fs::read_dir(directory).unwrap().map(name).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let fifo = scratch.path().join("fifo");
+        Dir::open(scratch.path()).unwrap().make_fifo(b"fifo", 0o600).unwrap();
+        for path in [&fifo, Path::new("/dev/zero"), scratch.path()] {
+            let refused = open(path).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{}: {refused}", path.display());
+        }
+        fs::write(scratch.path().join("file"), "content").unwrap();
+        assert!(open(&scratch.path().join("file")).is_ok());
     }
 
     #[test]

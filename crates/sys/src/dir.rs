@@ -14,9 +14,9 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
@@ -240,6 +240,11 @@ impl Dir {
             return Err(invalid("a link's target has at least one byte and no NUL"));
         }
         uninterrupted(|| rustix::fs::symlinkat(target, &self.0, name))
+    }
+
+    /// Where it is now, whatever links led to it; `None` if the kernel does not say (no `/proc`).
+    pub fn real_path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd())).ok()
     }
 
     /// What a symbolic link says, whatever its length. `EINVAL` if it is none.

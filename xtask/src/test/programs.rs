@@ -69,7 +69,7 @@ fn at_once(programs: Vec<Built>, limit: usize) -> Result<Vec<String>> {
                 Some(is_good) => {
                     one.tell()?;
                     if !is_good {
-                        failed.push(one.built.name);
+                        failed.push(std::mem::take(&mut one.built.name));
                     }
                 }
             }

@@ -50,8 +50,9 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
             "event": "advice", "efficiency": question.efficiency,
             "path": args.efficiency.is_none().then_some(carried),
             "files": files.map(|files| json!({
-                "concurrency": files.fit.concurrency as u64, "optimum": files.optimum, "time": files.prediction,
-                "bound": files.bound, "condition": files.fit.condition(),
+                "concurrency": files.fit.concurrency as u64, "optimum": files.optimum,
+                "is_flat": files.is_flat, "time": files.prediction, "bound": files.bound,
+                "condition": files.fit.condition(),
             })),
             "advice": advice,
         })),
@@ -104,6 +105,8 @@ fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
 struct Fitted {
     fit: Fit,
     optimum: Optimum,
+    /// No number of them is better than another.
+    is_flat: bool,
     prediction: Prediction,
     /// What the prediction is, if the data are not as many as were measured.
     bound: Option<OneSided>,
@@ -125,9 +128,10 @@ fn fitted(args: &AdviseArgs) -> Result<Vec<Fitted>> {
                 continue;
             }
         };
+        let is_flat = model::is_flat(&fit, bytes, args.files_max).map_err(of)?;
         let prediction = fit.predict(bytes, optimum.files).map_err(of)?;
         let bound = fit.bound(bytes);
-        all.push(Fitted { fit, optimum, prediction, bound });
+        all.push(Fitted { fit, optimum, is_flat, prediction, bound });
     }
     match failed {
         Some(failed) if all.is_empty() => Err(failed),
@@ -184,7 +188,7 @@ fn tell(
     }
     match files {
         Some(files) => {
-            let words = model::optimum_words(&files.optimum);
+            let words = model::optimum_words(&files.optimum, files.is_flat);
             out::line(&format!("Best with files, {} at once: {words}.", files.fit.concurrency))?;
             let condition = files.fit.condition();
             if condition != Condition::Holds {

@@ -4,6 +4,7 @@ use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{files, json, out, signals, units};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_cli::VERSION;
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
-use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, Sample, counting, partial};
+use thalweg_lab::bench::record::{Quantity, RESULT_BYTES_MAX, Results, Sample, counting, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -141,7 +142,21 @@ fn tell(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<(
     Ok(())
 }
 
-/// All cases with the statistics of the times and rates of their runs that count.
+/// Values under the names that they have in the file: the statistics of each, with its unit.
+fn summaries<'a>(all: impl Iterator<Item = (&'a String, &'a str, &'a [f64])>) -> Value {
+    let mut found: BTreeMap<&str, (&str, Vec<f64>)> = BTreeMap::new();
+    for (name, unit, values) in all {
+        found.entry(name).or_insert_with(|| (unit, Vec::new())).1.extend(values);
+    }
+    let told = |(name, (unit, values)): (&str, (&str, Vec<f64>))| {
+        let mut told = json!(Summary::of(&values)?);
+        told["unit"] = json!(unit);
+        Some((name.to_owned(), told))
+    };
+    found.into_iter().filter_map(told).collect()
+}
+
+/// All cases with the statistics of all that was measured in their runs that count.
 fn described(results: &Results, written: Option<&Path>) -> Value {
     let cases: Vec<Value> = results
         .cases()
@@ -150,10 +165,19 @@ fn described(results: &Results, written: Option<&Path>) -> Value {
             let of = |figure: fn(&Sample) -> f64| {
                 Summary::of(&counting(case).into_iter().map(figure).collect::<Vec<_>>())
             };
+            let counted = counting(case);
+            let numbers = counted.iter().flat_map(|sample| &sample.measured);
+            let numbers = numbers.filter_map(|(name, quantity)| match quantity {
+                Quantity::Number { value, unit } => Some((name, unit.as_str(), std::slice::from_ref(value))),
+                Quantity::Word(_) => None,
+            });
+            let many = counted.iter().flat_map(|sample| &sample.distributions);
+            let many = many.map(|(name, one)| (name, one.unit.as_str(), one.values.as_slice()));
             json!({
                 "series": case[0].series, "parameters": case[0].parameters,
                 "rate_bits_per_s": of(Sample::shown_rate_bits_per_s),
                 "whole_rate_bits_per_s": of(Sample::rate_bits_per_s), "wall_s": of(|sample| sample.wall_s),
+                "measured": summaries(numbers), "distributions": summaries(many),
                 "void": case.iter().filter(|sample| sample.is_void()).count(),
                 "failed": case.iter().filter(|sample| sample.is_wrong()).count(),
             })
@@ -227,5 +251,37 @@ mod tests {
             ("thalweg 0.1.0".into(), Some("33fe18f-dirty".into()))
         );
         assert_eq!(parted("thalweg 0.1.0"), ("thalweg 0.1.0".into(), None));
+    }
+
+    #[test]
+    fn json_has_all_that_was_measured_in_the_runs_that_count() {
+        let about = json!({"about": {
+            "suite": "congest", "question": "how long?", "date": "2026-11-22T02:40:00Z",
+            "program": "thalweg 0.1.0", "command": "thalweg bench congest",
+            "machine": {"cpu": "", "cores": 2, "memory_bytes": 1, "kernel": "", "file_system": "", "load": 0.0},
+            "path": {"kind": "loopback"}, "iterations": 3, "encryption": "", "verification": "",
+            "scaling": {"budget_bytes": null, "files_max": null, "seed": 0, "changes": []},
+        }});
+        let sample = |run: u32, worst_s: f64, void: f64| {
+            json!({"sample": {
+                "series": "simultaneous", "parameters": {}, "run": run, "order": run, "bytes": 1, "files": 0,
+                "wall_s": 1.0,
+                "measured": {
+                    "worst": {"value": worst_s, "unit": "s"}, "speed_score": {"value": worst_s / 0.16, "unit": "1"},
+                    "packets_lost_by_a_slow_machine": {"value": void, "unit": "1"}, "control": "cubic",
+                },
+                "distributions": {"transfer_time": {"unit": "s", "values": [0.2, worst_s]}},
+            }})
+        };
+        let lines = [about, sample(1, 0.8, 0.0), sample(2, 90.0, 1.0), sample(3, 0.32, 0.0)];
+        let text = lines.map(|line| line.to_string()).join("\n");
+        let told = described(&Results::parse(text.as_bytes()).unwrap(), None);
+        let case = &told["cases"][0];
+        let worst = &case["measured"]["worst"];
+        assert_eq!((&worst["unit"], &worst["count"], &worst["max"]), (&json!("s"), &json!(2), &json!(0.8)));
+        assert_eq!(case["measured"]["speed_score"]["min"], json!(2.0), "{case}");
+        assert_eq!(case["measured"]["control"], Value::Null, "of words there is no summary");
+        let times = &case["distributions"]["transfer_time"];
+        assert_eq!((&times["unit"], &times["count"], &times["min"]), (&json!("s"), &json!(4), &json!(0.2)));
     }
 }

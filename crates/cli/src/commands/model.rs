@@ -16,6 +16,7 @@ use thalweg_cli::args::model::{
     VolumeArgs, WindowArgs,
 };
 use thalweg_lab::bench::record::Sample;
+use thalweg_lab::report::FLAT;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, OneSided, Prediction, fit};
@@ -430,6 +431,7 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
     let of = |error: ModelError| of_fit(fit.concurrency as u64, &error);
     let bytes = args.data.map_or(fit.bytes.1, |bytes| bytes as f64);
     let optimum = best_files(fit, bytes, args.files_max).map_err(of)?;
+    let is_flat = is_flat(fit, bytes, args.files_max).map_err(of)?;
     let best = fit.predict(bytes, optimum.files).map_err(of)?;
     let mut predicted = Vec::new();
     for &files in &args.predict {
@@ -456,8 +458,8 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
             .collect();
         return json::line(&json!({
             "event": "model", "law": "files", "fit": fit, "condition": fit.condition(), "bytes": bytes,
-            "bound": fit.bound(bytes), "optimum": optimum, "time": best, "predicted": of_files, "held_out": others,
-            "held_out_mean_absolute_error": held_out_error,
+            "bound": fit.bound(bytes), "optimum": optimum, "is_flat": is_flat, "time": best, "predicted": of_files,
+            "held_out": others, "held_out_mean_absolute_error": held_out_error,
         }));
     }
     let costs = &fit.costs;
@@ -495,7 +497,7 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
             units::share(error)
         ))?;
     }
-    out::line(&format!("  best           {}", optimum_words(&optimum)))?;
+    out::line(&format!("  best           {}", optimum_words(&optimum, is_flat)))?;
     let words_of = |prediction: &Prediction| prediction_words(bytes, prediction, fit.bound(bytes));
     out::line(&format!("                 {}", words_of(&best)))?;
     for (files, prediction) in &predicted {
@@ -510,8 +512,19 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
 /// # Errors
 /// As [`Fit::optimum`].
 pub fn best_files(fit: &Fit, bytes: f64, files_max: Option<u64>) -> std::result::Result<Optimum, ModelError> {
-    let most = files_max.map_or(fit.files.1.max(fit.concurrency), |files| files as f64);
-    fit.optimum(bytes, most)
+    fit.optimum(bytes, most_files(fit, files_max))
+}
+
+/// As [`Fit::is_flat`], up to the number of files that [`best_files`] goes to.
+///
+/// # Errors
+/// As [`Fit::is_flat`].
+pub fn is_flat(fit: &Fit, bytes: f64, files_max: Option<u64>) -> std::result::Result<bool, ModelError> {
+    fit.is_flat(bytes, most_files(fit, files_max))
+}
+
+fn most_files(fit: &Fit, files_max: Option<u64>) -> f64 {
+    files_max.map_or(fit.files.1.max(fit.concurrency), |files| files as f64)
 }
 
 /// Whether the condition of a fit's law holds.
@@ -530,8 +543,11 @@ pub fn condition_words(fit: &Fit) -> &'static str {
     }
 }
 
-/// How many files, of what size, and what keeps it from more or fewer.
-pub fn optimum_words(optimum: &Optimum) -> String {
+/// How many files, of what size, and what keeps it from more or fewer; or that it is all the same.
+pub fn optimum_words(optimum: &Optimum, is_flat: bool) -> String {
+    if is_flat {
+        return format!("{FLAT}, as far as the measurements tell");
+    }
     let (files, size) = (units::count(optimum.files as u64), units::size(optimum.file_bytes as u64));
     let why = match optimum.bound {
         Bound::Balance => "fewer leave the last verification uncovered, more cost starts",

@@ -1,20 +1,26 @@
 //! Other programs' results, as samples: iperf3's `--json`.
 
 use super::record::{About, Distribution, LeftOut, PathKind, Quantity, Results, Sample, Scaling};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 use std::fmt;
 
 /// What iperf3 writes, as far as it is of use (iperf3(1), `--json`; versions 3.1 to 3.19 have these names).
 #[derive(Deserialize)]
 struct Iperf {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "last_of_each")]
     start: Start,
     #[serde(default)]
     intervals: Vec<Interval>,
     #[serde(default)]
     end: End,
     error: Option<String>,
+}
+
+/// iperf3 tells the size of a socket's buffer once for each stream, under one name: what is told twice is as it was told
+/// last.
+fn last_of_each<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    T::deserialize(serde_json::Value::deserialize(from)?).map_err(D::Error::custom)
 }
 
 #[derive(Deserialize, Default)]
@@ -27,6 +33,12 @@ struct Start {
     timestamp: Timestamp,
     #[serde(default)]
     connecting_to: Target,
+    /// `-b`, in bits a second and of each stream; earlier versions have it here alone. 0: as fast as it goes.
+    #[serde(default)]
+    target_bitrate: f64,
+    /// `-w`; 0: as the kernel has it.
+    #[serde(default)]
+    sock_bufsize: f64,
     #[serde(default)]
     test_start: TestStart,
 }
@@ -53,6 +65,14 @@ struct TestStart {
     blksize: u64,
     #[serde(default)]
     duration: f64,
+    /// `-n`; 0: it ends by time.
+    #[serde(default)]
+    bytes: f64,
+    /// `-k`; 0: it ends by time.
+    #[serde(default)]
+    blocks: f64,
+    #[serde(default)]
+    target_bitrate: f64,
     #[serde(default)]
     reverse: u8,
 }
@@ -163,6 +183,9 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         sample.order = order;
     }
     let Some(first) = runs.first().filter(|_| !samples.is_empty()) else {
+        if let Some(why) = runs.iter().find_map(|run| run.error.as_deref()) {
+            return Err(NotImported(format!("iperf3 itself failed: {why}")));
+        }
         let why = left_out.first().map_or("it is empty".to_owned(), |line| line.why.clone());
         return Err(odd(why));
     };
@@ -190,7 +213,7 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         scaling: Scaling::default(),
         is_unfinished: false,
     };
-    let mut results = Results { about, samples, left_out };
+    let mut results = Results { about, samples, left_out, has_end: false };
     let fewest = results.cases().iter().map(Vec::len).min().unwrap_or(1);
     results.about.iterations = u32::try_from(fewest).unwrap_or(u32::MAX);
     Ok(results)
@@ -284,6 +307,17 @@ fn sample(run: &Iperf, number: u32) -> Result<Sample, String> {
     let (bytes, wall_s, rate) = run.arrived()?;
     let test = &run.start.test_start;
     let is_reverse = test.reverse != 0;
+    let direction = match (run.is_both_ways(), is_reverse) {
+        (true, _) => "both ways",
+        (false, true) => "from the server",
+        (false, false) => "to the server",
+    };
+    // What it ended by.
+    let (end, value, unit) = match (test.bytes > 0.0, test.blocks > 0.0) {
+        (true, _) => ("data_size", test.bytes, "B"),
+        (false, true) => ("blocks", test.blocks, "1"),
+        (false, false) => ("duration", test.duration, "s"),
+    };
     let mut sample = Sample {
         series: format!("iperf3, {}", test.protocol),
         run: number,
@@ -294,9 +328,17 @@ fn sample(run: &Iperf, number: u32) -> Result<Sample, String> {
     .with("host", run.start.connecting_to.host.as_str().into())
     .with("streams", Quantity::number(f64::from(test.num_streams), "1"))
     .with("block_size", Quantity::number(test.blksize as f64, "B"))
-    .with("duration", Quantity::number(test.duration, "s"))
-    .with("direction", if is_reverse { "from the server" } else { "to the server" }.into())
+    .with(end, Quantity::number(value, unit))
+    .with("direction", direction.into())
     .measured("rate", rate, "bit/s");
+    let target_rate = test.target_bitrate.max(run.start.target_bitrate);
+    for (name, value, unit) in
+        [("target_rate", target_rate, "bit/s"), ("window", run.start.sock_bufsize, "B")]
+    {
+        if value > 0.0 {
+            sample = sample.with(name, Quantity::number(value, unit));
+        }
+    }
     if let Some(control) = &run.end.sender_tcp_congestion {
         sample = sample.with("control", control.as_str().into());
     }
@@ -441,6 +483,41 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_other_settings_are_other_cases() {
+        const ENDS: &str = "\"duration\":\t1,\n\t\t\t\"bytes\":\t0,\n\t\t\t\"blocks\":\t0,";
+        let ends = |bytes: u32, blocks: u32| {
+            format!("\"duration\":\t0,\n\t\t\t\"bytes\":\t{bytes},\n\t\t\t\"blocks\":\t{blocks},")
+        };
+        let target = |rate: u32| format!("\"target_bitrate\":\t{rate}");
+        let window = |bytes: u32| format!("\"sock_bufsize\":\t{bytes}");
+        let settings = [
+            (&*target(0), target(10_000_000)),
+            (&*target(0), target(20_000_000)),
+            (&*window(0), window(65_536)),
+            (&*window(0), window(131_072)),
+            (ENDS, ends(1_000_000, 0)),
+            (ENDS, ends(2_000_000, 0)),
+            (ENDS, ends(0, 100)),
+            (ENDS, ends(0, 200)),
+            ("\"sum_sent\"", "\"sum_sent_bidir_reverse\": {\"bytes\": 1}, \"sum_sent\"".to_owned()),
+        ]
+        .map(|(from, to)| REAL.replace(from, &to));
+        assert!(settings.iter().all(|run| run != REAL));
+        // Each twice: runs of one setting are of one case.
+        let mut runs = vec![REAL; 2];
+        runs.extend(settings.iter().flat_map(|run| [run.as_str(); 2]));
+        let results = iperf3(&runs.concat(), |_| String::new()).unwrap();
+        let cases = results.cases();
+        assert_eq!(cases.iter().map(Vec::len).collect::<Vec<_>>(), vec![2; 1 + settings.len()]);
+        let of = |at: usize, name: &str| cases[at][0].parameters.get(name).cloned();
+        let number = |value: f64, unit: &str| Some(Quantity::number(value, unit));
+        assert_eq!((of(1, "target_rate"), of(3, "window")), (number(1e7, "bit/s"), number(65_536.0, "B")));
+        assert_eq!((of(5, "data_size"), of(7, "blocks")), (number(1e6, "B"), number(100.0, "1")));
+        assert_eq!((of(0, "window"), of(0, "target_rate"), of(5, "duration")), (None, None, None));
+        assert_eq!(of(9, "direction"), Some("both ways".into()));
+    }
+
+    #[test]
     fn several_runs_may_stand_behind_each_other_and_one_that_failed_says_so() {
         let text = format!("{REAL}\n{REAL}\n{{\"error\": \"unable to connect\"}}");
         let results = iperf3(&text, |_| String::new()).unwrap();
@@ -458,9 +535,11 @@ mod tests {
             "half of it is told to be missing"
         );
         assert_eq!(results.samples[0].cpu_s, None, "that of both directions is not that of one");
-        for bad in ["", "{}", "[1]", "iperf Done.", "{\"error\": \"busy\"}"] {
+        for bad in ["", "{}", "[1]", "iperf Done."] {
             let told = iperf3(bad, |_| String::new()).unwrap_err().to_string();
             assert!(told.contains("of other programs none is read"), "{bad}: {told}");
         }
+        let failed = iperf3("{\"error\": \"busy\"}", |_| String::new()).unwrap_err().to_string();
+        assert_eq!(failed, "iperf3 itself failed: busy");
     }
 }

@@ -127,6 +127,20 @@ impl Suite {
             ("--rtt", wishes.rtts.iter().any(Duration::is_zero)),
             ("--time", wishes.time.iter().any(Duration::is_zero)),
         ];
+        let (budget_bytes_min, files_min) = (self.takes.budget_bytes_min, self.takes.files_min);
+        for (option, asked, least, shown) in [
+            ("--budget", wishes.budget_bytes, budget_bytes_min, size(budget_bytes_min)),
+            ("--max-files", wishes.files_max, files_min, files_min.to_string()),
+        ] {
+            if asked.is_some_and(|asked| asked < least) {
+                return refused(format!("`{name}` takes a {option} of at least {shown}"));
+            }
+        }
+        let is_double = [("--rtt", has_doubles(&wishes.rtts)), ("--loss", has_doubles(&wishes.losses))];
+        // The second would be counted as one more run of the first.
+        if let Some((option, _)) = is_double.into_iter().find(|(_, is_double)| *is_double) {
+            return refused(format!("`{name}` takes each value of {option} once"));
+        }
         // In no time nothing is measured, and without a distance there is no window law.
         if let Some((option, _)) = is_zero.into_iter().find(|(_, is_zero)| *is_zero) {
             return refused(format!("{option} must be more than 0"));
@@ -139,6 +153,10 @@ impl Suite {
         }
         Ok(())
     }
+}
+
+fn has_doubles<T: PartialEq>(values: &[T]) -> bool {
+    values.iter().enumerate().any(|(at, value)| values[..at].contains(value))
 }
 
 /// How many values of an option a suite goes by.
@@ -171,7 +189,11 @@ pub(super) struct Takes {
     pub stall: Values,
     pub target: Values,
     pub budget: Values,
+    /// With less it would move more than it was asked for.
+    pub budget_bytes_min: u64,
     pub max_files: Values,
+    /// With fewer it would make more than it was asked for.
+    pub files_min: u64,
     /// Whether it leaves anything to chance that is ours.
     pub seed: Values,
     /// Whether it runs the program that is measured.
@@ -188,7 +210,9 @@ pub(super) const ON_THIS_MACHINE: Takes = Takes {
     stall: Values::No,
     target: Values::No,
     budget: Values::One,
+    budget_bytes_min: 1,
     max_files: Values::No,
+    files_min: 1,
     seed: Values::One,
     program: Values::One,
 };
@@ -380,7 +404,8 @@ mod tests {
             })
         };
         let rtts = |count: u64| Wishes { rtts: (1..=count).map(ms).collect(), ..Wishes::default() };
-        let losses = |count: usize| Wishes { losses: vec![0.01; count], ..rtts(1) };
+        let losses =
+            |count: u32| Wishes { losses: (1..=count).map(|at| f64::from(at) / 100.0).collect(), ..rtts(1) };
         let several = ["path", "sweep bulk", "sweep streaming", "latency", "streams"];
         let none = ["order", "layout", "predict", "storage"];
         let of_many_files =
@@ -403,7 +428,7 @@ mod tests {
             assert_eq!(refused(name, max_files).is_some(), !of_many_files.contains(&name), "{name}");
             let seed = Wishes { seed: Some(0), ..Wishes::default() };
             assert_eq!(refused(name, seed).is_some(), without_chance.contains(&name), "{name}");
-            let budget = Wishes { budget_bytes: Some(1), ..Wishes::default() };
+            let budget = Wishes { budget_bytes: Some(MIB), ..Wishes::default() };
             assert_eq!(refused(name, budget).is_some(), ["path", "streams"].contains(&name), "{name}");
             let time = Wishes { time: Some(ms(1000)), ..Wishes::default() };
             assert_eq!(refused(name, time).is_some(), !for_a_time.contains(&name), "{name}");
@@ -429,6 +454,22 @@ mod tests {
         assert_eq!(refused("streams", nothing).as_deref(), Some("--time must be more than 0"));
         let near = Wishes { rtts: vec![ms(10), Duration::ZERO], ..Wishes::default() };
         assert_eq!(refused("latency", near).as_deref(), Some("--rtt must be more than 0"));
+        for (name, least) in
+            [("storage", "64 KiB"), ("lag", "1000000 B"), ("layout", "1 B"), ("slots", "1 B")]
+        {
+            let told = refused(name, Wishes { budget_bytes: Some(0), ..Wishes::default() });
+            assert_eq!(told, Some(format!("`{name}` takes a --budget of at least {least}")));
+        }
+        let few = |files| Wishes { files_max: Some(files), ..Wishes::default() };
+        assert_eq!(refused("files", few(3)).as_deref(), Some("`files` takes a --max-files of at least 4"));
+        assert_eq!((refused("files", few(4)), refused("sweep bulk", few(1))), (None, None));
+        let twice = Wishes { rtts: vec![ms(5), ms(6), ms(5)], ..Wishes::default() };
+        for name in several {
+            let told = refused(name, twice.clone());
+            assert_eq!(told, Some(format!("`{name}` takes each value of --rtt once")));
+        }
+        let twice = Wishes { losses: vec![0.01; 2], ..rtts(1) };
+        assert_eq!(refused("cca", twice).as_deref(), Some("`cca` takes each value of --loss once"));
         let bare = Wishes { rate_bits_per_s: Some(GBIT), ..Wishes::default() };
         for name in ["sweep bulk", "sweep streaming", "frames"] {
             assert!(refused(name, bare.clone()).unwrap().ends_with("only with --rtt"), "{name}");

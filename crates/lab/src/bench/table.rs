@@ -13,7 +13,8 @@ pub fn told(sample: &Sample) -> String {
         (true, false) => format!("; VOID: {VOID}"),
         (false, false) => String::new(),
     };
-    format!("run {}  {}  {}: {}{void}", sample.run, sample.series, parameters(sample), figure(sample).1)
+    let (set, figure, refused) = (parameters(sample), figure(sample).1, told_refused(&[sample]));
+    format!("run {}  {}  {set}: {figure}{refused}{void}", sample.run, sample.series)
 }
 
 /// Why a sample is void.
@@ -111,6 +112,7 @@ fn row(case: &[&Sample]) -> String {
     if let Some(cost) = path_cpu_s_per_gb(case.iter().copied()) {
         let _ = write!(more, "; the path itself {} CPU-s/GB", short(cost));
     }
+    more.push_str(&told_refused(&counted));
     more.push_str(&told_losses(&counted));
     more.push_str(&told_prediction(&counted));
     if !case[0].distributions.contains_key("lag") {
@@ -150,6 +152,15 @@ fn told_prediction(case: &[&Sample]) -> String {
         "; predicted {middle} s ({low} to {high}), took {took} s, {held} of {} in the range{wrong}",
         within.len()
     )
+}
+
+/// How many producers had no slot, the most of all runs: the figures are of those alone that had one.
+fn told_refused(case: &[&Sample]) -> String {
+    let of =
+        |sample: &&Sample| Some((sample.measured.get("refused")?.value()?, sample.parameter("producers")?));
+    let most = case.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0));
+    most.filter(|(refused, _)| *refused > 0.0)
+        .map_or(String::new(), |(refused, producers)| format!("; {refused} of {producers} producers refused"))
 }
 
 /// Packets that the path lost on purpose, in both directions: of few, what they did to a rate is chance.
@@ -330,6 +341,7 @@ mod tests {
                 sample(3, 0.1, 90.0),
             ],
             left_out: vec![super::super::record::LeftOut { what: "bbr".into(), why: "not here".into() }],
+            has_end: false,
         };
         let text = of(&results);
         let near = text.find("rtt 0.02 s").unwrap();
@@ -408,6 +420,21 @@ mod tests {
         let mut nothing = Sample { wall_s: 1.0, ..Sample::default() };
         nothing.measured.insert(predict::MISSING.into(), "bytes".into());
         assert!(row(&[&nothing]).contains("; nothing was known of bytes"));
+    }
+
+    #[test]
+    fn a_row_of_slots_says_how_many_producers_had_none() {
+        let sample = |refused: f64| {
+            let sample = Sample { bytes: 1 << 20, wall_s: 1.0, ..Sample::default() };
+            let sample = sample.with("producers", Quantity::number(8.0, "1")).measured("worst", 0.2, "s");
+            sample.measured("refused", refused, "1")
+        };
+        let samples = [sample(2.0), sample(3.0)];
+        let said = row(&samples.iter().collect::<Vec<_>>());
+        assert!(said.contains("; 3 of 8 producers refused"), "{said}");
+        let told_one = told(&samples[1]);
+        assert!(told_one.ends_with("worst 0.200 s; 3 of 8 producers refused"), "{told_one}");
+        assert!(!row(&[&sample(0.0)]).contains("refused") && !told(&sample(0.0)).contains("refused"));
     }
 
     #[test]

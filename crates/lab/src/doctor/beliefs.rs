@@ -4,6 +4,7 @@ use super::finding::{Belief, Holds};
 use super::machine::{Machine, Virtualisation};
 use super::measure::{IN_FLIGHT, Probes};
 use super::roots::Roots;
+use super::storage::shown;
 use super::wanted::{LOSS_TYPICAL, RTTS_MS};
 use super::{congestion, cpu, network};
 use std::time::Duration;
@@ -139,7 +140,7 @@ fn bandwidth(roots: &Roots, probes: &Probes) -> (Holds, String) {
     let disk = gbit(speed.write_bytes_per_s);
     let takes = format!(
         "{} takes {disk:.1} Gbit/s (measured with {IN_FLIGHT} requests in flight; {:.1} one at a time)",
-        path.display(),
+        shown(path),
         gbit(speed.write_one_bytes_per_s)
     );
     match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {

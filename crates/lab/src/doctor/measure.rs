@@ -18,6 +18,7 @@ use thalweg_sys::namespace::NetworkNamespace;
 use thalweg_sys::queue::{Engine, Operation, Queue, Request};
 use thalweg_sys::{Buffer, Dir, File, FileSystemKind, Memory, socket};
 use thalweg_wire::hello::Cipher;
+use thalweg_wire::path::Escaped;
 use thalweg_wire::{digest, limits};
 
 /// Bytes of one write and read of a disk.
@@ -130,7 +131,7 @@ impl Probes {
             core_bytes_per_s: Some(core_rate()),
             testbed: Some(in_words(testbed())),
             disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
-            way: to.map(|to| way(to).map_err(|error| format!("{to}: {error}"))),
+            way: to.map(|to| way(to).map_err(|error| format!("{}: {error}", Escaped(to.as_bytes())))),
         }
     }
 }

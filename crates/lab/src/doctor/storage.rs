@@ -6,6 +6,7 @@ use super::memory::chosen;
 use super::network;
 use super::roots::{Roots, read};
 use std::path::{Path, PathBuf};
+use thalweg_wire::path::Escaped;
 
 /// Where a path is mounted (`proc_pid_mountinfo(5)`).
 struct Mount {
@@ -44,8 +45,9 @@ pub fn findings(roots: &Roots, probes: &Probes, paths: &[PathBuf]) -> Vec<Findin
     found
 }
 
-fn shown(path: &Path) -> String {
-    path.display().to_string()
+/// A path as a sentence has it: inert on a terminal.
+pub(super) fn shown(path: &Path) -> String {
+    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
 }
 
 /// The mount that a path is in: the one with the longest point, the last of equals since it hides the others.

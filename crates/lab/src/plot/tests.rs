@@ -205,6 +205,17 @@ fn no_words_touch_or_leave_the_page_wide_or_narrow() {
 }
 
 #[test]
+fn names_over_their_bars_stand_beside_the_axis_and_not_on_it() {
+    let drawn = svg(&bars(), 360.0);
+    let after = |mark: &str| -> f64 {
+        let (_, rest) = drawn.split_once(mark).unwrap_or_else(|| panic!("no {mark} in {drawn}"));
+        rest.split([' ', '"']).next().unwrap().parse().unwrap()
+    };
+    let axis = after("class=\"axis\" d=\"M");
+    assert!(after("class=\"strong halo\" x=\"") > axis, "the axis is drawn over the first letter");
+}
+
+#[test]
 fn a_picture_without_pixels_or_with_too_many_is_refused() {
     for scale in [0.0, -1.0, f32::NAN, 17.0] {
         assert!(matches!(png(&bars(), WIDTH, scale), Err(PngError::Size)));

@@ -4,7 +4,7 @@ use super::paper_comparison::beside;
 use super::papers;
 use super::reading::{self, Choice, Measure, Over};
 use super::suite::{Hold, Kind, PLANS, Plan};
-use crate::bench::record::{PathKind, Quantity, Results, Sample, counting};
+use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::{Summary, mean, median};
 use crate::bench::suite::path;
 use crate::plot::palette::SERIES;
@@ -20,6 +20,9 @@ const NAMED_MAX: usize = 8;
 
 /// Levels of another program that a figure shows at most: words stand beside each.
 const LEVELS_MAX: usize = 4;
+
+/// Said of a fit by which no number of files is better than another.
+pub const FLAT: &str = "flat: no number is better";
 
 /// The largest over the smallest of a figure from which on its vertical axis is logarithmic.
 const LOG_FROM: f64 = 30.0;
@@ -333,61 +336,71 @@ fn cells(
     Some((body, None))
 }
 
-/// 001 Fig 9: the model is fitted to four numbers of files, spread over all; the others are what it predicts. All of them of
-/// one size, the largest: what is measured of another is for `thalweg model fit`.
+/// Sizes that are files by a whole number each differ by less.
+const SAME_SIZE: f64 = 0.8;
+
+/// Each number of files, rising, with the median rate, in bits a second, of what was measured of the largest size in it:
+/// with less data the start is a larger part of the time, so that rates of two sizes say nothing of each other.
+pub fn rates_by_files(results: &Results) -> Vec<(f64, f64)> {
+    let largest = results.counting().map(|sample| sample.bytes).max().unwrap_or(0) as f64;
+    let is_largest = |sample: &&Sample| sample.bytes as f64 > SAME_SIZE * largest;
+    let samples: Samples<'_> = results.counting().filter(is_largest).collect();
+    let rate = |files: f64| {
+        let of_it = samples.iter().filter(|sample| sample.parameter("files") == Some(files));
+        median(&of_it.map(|sample| sample.rate_bits_per_s()).collect::<Vec<_>>())
+    };
+    let files = reading::values(&samples, "files");
+    files.iter().filter_map(Quantity::value).map(|files| (files, rate(files))).collect()
+}
+
+/// 001 Fig 9: the model is fitted to all that was measured in four numbers of files, spread over all; the others are what
+/// it predicts, as `thalweg model fit --points` does. Of the sizes the largest is drawn.
 fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
-    /// Sizes that are files by a whole number each differ by less.
-    const SAME: f64 = 0.8;
     /// So well a fit is to predict what it was not shown, in the mean.
     const FIT_ERROR_MAX: f64 = 0.15;
-    let largest = results.counting().map(|sample| sample.bytes).max()? as f64;
-    let measured: Vec<(f64, f64, f64, f64)> = reading::cases(results)
-        .iter()
-        .filter(|case| case[0].bytes as f64 > SAME * largest)
-        .filter_map(|case| {
-            let times: Vec<f64> = counting(case).iter().map(|sample| sample.wall_s).collect();
-            if times.is_empty() {
-                return None;
-            }
-            let concurrency = case[0].parameter("concurrency")?;
-            Some((case[0].parameter("files")?, case[0].bytes as f64, concurrency, median(&times)))
-        })
-        .collect();
-    let (_, bytes, concurrency, _) = *measured.first()?;
-    let last = measured.len().checked_sub(1).filter(|last| *last >= 3)?;
-    let used = [0, last / 3, (2 * last).div_ceil(3), last];
-    let work = Work { bytes, concurrency };
-    let points = used.map(|at| Measurement { files: measured[at].0, work, time_s: measured[at].3 });
+    let rates = rates_by_files(results);
+    let last = rates.len().checked_sub(1).filter(|last| *last >= 3)?;
+    let used = [0, last / 3, (2 * last).div_ceil(3), last].map(|at| rates[at].0);
+    let measured = results.counting().filter_map(|sample| {
+        let work = Work { bytes: sample.bytes as f64, concurrency: sample.parameter("concurrency")? };
+        Some(Measurement { files: sample.parameter("files")?, work, time_s: sample.wall_s })
+    });
+    let (points, held_out): (Vec<Measurement>, Vec<Measurement>) =
+        measured.partition(|one| used.contains(&one.files));
     let fit = fit(&points).ok()?;
+    let (bytes, end) = (fit.bytes.1, fit.files.1);
     let rate = |time_s: f64| bytes * 8.0 / time_s;
-    let (first, end) = (measured[0].0, measured[last].0);
+    let first = rates[0].0;
     let curve = (0..=64).filter_map(|step| {
         let files = first * (end / first).powf(f64::from(step) / 64.0);
         Some(Point::new(files, rate(fit.predict(bytes, files).ok()?.time_s)))
     });
     let of = |is_used: bool| {
-        let kept = measured.iter().enumerate().filter(move |(at, _)| used.contains(at) == is_used);
-        kept.map(|(_, one)| Point::new(one.0, rate(one.3))).collect::<Vec<_>>()
+        let kept = rates.iter().filter(move |(files, _)| used.contains(files) == is_used);
+        kept.map(|(files, rate)| Point::new(*files, *rate)).collect::<Vec<_>>()
     };
-    let errors: Vec<f64> = measured
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !used.contains(at))
-        .filter_map(|(_, one)| Some((fit.predict(bytes, one.0).ok()?.time_s / one.3 - 1.0).abs()))
-        .collect();
-    let mut limits = Vec::new();
-    if let Ok(best) = fit.optimum(bytes, end) {
-        let label = format!("N* = {:.0}", best.files);
-        limits.push(Limit { across: Across::Upright, at: best.files, label });
-    }
+    let off = |one: &Measurement| {
+        Some((fit.predict(one.work.bytes, one.files).ok()?.time_s / one.time_s - 1.0).abs())
+    };
+    let errors: Vec<f64> = held_out.iter().filter_map(off).collect();
     if !errors.is_empty() {
         let error = mean(&errors);
         let verdict = if error < FIT_ERROR_MAX { "met" } else { "missed" };
         notes.push(format!(
-            "Eq 6 fitted to four points; it predicts the others with a mean absolute error of {:.1} % (below {:.0} %: {verdict}).",
+            "Eq 6 fitted to four numbers of files; it predicts the others with a mean absolute error of {:.1} % \
+             (below {:.0} %: {verdict}).",
             error * 100.0,
             FIT_ERROR_MAX * 100.0
         ));
+    }
+    let mut limits = Vec::new();
+    match (fit.is_flat(bytes, end), fit.optimum(bytes, end)) {
+        (Ok(true), _) => notes.push(format!("The curve is {FLAT}, as far as the measurements tell.")),
+        (_, Ok(best)) => {
+            let label = format!("N* = {:.0}", best.files);
+            limits.push(Limit { across: Across::Upright, at: best.files, label });
+        }
+        _ => {}
     }
     let series = vec![
         Series {

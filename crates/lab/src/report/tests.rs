@@ -22,7 +22,7 @@ fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
         scaling: Scaling::default(),
         is_unfinished: false,
     };
-    Results { about, samples, left_out: Vec::new() }
+    Results { about, samples, left_out: Vec::new(), has_end: false }
 }
 
 fn gigabit() -> PathKind {
@@ -381,14 +381,15 @@ fn of_an_imported_result_nothing_is_said_that_is_not_known() {
 #[test]
 fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
     // Eq 6 itself, so that the error is none and the optimum sqrt(4 * 8 / 0.002) = 126, in multiples of 4.
-    let time = |files: f64| 3.0 + files / 4.0 * 0.002 + 8.0 / files;
+    let time = |files: f64, share: f64| 1.0 + 2.0 * share + files / 4.0 * 0.002 + 8.0 * share / files;
     let files = (2..=10).map(|power| f64::from(power).exp2());
     let of = |series: &str, files: f64, time_s: f64| {
         sample(series, time_s, &[("files", files), ("concurrency", 4.0)])
     };
-    let mut samples: Vec<Sample> = files.map(|files| of("4 at once", files, time(files))).collect();
-    // Less data is not of this figure.
-    let less = |files: f64| Sample { bytes: 83_333_333, ..of("4 at once, less", files, time(files) / 1.5) };
+    let mut samples: Vec<Sample> = files.map(|files| of("4 at once", files, time(files, 1.0))).collect();
+    // Less data is of the fit, and is not drawn.
+    let share = 83_333_333.0 / 125_000_000.0;
+    let less = |files: f64| Sample { bytes: 83_333_333, ..of("4 at once, less", files, time(files, share)) };
     samples.extend([4.0, 32.0, 512.0].map(less));
     // Nor is a void run, whose data are the most.
     let void = Sample { bytes: 1 << 30, ..of("4 at once", 64.0, 90.0) };
@@ -403,6 +404,23 @@ fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
     assert_eq!(curves(figure).limits[0].label, "N* = 128");
     let counts: Vec<usize> = curves(figure).series.iter().map(|series| series.points.len()).collect();
     assert_eq!(counts, [4, 5, 65]);
+}
+
+/// In 4 and 4096 files the same within what the measurements differ by.
+#[test]
+fn of_a_fit_that_is_flat_no_number_of_files_is_drawn_as_the_best() {
+    let times = [(4.0, 11.05), (8.0, 11.11), (16.0, 11.14), (32.0, 11.1), (64.0, 11.13), (128.0, 11.06)];
+    let of = |(files, time_s): (f64, f64), bytes: u64| {
+        let one = sample("4 at once", time_s, &[("files", files), ("concurrency", 4.0)]);
+        Sample { bytes, ..one }
+    };
+    let mut samples: Vec<Sample> = times.map(|one| of(one, 125_000_000)).to_vec();
+    samples.extend([(4.0, 7.5), (8.0, 7.6), (32.0, 7.4)].map(|one| of(one, 83_333_333)));
+    let figures = figures(&[results("files", gigabit(), samples)]);
+    let figure = named(&figures, "files-fit");
+    assert_eq!(curves(figure).limits, []);
+    let is_told = figure.notes.iter().any(|note| note.contains("flat: no number is better"));
+    assert!(is_told, "{:?}", figure.notes);
 }
 
 /// Numbers of files whose times no law of this form has: of 32 and 64 the one is three times the other.

@@ -17,9 +17,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_sys::{Dir, File, Kind, Links, Replace};
 use thalweg_wire::journal::{LAYOUT, MARKS_MAGIC, MarkRecord};
@@ -427,7 +426,7 @@ impl Places {
     pub fn of(dir: &Dir, name: &[u8], below: Option<&Dir>) -> Places {
         let own = dir.try_clone().map(|dir| (dir, name.to_vec()));
         // Where it really is: names in marks lead through no links.
-        let (Some(at), top) = (real_path(dir), below.map(real_path)) else {
+        let (Some(at), top) = (dir.real_path(), below.map(Dir::real_path)) else {
             return Places(own.into_iter().collect());
         };
         let top = match top {
@@ -457,15 +456,10 @@ impl Places {
     }
 }
 
-/// Where a directory is, whatever it was opened by; `None` if the kernel does not say.
-fn real_path(dir: &Dir) -> Option<PathBuf> {
-    let number = dir.as_fd().as_raw_fd();
-    std::fs::read_link(Path::new("/proc/self/fd").join(number.to_string())).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn path(text: &str) -> RelativePath {
         RelativePath::new(text.as_bytes().to_vec()).unwrap()

@@ -197,6 +197,22 @@ impl Fit {
     pub fn optimum(&self, bytes: f64, files_max: f64) -> Result<Optimum> {
         self.costs.optimum(Work { bytes, concurrency: self.concurrency }, files_max)
     }
+
+    /// Whether no number of files up to `files_max` is better than another, as far as measurements tell: what is predicted
+    /// of `bytes` in the best and in the worst of them differs by no more than the deviation of the fit. `false` where no
+    /// deviation is known.
+    ///
+    /// # Errors
+    /// As [`Costs::optimum`].
+    pub fn is_flat(&self, bytes: f64, files_max: f64) -> Result<bool> {
+        let best = self.optimum(bytes, files_max)?;
+        let Some(deviation) = self.relative_deviation else { return Ok(false) };
+        let work = Work { bytes, concurrency: self.concurrency };
+        let most = (files_max / self.concurrency).floor() * self.concurrency;
+        // Times fall to the optimum and rise behind it: the longest is at an end.
+        let longest_s = self.costs.time_s(work, self.concurrency)?.max(self.costs.time_s(work, most)?);
+        Ok(longest_s / best.time_s - 1.0 <= deviation)
+    }
 }
 
 /// Sizes that differ by less than this factor do not tell what depends on size from what does not.
@@ -492,6 +508,23 @@ mod tests {
         }
         // One that holds everything would say nothing: some are outside.
         assert!(missed(more, &[1.0], 0.1, 9).iter().sum::<f64>() > 0.002);
+    }
+
+    #[test]
+    fn a_fit_is_flat_where_numbers_of_files_differ_by_less_than_measurements_do() {
+        let counts = [128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
+        let points = measured(published(), SNAPSHOT, &counts);
+        let is_flat = |points: &[Measurement]| fit(points).unwrap().is_flat(SNAPSHOT.bytes, 8192.0).unwrap();
+        assert!(!is_flat(&points), "256 files take a quarter more than the best");
+        let times_s = [100.0, 101.0, 99.0, 100.0, 101.0, 99.0, 100.0];
+        let even = points.iter().zip(times_s).map(|(point, time_s)| Measurement { time_s, ..*point });
+        let even: Vec<Measurement> = even.collect();
+        assert!(is_flat(&even), "{even:?}");
+        // As many measurements as parameters fit each of them: nobody knows how much they differ.
+        let costs = Costs { transfer_start_s: 0.0, check_s_per_byte: 0.0, ..published() };
+        let half = Work { bytes: SNAPSHOT.bytes / 2.0, ..SNAPSHOT };
+        let few = [measured(costs, SNAPSHOT, &counts[..3]), measured(costs, half, &counts[..1])].concat();
+        assert!(!is_flat(&few), "{few:?}");
     }
 
     #[test]

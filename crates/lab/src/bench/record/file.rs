@@ -43,7 +43,7 @@ impl Log {
         // Whatever goes wrong with a line, the next one is put behind the whole ones.
         let out = File::options().append(true).create_new(true).open(&hidden)?;
         let about = About { is_unfinished: true, ..about };
-        let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
+        let results = Results { about, samples: Vec::new(), left_out: Vec::new(), has_end: false };
         let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
         log.write(&Line::About(Box::new(log.results.about.clone())))?;
         Ok(log)
@@ -86,6 +86,7 @@ impl Log {
         match written.and_then(|()| fs::rename(&self.hidden, &self.path)) {
             Ok(()) => {
                 self.results.about.is_unfinished = false;
+                self.results.has_end = true;
                 Ok(self.results)
             }
             Err(error) => Err((error, self.give_up())),
@@ -184,11 +185,14 @@ impl Results {
                     return Err(odd(number, &format_args!("is one sample more than {SAMPLES_MAX}")));
                 }
                 (Line::About(about), None) => {
-                    results = Some(Results { about: *about, samples: Vec::new(), left_out: Vec::new() });
+                    let (samples, left_out) = (Vec::new(), Vec::new());
+                    results = Some(Results { about: *about, samples, left_out, has_end: false });
                 }
                 (Line::Sample(sample), Some(results)) => results.samples.push(sample),
                 (Line::LeftOut(line), Some(results)) => results.left_out.push(line),
-                (Line::End(End {}), Some(results)) => results.about.is_unfinished = false,
+                (Line::End(End {}), Some(results)) => {
+                    results.has_end |= std::mem::take(&mut results.about.is_unfinished);
+                }
                 (Line::About(_), Some(_)) => return Err(odd(number, &"a second `about`")),
                 (_, None) => return Err(odd(number, &"the first line must be `about`")),
             }

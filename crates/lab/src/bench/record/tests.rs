@@ -53,7 +53,7 @@ fn what_is_written_is_read_again_in_its_order() {
 
 #[test]
 fn a_result_that_is_not_whole_says_how_much_there_is() {
-    let of = |samples: Vec<Sample>| Results { about: about(), samples, left_out: Vec::new() };
+    let of = |samples: Vec<Sample>| Results { about: about(), samples, left_out: Vec::new(), has_end: false };
     let whole = [1, 2, 3].map(|run| [sample(run, 0.1), sample(run, 0.2)]).concat();
     assert_eq!(of(whole.clone()).counted(), "3");
     assert_eq!(of(whole[..5].to_vec()).counted(), "partial: 2 to 3 of 3");
@@ -80,8 +80,22 @@ fn a_result_that_was_cut_off_before_its_end_is_partial_however_many_samples_it_h
     let all = [1, 2].map(|run| [sample(run, 0.1), sample(run, 0.2)]).concat();
     assert_eq!(counted(1, &all[..1]), ("partial: 0 to 1 of 1".into(), "1".into()), "one case of some");
     assert_eq!(counted(3, &[]), ("partial: 0 of 3".into(), "3".into()));
-    assert_eq!(counted(2, &all[..3]), ("partial: 1 to 2 of 2".into(), "partial: 1 to 2 of 2".into()));
     assert_eq!(counted(2, &all), ("partial: 2 of 2".into(), "2".into()), "what was left out came then");
+    // One of two copies says in its series that its start is not known.
+    let noisy = Sample { series: "default, with the start".into(), ..sample(2, 0.1) };
+    let split = [all[0].clone(), all[1].clone(), noisy, all[3].clone()];
+    assert_eq!(counted(2, &split), ("partial: 1 to 2 of 2".into(), "2".into()), "nothing is missing");
+}
+
+/// Who writes by hand may have copied the last line too; what was to come is in the first.
+#[test]
+fn an_end_that_was_not_promised_makes_no_result_whole() {
+    let about = Line::About(Box::new(about()));
+    let lines = [sample(1, 0.1), sample(1, 0.2), sample(2, 0.1), sample(2, 0.2), sample(3, 0.1)];
+    let lines = std::iter::once(about).chain(lines.map(Line::Sample)).chain([Line::End(End {})]);
+    let text: Vec<String> = lines.map(|line| serde_json::to_string(&line).unwrap()).collect();
+    let read = Results::parse(text.join("\n").as_bytes()).unwrap();
+    assert_eq!((read.has_end, read.counted().as_str()), (false, "partial: 2 to 3 of 3"));
 }
 
 #[test]
@@ -102,7 +116,7 @@ fn runs_that_are_void_or_failed_are_there_and_are_not_counted() {
     for (sample, cost) in samples.iter_mut().zip([1.0, 50.0, 60.0, 3.0, 70.0]) {
         sample.wire_cpu_s_per_gb = Some(cost);
     }
-    let results = Results { about: about(), samples, left_out: Vec::new() };
+    let results = Results { about: about(), samples, left_out: Vec::new(), has_end: false };
     assert_eq!(results.cases().iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
     let runs = |case: &[&Sample]| case.iter().map(|sample| sample.run).collect::<Vec<_>>();
     let counted: Vec<Vec<u32>> = results.counting_cases().iter().map(|case| runs(case)).collect();
@@ -118,7 +132,7 @@ fn a_path_is_that_of_the_samples_that_are_shown() {
     let far = near.clone().measured(LOST_BY_A_SLOW_MACHINE, 0.0, "1");
     let told = |path: PathKind, samples: &[&Sample]| {
         let about = About { path, ..about() };
-        Results { about, samples: Vec::new(), left_out: Vec::new() }.path_of(samples)
+        Results { about, samples: Vec::new(), left_out: Vec::new(), has_end: false }.path_of(samples)
     };
     assert_eq!(told(PathKind::Disk, &[&near]), "disk");
     assert_eq!(told(PathKind::Disk, &[&array]), "simulated disks");

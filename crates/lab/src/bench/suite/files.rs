@@ -20,7 +20,7 @@ pub const SUITE: Suite = Suite {
     asks: "how long does the same data take in more files? (001 Fig 9, Eq 6)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: Takes { max_files: Values::One, ..OVER_A_PATH },
+    takes: Takes { max_files: Values::One, files_min: CONCURRENCY, ..OVER_A_PATH },
     prepare,
     run,
 };

@@ -40,7 +40,13 @@ pub const SUITE: Suite = Suite {
     asks: "how late is what was written readable far away? (003 section 2.1: worst case first)",
     runs: 3,
     budget_bytes: 64 * super::MIB,
-    takes: Takes { time: Values::One, stall: Values::One, seed: Values::No, ..OVER_A_PATH },
+    takes: Takes {
+        time: Values::One,
+        stall: Values::One,
+        seed: Values::No,
+        budget_bytes_min: FRAME_BYTES,
+        ..OVER_A_PATH
+    },
     prepare,
     run,
 };
@@ -71,7 +77,8 @@ impl Messages {
     fn count(&self, wishes: &Wishes) -> u32 {
         let time = wishes.time.unwrap_or(TIME);
         let by_time = (time.as_secs_f64() / self.period.as_secs_f64()) as u64;
-        let by_bytes = SUITE.budget_bytes(wishes) / self.bytes as u64;
+        // One more opens everything.
+        let by_bytes = (SUITE.budget_bytes(wishes) / self.bytes as u64).saturating_sub(1);
         u32::try_from(by_time.min(by_bytes).max(1)).unwrap_or(u32::MAX)
     }
 }
@@ -103,6 +110,11 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let mut changes = vec![scaled("messages", "1 MB at 1 kHz (003 section 2.1)", {
         MESSAGES.iter().map(told).collect::<Vec<_>>().join("; ")
     })];
+    let (flowing, all) = flowing(wishes);
+    if flowing < all {
+        let from = format!("{all} frames of 1 MB in {} s", wishes.time.unwrap_or(TIME).as_secs_f64());
+        changes.push(scaled("frames", &from, format!("{flowing} frames")));
+    }
     if frames < whole {
         let from = format!("{whole} frames of 1 MB in {} s", stall.as_secs_f64());
         changes.push(scaled("frames while a consumer stands still", &from, format!("{frames} frames")));
@@ -113,6 +125,13 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         verification: "a digest of every piece before it is written".to_owned(),
         changes,
     })
+}
+
+/// How many frames are given to a consumer that takes them or drops them, and how many the whole time would have.
+fn flowing(wishes: &Wishes) -> (u64, u64) {
+    let all = (wishes.time.unwrap_or(TIME).as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
+    let room = wishes.budget_bytes.map_or(all, |budget_bytes| budget_bytes / FRAME_BYTES);
+    (all.min(room).max(1), all)
 }
 
 /// How long a consumer stands still, and how many frames are given meanwhile.
@@ -157,7 +176,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     bench.take_turns(cases, |bench, _, (stand, what)| {
         let measure = || match what {
             What::Messages(by, messages) => stand.measure(bench, *by, *messages),
-            What::Frames(hub) => stand.frames(&bench.workspace, *hub, bench.wishes.time.unwrap_or(TIME)),
+            What::Frames(hub) => stand.frames(&bench.workspace, *hub, flowing(bench.wishes).0),
             What::Slow(slow) => stand.slow(bench, *slow),
         };
         let sample = match &stand.testbed {
@@ -282,9 +301,8 @@ impl Stand {
     }
 
     /// Frames through a channel: pushed from here, pulled at the other end.
-    fn frames(&self, workspace: &Workspace, hub: Place, time: Duration) -> Result<Sample> {
+    fn frames(&self, workspace: &Workspace, hub: Place, count: u64) -> Result<Sample> {
         let number = self.channels.fetch_add(1, Ordering::Relaxed);
-        let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
         // Of both commands, of the daemon too if it has a part in it.
         let before_s = workspace.cpu_s();
         let (pushed, pulled) = match hub {
@@ -322,10 +340,7 @@ impl Stand {
     fn slow(&self, bench: &Bench<'_>, slow: Slow) -> Result<Sample> {
         let workspace = &bench.workspace;
         let (count, per_s) = match slow {
-            Slow::Drops(_) => {
-                let time = bench.wishes.time.unwrap_or(TIME);
-                ((time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64, f64::from(FRAMES_PER_S))
-            }
+            Slow::Drops(_) => (flowing(bench.wishes).0, f64::from(FRAMES_PER_S)),
             Slow::Stalls { stall, frames } => (frames, frames as f64 / stall.as_secs_f64()),
         };
         let name = format!("slow-{}", self.channels.fetch_add(1, Ordering::Relaxed));
@@ -499,4 +514,28 @@ fn read(file: &Path, message_bytes: usize, count: u32, is_over: &AtomicBool) -> 
         }
     }
     Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_bounds_each_series() {
+        for budget_bytes in [SUITE.takes.budget_bytes_min, 16 * super::super::MIB, 200_000_000] {
+            let wishes = Wishes { budget_bytes: Some(budget_bytes), ..Wishes::default() };
+            for frames in [flowing(&wishes).0, stalled(&wishes).1] {
+                assert!(frames * FRAME_BYTES <= budget_bytes, "{frames} frames for {budget_bytes}");
+            }
+            for messages in MESSAGES {
+                let count = u64::from(messages.count(&wishes)) + 1;
+                assert!(count * messages.bytes as u64 <= budget_bytes, "{count} of {messages:?}");
+            }
+        }
+        let asked = |ms: u64, budget_bytes: Option<u64>| {
+            flowing(&Wishes { time: Some(Duration::from_millis(ms)), budget_bytes, ..Wishes::default() })
+        };
+        assert_eq!(asked(200, Some(200_000_000)), (200, 200));
+        assert_eq!((asked(2000, Some(16_000_000)), asked(2000, None)), ((16, 2000), (2000, 2000)));
+    }
 }

@@ -14,7 +14,13 @@ pub const SUITE: Suite = Suite {
     asks: "what does a disk do, by request, depth, way and order, and how long does each request take? (000 section III-D, 004)",
     runs: 3,
     budget_bytes: 64 * MIB,
-    takes: Takes { target: Values::One, seed: Values::No, program: Values::No, ..ON_THIS_MACHINE },
+    takes: Takes {
+        target: Values::One,
+        seed: Values::No,
+        program: Values::No,
+        budget_bytes_min: REQUESTS[0],
+        ..ON_THIS_MACHINE
+    },
     prepare,
     run,
 };
@@ -73,7 +79,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let data_bytes = bench.budget_bytes().max(REQUESTS[0]);
+    let data_bytes = bench.budget_bytes();
     bench.workspace.needs(3 * data_bytes)?;
     let (read, written) = (bench.workspace.path("read"), bench.workspace.path("written"));
     let failed = |error: std::io::Error| of_io("ask the disk", &error);

@@ -12,6 +12,8 @@ const BAR: f64 = 15.0;
 const BETWEEN: f64 = 12.0;
 /// Names of groups stand beside their bars if they need no larger part of the width.
 const BESIDE: f64 = 0.3;
+/// From the axis to those that stand over their bars.
+const FROM_AXIS: f64 = 4.0;
 
 pub(super) fn keys(bars: &Bars) -> Vec<Key<'_>> {
     if bars.series.len() < 2 {
@@ -63,8 +65,9 @@ pub(super) fn draw(bars: &Bars, width: f64, id: &str) -> Part {
                 @let middle = top + bars.series.len() as f64 * (BAR + 2.0) / 2.0;
                 text text-anchor="end" x=(px(left - 8.0)) y=(px(middle + 3.0)) { (name) }
             } @else {
-                text class="strong halo" x="0" y=(px(top + Type::STRONG.size - 1.0)) {
-                    (Type::STRONG.shorten(name, width))
+                @let x = left + FROM_AXIS;
+                text class="strong halo" x=(px(x)) y=(px(top + Type::STRONG.size - 1.0)) {
+                    (Type::STRONG.shorten(name, width - x))
                 }
             }
             @for (nth, series) in bars.series.iter().enumerate() {

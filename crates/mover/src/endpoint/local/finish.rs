@@ -227,6 +227,10 @@ impl LocalDestination {
             has.mode = None;
         }
         let losses = self.dress(&partial.file, &has, entry, place).map_err(of_io)?;
+        // What was verified is the file that is held, and what gets the name is the one under the partial's.
+        if !partial.dir.stat(partial.name().as_bytes()).map_err(of_io)?.is_same_entry(&stat) {
+            return Err(conflict(path, "somebody else replaced its partial while it was copied"));
+        }
         self.put_in_place(&partial.dir, partial.name().as_bytes(), place, name, seen, path)?;
         self.changed_file(&partial.file, &place.territory);
         lock(&self.partials).remove(&number);

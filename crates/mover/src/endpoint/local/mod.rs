@@ -17,7 +17,8 @@
 use crate::failure::{self, Failure, FailureKind};
 use crate::mutex::lock;
 use std::io;
-use thalweg_sys::{Stat, Time};
+use std::os::unix::ffi::OsStrExt;
+use thalweg_sys::{Dir, Stat, Time};
 use thalweg_wire::{Evidence, RelativePath};
 
 mod held;
@@ -87,6 +88,23 @@ pub use source::{LocalSource, ScanOptions, SourceRoot};
 /// Directory in the root of a destination (and in the top directory of every other file system below it) that
 /// holds everything unfinished. An entry of this name is never moved.
 pub const STAGING_NAME: &[u8] = b".thalweg-staging";
+
+/// Whether this is a name of staging directories: [`STAGING_NAME`], or that with the number of a user behind it, which
+/// he has where the common one is somebody else's.
+pub fn is_staging(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(STAGING_NAME) else { return false };
+    match rest.split_first() {
+        None => true,
+        Some((&b'-', number)) => !number.is_empty() && number.iter().all(u8::is_ascii_digit),
+        Some(_) => false,
+    }
+}
+
+/// Whether a directory is a staging directory or in one, whatever links led to it.
+fn is_in_staging(dir: &Dir) -> bool {
+    let path = dir.real_path();
+    path.is_some_and(|path| path.components().any(|part| is_staging(part.as_os_str().as_bytes())))
+}
 
 /// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).
 mod errno {

@@ -3,7 +3,7 @@
 //! A single file that goes to something that is no directory gets that as its new name; everything else goes
 //! into the directory named, which is made with all that is missing above it.
 
-use super::{failed_at_words, shown};
+use super::{failed_at_words, is_in_staging, is_staging, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -103,6 +103,11 @@ impl Maker<'_> {
                 _ => return Err(not_opened(at, error)),
             }
         };
+        // By whatever links: who wrote in there could put other content under what another transfer makes.
+        if is_in_staging(&dir) || missing.iter().any(|(_, name)| is_staging(name.as_bytes())) {
+            let cause = format!("{} is where thalweg keeps what is unfinished", shown(path));
+            return Err(Failure::new(FailureKind::Conflict, "open the destination", cause));
+        }
         if let Some((first, _)) = missing.last() {
             self.first_missing.get_or_insert_with(|| first.to_path_buf());
             if self.dry_run {
@@ -183,6 +188,25 @@ mod tests {
         let made = resolved(scratch.path(), "there/a/b/c", false).unwrap();
         assert!(made.root.is_some() && scratch.path().join("there/a/b/c").is_dir());
         assert_eq!((made.made_in.len(), made.missing_above), (3, dry.missing_above));
+    }
+
+    #[test]
+    fn nothing_is_written_where_unfinished_files_are_kept() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join(".thalweg-staging/job")).unwrap();
+        std::os::unix::fs::symlink(".thalweg-staging/job", scratch.path().join("way")).unwrap();
+        for path in [
+            ".thalweg-staging",
+            ".thalweg-staging/job",
+            ".thalweg-staging/new/x",
+            "way",
+            "way/x",
+            "a/.thalweg-staging",
+        ] {
+            let refused = resolved(scratch.path(), path, false).err().expect(path);
+            assert_eq!(refused.kind, FailureKind::Conflict, "{path}: {refused}");
+        }
+        assert!(!scratch.path().join(".thalweg-staging/new").exists() && !scratch.path().join("a").exists());
     }
 
     /// A stack that overflows ends the process.

@@ -13,7 +13,7 @@ use super::behind::Brought;
 use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
-use super::{evidence_of, failed, failed_at_words, lock, shown};
+use super::{evidence_of, failed, failed_at_words, is_in_staging, is_staging, lock, shown};
 use crate::endpoint::{Placed, Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -488,6 +488,7 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
     };
     let as_contents = || -> Result<(Root, Stat)> {
         let dir = open(&root.path).map_err(of_io)?;
+        not_staging(&dir, &root.path)?;
         let stat = dir.stat_self().map_err(of_io)?;
         Ok((Root { top: Vec::new(), dir: Arc::new(dir), words: root.path.clone() }, stat))
     };
@@ -495,6 +496,10 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
         return as_contents();
     };
     let parent = open(root.path.parent().unwrap_or(Path::new(""))).map_err(of_io)?;
+    not_staging(&parent, &root.path)?;
+    if is_staging(&name) {
+        return Err(in_staging(&root.path));
+    }
     let mut stat = parent.stat(&name).map_err(of_io)?;
     if options.follow_links && stat.kind == Kind::Symlink {
         stat = match Dir::open(&root.path) {
@@ -510,6 +515,16 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
         return as_contents();
     }
     Ok((Root { top: name, dir: Arc::new(parent), words: root.path.clone() }, stat))
+}
+
+/// What is unfinished is nobody's source, whatever links lead to it.
+fn not_staging(dir: &Dir, words: &Path) -> Result<()> {
+    if is_in_staging(dir) { Err(in_staging(words)) } else { Ok(()) }
+}
+
+fn in_staging(words: &Path) -> Failure {
+    let cause = format!("{} is where thalweg keeps what is unfinished", shown(words));
+    Failure::new(FailureKind::NotFound, "open the source", cause)
 }
 
 /// A path below an export: a leading slash means the export.
