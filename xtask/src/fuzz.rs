@@ -321,7 +321,7 @@ fn receipt_of(identity: &Identity) -> String {
     let digest_of = |text: &str| Digest(*blake3::hash(text.as_bytes()).as_bytes());
     let signed = |side| {
         let statement = Statement {
-            root: digest_of(&line),
+            root: Digest(*blake3::hash(&digest_of(&line).0).as_bytes()),
             entries: 1,
             totals: Totals::default(),
             signed_at: 1_790_000_000,
@@ -337,6 +337,7 @@ fn receipt_of(identity: &Identity) -> String {
         Signed { statement, certificate: identity.chain()[0].to_vec(), signature }
     };
     let footer = receipt_file::footer(&signed(Side::Sender), &signed(Side::Receiver));
-    let (pieces, line) = (receipt_file::pieces(&path, &pieces), receipt_file::line(&line));
-    format!("{header}\n{pieces}\n{line}\n{footer}\n")
+    let (pieces, block) = (receipt_file::pieces(&path, &pieces), receipt_file::block(0));
+    let line = receipt_file::line(&line);
+    format!("{header}\n{pieces}\n{block}\n{line}\n{footer}\n")
 }

@@ -432,6 +432,44 @@ fn a_receipt_that_was_changed_is_damage_and_no_receipt_is_usage() {
     assert_eq!(verify(&scratch, &forged, &to, &[]).0, 1);
 }
 
+/// Nothing that was signed is changed: the same text is cut into other lines, or words stand beside it.
+#[test]
+fn a_receipt_with_lines_cut_elsewhere_or_words_that_nobody_signed_is_damage() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let texts: Vec<&str> = text.lines().collect();
+    let first = texts.iter().position(|text| text.starts_with(r#"{"line":"#)).unwrap();
+    let said: Vec<String> = texts[first..first + 3]
+        .iter()
+        .map(|text| {
+            let value: serde_json::Value = serde_json::from_str(text).unwrap();
+            value["line"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let (left, right) = said[2].split_at(10);
+    let line = |text: &str| serde_json::json!({ "line": text }).to_string();
+    let cut = [line(&said[..2].concat()), line(left), line(right)].join("\n");
+    let three = texts[first..first + 3].join("\n");
+    let root = r#""root":""#;
+    let root_twice = format!(r#""root":"deadbeef",{root}"#);
+    for (from, into) in [
+        (three.as_str(), cut.as_str()),
+        (r#"{"line":"#, r#"{"line":"evil","line":"#),
+        (r#"{"line":"#, r#"{"approved_by":"Director","line":"#),
+        (r#"{"block":"#, r#"{"block":99,"block":"#),
+        (root, root_twice.as_str()),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let forged = scratch.path("forged");
+        std::fs::write(&forged, text.replacen(from, into, 1)).unwrap();
+        let (code, out, err) = verify(&scratch, &forged, &to, &["--strict"]);
+        assert_eq!(code, 4, "{into}: {out}{err}");
+        assert!(!out.contains("verified"), "{into}: {out}");
+    }
+    assert_eq!(verify(&scratch, &receipt, &to, &["--strict"]).0, 0);
+}
+
 /// What an auditor does who holds the certificates of both sites, and never saw their keys.
 #[test]
 fn a_receipt_names_the_certificates_that_both_sides_showed() {

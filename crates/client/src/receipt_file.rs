@@ -4,10 +4,13 @@
 //! 1. The header: what was asked for. Its digest is in the statement of the side that writes the file.
 //! 2. The lines of settled entries, block by block as they became complete, which the signed root is computed over; before
 //!    that of a large file, maybe others between, the digests of its parts, which join to the digest in its line.
-//! 3. The footer: both signed statements, and what they say in words. Words that the statements do not say are refused.
+//! 3. The footer: both signed statements, and what they say in words.
+//!
+//! What is read has to be what is written here, byte for byte: so there is no room for words that nobody signed, nor
+//! for lines that are cut elsewhere. Of the blocks only the order of their numbers is signed.
 
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{Fingerprint, public_key_of};
@@ -15,13 +18,13 @@ use thalweg_mover::run::agree::is_signed;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces};
 use thalweg_wire::hex::{hex, unhex};
 use thalweg_wire::message::Totals;
-use thalweg_wire::receipt::{self, Side, Signed, Statement};
+use thalweg_wire::receipt::{self, Line, Side, Signed, Statement};
 use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Version that is written.
 pub const VERSION: u64 = 1;
 /// A line with the longest path there can be, escaped twice, or with the digests of all parts of a file.
-const LINE_BYTES_MAX: u64 = 8 << 20;
+pub(crate) const LINE_BYTES_MAX: u64 = 8 << 20;
 
 /// The numbers of a copy.
 pub fn totals(totals: &Totals) -> Map<String, Value> {
@@ -86,17 +89,52 @@ pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
 pub enum Part {
     /// The lines of this block follow.
     Block(u64),
-    /// Line of an entry, as the root is computed over it.
-    Line(String),
+    /// Line of an entry.
+    Line(Line),
     /// Digests of the parts of this file.
     Pieces(RelativePath, Pieces),
 }
 
-/// Reads a receipt from its beginning to its end, in memory for a digest of each block.
+/// Reads a receipt from its beginning to its end, in memory for a digest of each block, and of each file whose line has
+/// not come yet.
 pub struct Reader<R> {
     file: R,
     header: Digest,
-    footer: Option<Value>,
+    lines: Lines,
+    /// As it was read, and as it is written.
+    footer: Option<(Value, Vec<u8>)>,
+    /// Its last line has no end.
+    is_cut: bool,
+}
+
+/// What the root is computed over.
+#[derive(Default)]
+struct Lines {
+    entries: u64,
+    closed: BTreeMap<u64, Digest>,
+    open: Option<(u64, blake3::Hasher)>,
+}
+
+impl Lines {
+    fn begin(&mut self, block: u64) -> Result<()> {
+        self.closed.extend(self.open.replace((block, blake3::Hasher::new())).map(closed));
+        match self.closed.contains_key(&block) {
+            true => Err(damage("a block of it comes twice")),
+            false => Ok(()),
+        }
+    }
+
+    fn add(&mut self, line: &str) -> Result<()> {
+        let (_, block) = self.open.as_mut().ok_or_else(|| damage("a line of it is in no block"))?;
+        block.update(line.as_bytes());
+        self.entries += 1;
+        Ok(())
+    }
+
+    fn root(mut self) -> Digest {
+        self.closed.extend(self.open.take().map(closed));
+        receipt::root_of(self.closed.into_values())
+    }
 }
 
 /// Who signed.
@@ -131,6 +169,8 @@ pub struct Seal {
     pub skipped: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
+    /// What its lines join to.
+    pub root: Digest,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -139,7 +179,8 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Usage` if this is no receipt, or one of a later version; what the file system says.
     pub fn begin(file: R) -> Result<Reader<R>> {
-        let mut reader = Reader { file, header: Digest::default(), footer: None };
+        let mut reader =
+            Reader { file, header: Digest::default(), lines: Lines::default(), footer: None, is_cut: false };
         let text = reader.next_text()?.ok_or_else(|| none("it is empty"))?;
         let header: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
         reader.header = Digest(*blake3::hash(&text).as_bytes());
@@ -153,64 +194,79 @@ impl<R: BufRead> Reader<R> {
     /// The next part; `None` at the footer.
     ///
     /// # Errors
-    /// `Usage` for what stands in no receipt; what the file system says.
+    /// `Usage` for what is no JSON, `Damage` for what no mover writes; what the file system says.
     pub fn next_part(&mut self) -> Result<Option<Part>> {
         let Some(text) = self.next_text()? else { return Ok(None) };
-        let mut value: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
-        match value.get_mut("line").map(Value::take) {
-            Some(Value::String(text)) => return Ok(Some(Part::Line(text))),
-            Some(_) => return Err(none("a line is no text")),
-            None => {}
-        }
-        if let Some(number) = value.get("block") {
-            return number.as_u64().map(Part::Block).map(Some).ok_or_else(|| none("a block has no number"));
-        }
-        if let Some(value) = value.get("pieces") {
+        let value: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
+        let (part, written) = if let Some(value) = value.get("line") {
+            let line = value.as_str().ok_or_else(|| damage("a line of it is no text"))?;
+            self.lines.add(line)?;
+            let read =
+                line.parse::<Line>().map_err(|_| damage("a line of it is none that a mover writes"))?;
+            (Part::Line(read), self::line(line))
+        } else if let Some(number) = value.get("block") {
+            let number = number.as_u64().ok_or_else(|| damage("a block of it has no number"))?;
+            self.lines.begin(number)?;
+            (Part::Block(number), block(number))
+        } else if let Some(value) = value.get("pieces") {
             let (path, pieces) =
-                parse_pieces(value).ok_or_else(|| none("parts of a file are not readable"))?;
-            return Ok(Some(Part::Pieces(path, pieces)));
+                parse_pieces(value).ok_or_else(|| damage("parts of a file are not readable"))?;
+            let written = self::pieces(&path, &pieces);
+            (Part::Pieces(path, pieces), written)
+        } else {
+            self.footer = Some((value, text));
+            return Ok(None);
+        };
+        match written.as_bytes() == text {
+            true => Ok(Some(part)),
+            false => Err(damage("it has words that nobody signed, or is written in another way")),
         }
-        self.footer = Some(value);
-        Ok(None)
+    }
+
+    /// What the lines so far join to.
+    pub fn root(self) -> Digest {
+        self.lines.root()
     }
 
     /// Reads the rest, and checks that both sides signed all of it: signatures, both statements against each other, the
-    /// header, the lines, and the words of the footer. Whether those who signed are whom you know is left to the caller.
+    /// header, the lines, the parts of files against them, and the words of the footer. Whether those who signed are
+    /// whom you know is left to the caller.
     ///
     /// # Errors
     /// `Damage`, saying what is not what was signed; as [`Reader::next_part`].
     pub fn authenticate(mut self) -> Result<Seal> {
-        let mut digests: BTreeMap<u64, Digest> = BTreeMap::new();
-        let mut open: Option<(u64, blake3::Hasher)> = None;
-        let (mut entries, mut hard_links) = (0, 0u64);
+        let mut hard_links = 0u64;
+        let mut waiting = Waiting::default();
         while let Some(part) = self.next_part()? {
             match part {
-                Part::Block(number) => {
-                    digests.extend(open.replace((number, blake3::Hasher::new())).map(closed));
-                    if digests.contains_key(&number) {
-                        return Err(damage("a block of it comes twice"));
-                    }
-                }
+                Part::Block(_) => {}
                 Part::Line(line) => {
-                    let (_, block) = open.as_mut().ok_or_else(|| damage("a line of it is in no block"))?;
-                    block.update(line.as_bytes());
-                    entries += 1;
-                    hard_links += u64::from(line.split("  ").nth(2) == Some("hardlink"));
+                    hard_links += u64::from(line.kind == "hardlink");
+                    waiting.come(line)?;
                 }
-                Part::Pieces(..) => {}
+                Part::Pieces(path, pieces) => waiting.wait(path, &pieces)?,
             }
         }
-        digests.extend(open.map(closed));
-        let root = receipt::root_of(digests.into_values());
         let footer = self.footer.take().ok_or_else(|| none("it has no end"))?;
         if self.next_text()?.is_some() {
             return Err(damage("there is more behind its end"));
         }
+        if self.is_cut {
+            return Err(damage("its last line has no end"));
+        }
+        waiting.end()?;
+        let entries = self.lines.entries;
+        let root = std::mem::take(&mut self.lines).root();
         let seal = self.authenticate_footer(&footer, root, entries)?;
         Ok(Seal { hard_links, ..seal })
     }
 
-    fn authenticate_footer(&self, footer: &Value, root: Digest, entries: u64) -> Result<Seal> {
+    fn authenticate_footer(
+        &self,
+        (footer, text): &(Value, Vec<u8>),
+        root: Digest,
+        entries: u64,
+    ) -> Result<Seal> {
         let signed = |who| {
             signed_bytes(footer, who).and_then(|bytes| {
                 Signed::from_bytes(&bytes).map_err(|_| none("a signed statement is not readable"))
@@ -234,14 +290,15 @@ impl<R: BufRead> Reader<R> {
                 return Err(damage(&format!("the {who} signed a copy with somebody else")));
             }
         }
-        let terms = |s: &Statement| (s.verify, s.check, s.chunk_bytes, s.segment_bytes);
-        if terms(&sender.statement) != terms(&receiver.statement) {
+        // By its totals a copy of which a part failed differs from one of all with the same lines.
+        let copy = |s: &Statement| (s.verify, s.check, s.chunk_bytes, s.segment_bytes, s.totals);
+        if copy(&sender.statement) != copy(&receiver.statement) {
             return Err(damage("the two statements are not of one copy"));
         }
         if sender.statement.header.is_none() && receiver.statement.header.is_none() {
             return Err(damage("nobody signed its header"));
         }
-        if *footer != self::footer(&sender, &receiver) {
+        if self::footer(&sender, &receiver).to_string().as_bytes() != text.as_slice() {
             return Err(damage("the words of its footer are not what was signed"));
         }
         let signer = |signed: &Signed| Signer {
@@ -257,6 +314,7 @@ impl<R: BufRead> Reader<R> {
             failed: totals.failed,
             skipped: totals.skipped,
             segment_bytes: u64::from(receiver.statement.segment_bytes),
+            root,
         })
     }
 
@@ -268,6 +326,10 @@ impl<R: BufRead> Reader<R> {
         let got = read.map_err(|error| failure::of_io("read the receipt", &error))?;
         if text.last() == Some(&b'\n') {
             text.pop();
+        } else if got as u64 == LINE_BYTES_MAX {
+            return Err(none("a line of it is too long"));
+        } else {
+            self.is_cut |= got > 0;
         }
         Ok((got > 0).then_some(text))
     }
@@ -299,8 +361,54 @@ fn parse_pieces(value: &Value) -> Option<(RelativePath, Pieces)> {
 
 /// Whether these are the parts of a file of this length and digest.
 pub fn are_parts_of(pieces: &Pieces, file_bytes: u64, digest: Digest) -> bool {
-    file_bytes.div_ceil(pieces.piece_bytes) == pieces.digests.len() as u64
-        && digest::join(&pieces.digests, true) == digest
+    has_parts(file_bytes, of_pieces(pieces)) && digest::join(&pieces.digests, true) == digest
+}
+
+/// Bytes of a part, and how many there are.
+type Parts = (u64, u64);
+
+fn of_pieces(pieces: &Pieces) -> Parts {
+    (pieces.piece_bytes, pieces.digests.len() as u64)
+}
+
+fn has_parts(file_bytes: u64, (piece_bytes, parts): Parts) -> bool {
+    file_bytes.div_ceil(piece_bytes) == parts
+}
+
+/// Parts of files whose lines come behind them, by name and by what they join to: a file that changed when it was done
+/// can be in a receipt twice.
+#[derive(Default)]
+struct Waiting(HashMap<(RelativePath, Digest), Parts>);
+
+impl Waiting {
+    fn wait(&mut self, path: RelativePath, pieces: &Pieces) -> Result<()> {
+        let (joined, parts) = (digest::join(&pieces.digests, true), of_pieces(pieces));
+        match self.0.insert((path, joined), parts) {
+            Some(other) if other != parts => Err(damage("the parts of a file are told in two ways")),
+            _ => Ok(()),
+        }
+    }
+
+    fn come(&mut self, line: Line) -> Result<()> {
+        // Parts of a file with marked holes could not be compared with bytes.
+        if self.0.is_empty() || line.kind != "file" {
+            return Ok(());
+        }
+        let Some(digest) = line.digest else { return Ok(()) };
+        let key = (line.path, digest);
+        match self.0.remove(&key) {
+            Some(parts) if !has_parts(line.bytes, parts) => Err(do_not_join(&key.0)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&self) -> Result<()> {
+        self.0.keys().next().map_or(Ok(()), |(path, _)| Err(do_not_join(path)))
+    }
+}
+
+fn do_not_join(path: &RelativePath) -> Failure {
+    damage(&format!("the digests of the parts of `{path}` do not join to that of the file"))
 }
 
 fn fingerprint(signed: &Signed) -> Fingerprint {
@@ -313,4 +421,227 @@ fn none(why: &str) -> Failure {
 
 fn damage(why: &str) -> Failure {
     Failure::new(FailureKind::Damage, "check the receipt", why)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use thalweg_mover::link::Identity;
+    use thalweg_wire::message::{Check, VerifyLevel};
+
+    /// A receipt as a local copy writes it: the lines of its blocks, each with the parts that are told before it.
+    pub(crate) struct Sample {
+        identity: Identity,
+        header: String,
+        blocks: Vec<(u64, Vec<String>)>,
+        /// Of the sender, and of the receiver.
+        totals: [Totals; 2],
+    }
+
+    /// In two parts.
+    fn large() -> (RelativePath, Pieces) {
+        let digests = vec![Digest([1; 32]), Digest([2; 32])];
+        (RelativePath::new(b"large".to_vec()).unwrap(), Pieces { piece_bytes: 64 << 10, digests })
+    }
+
+    fn line_of_large() -> String {
+        format!("{}  100000  file  done  large\n", digest::join(&large().1.digests, true))
+    }
+
+    impl Sample {
+        pub(crate) fn new(lines: &[&str]) -> Sample {
+            let totals = Totals { done: lines.len() as u64, ..Totals::default() };
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            Sample {
+                identity: Identity::generate("somebody").unwrap(),
+                header: format!("{{\"thalweg_receipt\":{VERSION}}}"),
+                blocks: vec![(0, lines)],
+                totals: [totals; 2],
+            }
+        }
+
+        /// Some of each kind, in two blocks that became complete in the other order.
+        fn of_a_tree() -> Sample {
+            let plain = "-  0  directory  done  .\n";
+            let named = "-  0  hardlink  unchanged  a\\x0ab  done  c\n";
+            let mut sample = Sample::new(&[plain, &line_of_large()]);
+            sample.blocks.insert(0, (7, vec![named.to_owned()]));
+            sample.totals = [Totals { done: 2, unchanged: 1, ..Totals::default() }; 2];
+            sample
+        }
+
+        fn signed(&self, side: Side) -> Signed {
+            let hashed = |text: &str| Digest(*blake3::hash(text.as_bytes()).as_bytes());
+            let sorted: BTreeMap<u64, &Vec<String>> =
+                self.blocks.iter().map(|(number, lines)| (*number, lines)).collect();
+            let statement = Statement {
+                root: receipt::root_of(sorted.values().map(|lines| hashed(&lines.concat()))),
+                entries: sorted.values().map(|lines| lines.len() as u64).sum(),
+                totals: self.totals[usize::from(side == Side::Receiver)],
+                signed_at: 1_790_000_000,
+                side,
+                peer: self.identity.fingerprint().0,
+                verify: VerifyLevel::Written,
+                check: Check::Evidence,
+                chunk_bytes: 64 << 10,
+                segment_bytes: 64 << 10,
+                header: Some(hashed(&self.header)),
+            };
+            let signature = self.identity.sign(&statement.signed_bytes());
+            Signed { statement, certificate: self.identity.chain()[0].to_vec(), signature }
+        }
+
+        /// Its lines of text.
+        fn texts(&self) -> Vec<String> {
+            let mut texts = vec![self.header.clone()];
+            for (number, lines) in &self.blocks {
+                if lines.contains(&line_of_large()) {
+                    texts.push(pieces(&large().0, &large().1));
+                }
+                texts.push(block(*number));
+                texts.extend(lines.iter().map(|text| line(text)));
+            }
+            texts.push(footer(&self.signed(Side::Sender), &self.signed(Side::Receiver)).to_string());
+            texts
+        }
+
+        pub(crate) fn text(&self) -> String {
+            joined(&self.texts())
+        }
+    }
+
+    fn joined(texts: &[String]) -> String {
+        texts.iter().map(|text| format!("{text}\n")).collect()
+    }
+
+    fn read(text: &str) -> Result<Seal> {
+        Reader::begin(text.as_bytes()).and_then(Reader::authenticate)
+    }
+
+    fn is_damage(text: &str) {
+        let refused = read(text).expect_err(text);
+        assert_eq!(refused.kind, FailureKind::Damage, "{refused}: {text}");
+    }
+
+    #[test]
+    fn what_a_mover_writes_is_authenticated() {
+        let sample = Sample::of_a_tree();
+        let seal = read(&sample.text()).unwrap();
+        assert_eq!((seal.entries, seal.hard_links, seal.failed), (3, 1, 0));
+        assert_eq!(seal.root, sample.signed(Side::Sender).statement.root);
+        let of_none = Sample { blocks: Vec::new(), ..Sample::new(&[]) };
+        assert_eq!(read(&of_none.text()).unwrap().entries, 0);
+    }
+
+    /// The order of the fields too: receipts that exist have it.
+    #[test]
+    fn the_texts_of_a_receipt_stay_as_they_are() {
+        assert_eq!(block(7), r#"{"block":7}"#);
+        assert_eq!(line("-  0  file  done  \"é\\x0a\n"), r#"{"line":"-  0  file  done  \"é\\x0a\n"}"#);
+        let (path, parts) = large();
+        let digests = "01".repeat(32) + &"02".repeat(32);
+        let expected =
+            format!(r#"{{"pieces":{{"digests":"{digests}","path":"large","piece_bytes":65536}}}}"#);
+        assert_eq!(pieces(&path, &parts), expected);
+        let footer = Sample::of_a_tree().texts().pop().unwrap();
+        let mut keys = Vec::new();
+        for key in ["entries", "receiver", "root", "sender", "terms", "totals"] {
+            keys.push(footer.find(&format!("\"{key}\":")).unwrap());
+        }
+        assert!(keys.is_sorted() && keys[0] == 1, "{footer}");
+    }
+
+    #[test]
+    fn lines_that_are_cut_in_another_way_are_damage() {
+        let lines = ["-  0  file  done  a\n", "-  0  file  done  b\n", "-  0  file  done  c\n"];
+        let sample = Sample::new(&lines);
+        read(&sample.text()).unwrap();
+        let (whole, texts) = (lines.concat(), sample.texts());
+        let with = |lines: &[&str]| {
+            let mut texts = texts.clone();
+            drop(texts.splice(2..5, lines.iter().map(|text| line(text))));
+            joined(&texts)
+        };
+        assert_eq!(with(&lines), joined(&texts));
+        // Three again, as the statements say: every way to cut the same text.
+        for first in 0..whole.len() {
+            for second in first..whole.len() {
+                let cut = [&whole[..first], &whole[first..second], &whole[second..]];
+                if cut != lines {
+                    is_damage(&with(&cut));
+                }
+            }
+        }
+        let without_ends = lines.map(|line| line.trim_end());
+        is_damage(&with(&without_ends));
+    }
+
+    #[test]
+    fn words_that_nobody_signed_are_damage() {
+        let text = Sample::of_a_tree().text();
+        let line = line(&line_of_large());
+        for (from, into) in [
+            (line.clone(), line.replace('}', r#","approved_by":"Director"}"#)),
+            (line.clone(), line.replace('{', r#"{"line":"evil","#)),
+            (line.clone(), line.replace(':', ": ")),
+            (line.clone(), line.replace("large", "\\u006carge")),
+            (line.clone(), format!("{line} ")),
+            (line.clone(), format!("{line}\n{{\"block\":0}}")),
+            (r#"{"block":7}"#.into(), r#"{"block":7,"of":"the Director"}"#.into()),
+            (r#"{"block":7}"#.into(), r#"{"block":8,"block":7}"#.into()),
+            (r#"{"block":7}"#.into(), r#"{"block":0}"#.into()),
+            (r#"{"entries":3"#.into(), r#"{"entries":4,"entries":3"#.into()),
+            (r#"{"entries":3"#.into(), r#"{"approved_by":"Director","entries":3"#.into()),
+            (r#""root":""#.into(), r#""root":"deadbeef","root":""#.into()),
+            (r#""done":2"#.into(), r#""done":200,"done":2"#.into()),
+            (r#""path":"large""#.into(), r#""path":"none","path":"large""#.into()),
+            (r#""path":"large""#.into(), r#""path":"\\x6carge""#.into()),
+            (r#""path":"large""#.into(), r#""path":"large","path_of":"the Director""#.into()),
+        ] {
+            assert!(text.contains(&from), "{from}");
+            is_damage(&text.replacen(&from, &into, 1));
+        }
+        is_damage(text.trim_end());
+        is_damage(&format!("{text}\n"));
+        is_damage(&format!("{text}{}\n", block(9)));
+    }
+
+    #[test]
+    fn parts_that_do_not_join_to_a_file_behind_them_are_damage() {
+        let sample = Sample::of_a_tree();
+        let (path, parts) = large();
+        let with = |path: &RelativePath, parts: &Pieces| {
+            sample.text().replacen(&pieces(&large().0, &large().1), &pieces(path, parts), 1)
+        };
+        assert_eq!(with(&path, &parts), sample.text());
+        let zeros = Pieces { digests: vec![Digest::default(); 2], ..parts.clone() };
+        is_damage(&with(&path, &zeros));
+        is_damage(&with(&path, &Pieces { piece_bytes: 128 << 10, ..parts.clone() }));
+        is_damage(&with(&RelativePath::new(b"none".to_vec()).unwrap(), &parts));
+        // Behind its file; twice, which says nothing new.
+        let mut texts = sample.texts();
+        let at = texts.iter().position(|text| text.contains("pieces")).unwrap();
+        let told = texts.remove(at);
+        read(&joined(&texts)).unwrap();
+        texts.insert(texts.len() - 1, told.clone());
+        is_damage(&joined(&texts));
+        let mut texts = sample.texts();
+        texts.insert(at, told);
+        read(&joined(&texts)).unwrap();
+    }
+
+    #[test]
+    fn statements_of_two_copies_with_the_same_lines_do_not_make_a_receipt() {
+        let mut sample = Sample::of_a_tree();
+        sample.totals[0].failed = 1;
+        is_damage(&sample.text());
+        sample.totals[1].failed = 1;
+        assert_eq!(read(&sample.text()).unwrap().failed, 1);
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_read_to_its_end() {
+        let text = Sample::of_a_tree().text().replacen('\n', &" ".repeat(9 << 20), 1);
+        assert_eq!(read(&text).unwrap_err().kind, FailureKind::Usage);
+    }
 }

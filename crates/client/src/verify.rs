@@ -6,6 +6,9 @@
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
 //!
+//! The receipt is opened once, and of what is no regular file a copy is made, so that each pass reads what step 1 has
+//! checked. A file that is written in place meanwhile is found by the root, which each pass computes again.
+//!
 //! What failed when it was copied has no line: the signed totals say how much that was, and such a copy is not whole.
 //!
 //! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
@@ -15,14 +18,16 @@ use crate::reach::Reach;
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found as Listed};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
+use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::digest::{PieceHasher, Pieces};
 use thalweg_wire::hex::hex;
 use thalweg_wire::path::Escaped;
@@ -97,13 +102,124 @@ pub fn parse_key(text: &str) -> std::result::Result<String, String> {
     }
 }
 
+/// A receipt that was opened, whatever its name leads to by now.
+#[derive(Debug)]
+pub struct Receipt {
+    file: File,
+    /// As the user wrote it.
+    path: PathBuf,
+}
+
+impl Receipt {
+    /// Opens it. What is no regular file, as a pipe, can be read once only: it is copied into a file without a name.
+    /// That waits for whoever writes into the pipe.
+    ///
+    /// # Errors
+    /// What the file system says; `Usage` for a pipe in which no receipt begins.
+    pub fn open(path: &Path) -> Result<Receipt> {
+        let of_io = |error: io::Error| named(path, failure::of_io("read the receipt", &error));
+        let file = File::open(path).map_err(of_io)?;
+        let is_file = file.metadata().map_err(of_io)?.is_file();
+        let file = if is_file { file } else { unnamed_copy(file, path)? };
+        Ok(Receipt { file, path: path.to_owned() })
+    }
+
+    fn begin(&self) -> Result<Reader<BufReader<FromStart<'_>>>> {
+        Reader::begin(BufReader::new(FromStart { file: &self.file, at: 0 }))
+    }
+
+    /// A pass after the one that checked it.
+    fn pass(&self, seal: &Seal) -> Result<Pass<'_>> {
+        let reader = self.begin().map_err(|failure| self.other(failure))?;
+        Ok(Pass { receipt: self, reader, root: seal.root })
+    }
+
+    /// Why a pass cannot go on. What was checked, and is no receipt by now, was written meanwhile.
+    fn other(&self, failure: Failure) -> Failure {
+        let is_no_receipt = matches!(failure.kind, FailureKind::Usage | FailureKind::Damage);
+        named(&self.path, if is_no_receipt { written_meanwhile() } else { failure })
+    }
+}
+
+/// See [`Receipt::open`]. What is no receipt is not copied: a device may have no end.
+fn unnamed_copy(from: File, path: &Path) -> Result<File> {
+    let mut from = BufReader::new(from);
+    let mut header = Vec::new();
+    from.by_ref()
+        .take(receipt_file::LINE_BYTES_MAX)
+        .read_until(b'\n', &mut header)
+        .map_err(|error| named(path, failure::of_io("read the receipt", &error)))?;
+    Reader::begin(&header[..]).map_err(|failure| named(path, failure))?;
+    let directory = std::env::temp_dir();
+    let of_io = |error: io::Error| named(&directory, failure::of_io("keep the receipt", &error));
+    let name = format!("thalweg-receipt-{}", std::process::id());
+    let hidden = AtomicFile::begin(&directory.join(name), 0o600, Durability::Unsynced)
+        .map_err(|error| of_io(error.cause))?;
+    let mut copy = hidden.file().try_clone().map_err(of_io)?;
+    // It has no name from here on.
+    drop(hidden);
+    copy.write_all(&header).and_then(|()| io::copy(&mut from, &mut copy)).map_err(of_io)?;
+    Ok(copy)
+}
+
+/// Reads a file from its beginning, with a place of its own.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buffer, self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}
+
+/// Reads a receipt that was checked once more.
+struct Pass<'a> {
+    receipt: &'a Receipt,
+    reader: Reader<BufReader<FromStart<'a>>>,
+    /// What was checked.
+    root: Digest,
+}
+
+impl Pass<'_> {
+    fn next_part(&mut self) -> Result<Option<Part>> {
+        self.reader.next_part().map_err(|failure| self.receipt.other(failure))
+    }
+
+    fn next_line(&mut self) -> Result<Option<Line>> {
+        loop {
+            match self.next_part()? {
+                Some(Part::Line(line)) => return Ok(Some(line)),
+                Some(Part::Block(_) | Part::Pieces(..)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// At its end: whether it read what was checked. The root, as the times of a file can be set, and are coarse.
+    fn end(self) -> Result<()> {
+        match self.reader.root() == self.root {
+            true => Ok(()),
+            false => Err(named(&self.receipt.path, written_meanwhile())),
+        }
+    }
+}
+
+fn written_meanwhile() -> Failure {
+    Failure::new(FailureKind::Damage, "check the receipt", "it was written while it was read")
+}
+
 /// Checks that both sides signed all of the receipt, and, unless `keys` is empty, that both are among these (public keys
 /// or fingerprints of certificates, as [`parse_key`] has them).
 ///
 /// # Errors
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed.
-pub fn seal(receipt: &Path, keys: &[String]) -> Result<Seal> {
-    let seal = open(receipt)?.authenticate().map_err(|failure| named(receipt, failure))?;
+pub fn seal(receipt: &Receipt, keys: &[String]) -> Result<Seal> {
+    let sealed = receipt.begin().and_then(Reader::authenticate);
+    let seal = sealed.map_err(|failure| named(&receipt.path, failure))?;
     for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
         if !keys.is_empty() && !is_expected(&signer, keys) {
             let cause = format!("the {who} signed with {signer}, which is not among --keys");
@@ -117,9 +233,10 @@ pub fn seal(receipt: &Path, keys: &[String]) -> Result<Seal> {
 /// When it is asked to stop, the files that are being read are the last.
 ///
 /// # Errors
-/// `Usage` for a file as the place of many; when the place cannot be reached.
+/// `Usage` for a file as the place of many; `Damage` for a receipt that was written meanwhile; when the place cannot be
+/// reached.
 pub fn verify(
-    receipt: &Path,
+    receipt: &Receipt,
     seal: &Seal,
     reach: &Reach,
     strict: bool,
@@ -132,7 +249,7 @@ pub fn verify(
         return Err(Failure::new(FailureKind::Usage, "verify", cause));
     }
     let judge = Mutex::new(Judge::new(strict, seal, tell));
-    let lines = Mutex::new(open(receipt)?);
+    let lines = Mutex::new(receipt.pass(seal)?);
     let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
     std::thread::scope(|scope| {
         for _ in 0..workers.min(seal.entries as usize).max(1) {
@@ -142,7 +259,7 @@ pub fn verify(
                         let failure = Failure::new(FailureKind::Stopped, "verify", "stopped on request");
                         return lock(&judge).stop(failure);
                     }
-                    let next = next_line(&mut lock(&lines));
+                    let next = lock(&lines).next_line();
                     let line = match next {
                         Ok(Some(line)) => line,
                         Ok(None) => return,
@@ -158,9 +275,10 @@ pub fn verify(
     });
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if judge.stopped.is_none() {
-        compare_last_words(receipt, &mut judge)?;
+        lines.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).end()?;
+        compare_last_words(receipt, seal, &mut judge)?;
         compare_links(reach, is_file, seal, receipt, &mut judge)?;
-        locate(reach, is_file, receipt, &mut judge)?;
+        locate(reach, is_file, (receipt, seal), &mut judge)?;
     }
     if strict && !is_file {
         reach.list(true, &mut |found| {
@@ -176,17 +294,18 @@ pub fn verify(
 }
 
 /// Of a file that grew after it was complete a stream states once more what it has: the last word counts.
-fn compare_last_words(receipt: &Path, judge: &mut Judge<'_, '_>) -> Result<()> {
+fn compare_last_words(receipt: &Receipt, seal: &Seal, judge: &mut Judge<'_, '_>) -> Result<()> {
     let longer = std::mem::take(&mut judge.longer);
     if longer.is_empty() {
         return Ok(());
     }
-    let (mut lines, mut last) = (open(receipt)?, BTreeMap::new());
-    while let Some(line) = next_line(&mut lines)? {
+    let (mut lines, mut last) = (receipt.pass(seal)?, BTreeMap::new());
+    while let Some(line) = lines.next_line()? {
         if longer.contains_key(&line.path) {
             last.insert(line.path.clone(), line);
         }
     }
+    lines.end()?;
     for (path, line) in last {
         if let Some(bytes) = longer.get(&path).filter(|bytes| **bytes > line.bytes) {
             judge.differs(&path, &has_other_bytes(*bytes, &line));
@@ -201,12 +320,12 @@ fn compare_links(
     reach: &Reach,
     is_file: bool,
     seal: &Seal,
-    receipt: &Path,
+    receipt: &Receipt,
     judge: &mut Judge<'_, '_>,
 ) -> Result<()> {
     let mut strays = judge.take_strays();
     let digest_of = |path: &RelativePath, how: DigestAs| reach.below(path.as_bytes()).digest_of_file(how);
-    pass_copies(&digest_of, seal.segment_bytes, receipt, &mut strays, judge)?;
+    pass_copies(&digest_of, seal, receipt, &mut strays, judge)?;
     if strays.is_empty() {
         return Ok(());
     }
@@ -245,13 +364,13 @@ type DigestOf<'a> = &'a dyn Fn(&RelativePath, DigestAs) -> Result<(u64, Digest)>
 /// Takes out of `strays` what has the content of a file of the receipt, by its digest.
 fn pass_copies(
     digest_of: DigestOf<'_>,
-    segment_bytes: u64,
-    receipt: &Path,
+    seal: &Seal,
+    receipt: &Receipt,
     strays: &mut BTreeMap<RelativePath, Seen>,
     judge: &mut Judge<'_, '_>,
 ) -> Result<()> {
     let mut has_marked = false;
-    for how in [DigestAs::Plain, DigestAs::Marked { segment_bytes }] {
+    for how in [DigestAs::Plain, DigestAs::Marked { segment_bytes: seal.segment_bytes }] {
         // A link has no content, wherever it leads.
         let has_files = strays.values().any(|seen| seen.bare.is_none());
         if !has_files || (how != DigestAs::Plain && !has_marked) {
@@ -267,8 +386,8 @@ fn pass_copies(
                 Err(_) => {}
             }
         }
-        let mut lines = open(receipt)?;
-        while let Some(line) = next_line(&mut lines)? {
+        let mut lines = receipt.pass(seal)?;
+        while let Some(line) = lines.next_line()? {
             has_marked |= line.kind == "file-marked-holes";
             let copies = line.digest.and_then(|digest| contents.remove(&(line.bytes, digest)));
             for path in copies.unwrap_or_default() {
@@ -276,13 +395,9 @@ fn pass_copies(
                 judge.found.bytes += line.bytes;
             }
         }
+        lines.end()?;
     }
     Ok(())
-}
-
-fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
-    let file = File::open(path).map_err(|error| named(path, failure::of_io("read the receipt", &error)))?;
-    Reader::begin(BufReader::new(file)).map_err(|failure| named(path, failure))
 }
 
 /// The same failure, with the receipt that it is about.
@@ -297,32 +412,23 @@ fn is_expected(signer: &Signer, keys: &[String]) -> bool {
     keys.iter().any(|known| *known == key || *known == certificate)
 }
 
-fn next_line(reader: &mut Reader<BufReader<File>>) -> Result<Option<Line>> {
-    loop {
-        match reader.next_part()? {
-            Some(Part::Line(text)) => return text.parse().map(Some).map_err(not_readable),
-            Some(Part::Block(_) | Part::Pieces(..)) => {}
-            None => return Ok(None),
-        }
-    }
-}
-
-fn not_readable(error: thalweg_wire::DecodeError) -> Failure {
-    Failure::new(FailureKind::Usage, "read the receipt", error)
-}
-
 /// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
-fn locate(reach: &Reach, is_file: bool, receipt: &Path, judge: &mut Judge<'_, '_>) -> Result<()> {
+fn locate(
+    reach: &Reach,
+    is_file: bool,
+    (receipt, seal): (&Receipt, &Seal),
+    judge: &mut Judge<'_, '_>,
+) -> Result<()> {
     if judge.damaged.is_empty() {
         return Ok(());
     }
-    let mut reader = open(receipt)?;
-    while let Some(part) = reader.next_part()? {
+    let mut parts = receipt.pass(seal)?;
+    while let Some(part) = parts.next_part()? {
         let Part::Pieces(path, pieces) = part else { continue };
         let Some(&(bytes, digest)) = judge.damaged.get(&path) else { continue };
+        // Of what it was before, if it is in the receipt twice.
         if !receipt_file::are_parts_of(&pieces, bytes, digest) {
-            let cause = format!("the digests of the parts of `{path}` do not join to that of the file");
-            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
+            continue;
         }
         let place = if is_file { &b""[..] } else { path.as_bytes() };
         let mut search = Search::new(&pieces, bytes);
@@ -331,7 +437,7 @@ fn locate(reach: &Reach, is_file: bool, receipt: &Path, judge: &mut Judge<'_, '_
             Err(failure) => (judge.tell)(Told::Trouble(&failure.at(&path))),
         }
     }
-    Ok(())
+    parts.end()
 }
 
 /// Compares a file, as it is read, with the digests of its parts.
@@ -660,6 +766,7 @@ fn short(bytes: &[u8]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::receipt_file::tests::Sample;
     use thalweg_mover::link::Fingerprint;
 
     const SEGMENT_BYTES: u64 = 256 << 10;
@@ -687,7 +794,13 @@ mod tests {
             failed: 0,
             skipped: 0,
             segment_bytes: SEGMENT_BYTES,
+            root: Digest::default(),
         }
+    }
+
+    /// Which nobody may read.
+    fn no_receipt() -> Receipt {
+        Receipt { file: tempfile::tempfile().unwrap(), path: "no receipt".into() }
     }
 
     #[test]
@@ -713,8 +826,75 @@ mod tests {
         let mut judge = Judge::new(false, &seal(), &mut tell);
         let mut strays = BTreeMap::from([(path("fifo"), seen(2, &Kind::Fifo))]);
         let never = |path: &RelativePath, _: DigestAs| -> Result<(u64, Digest)> { panic!("read {path}") };
-        pass_copies(&never, SEGMENT_BYTES, Path::new("no receipt"), &mut strays, &mut judge).unwrap();
+        pass_copies(&never, &seal(), &no_receipt(), &mut strays, &mut judge).unwrap();
         assert!(strays.contains_key(&path("fifo")));
+    }
+
+    /// Of a place with a file `a`, and the text of a receipt that says so; one that says `b` is there too.
+    fn place_and_receipts() -> (tempfile::TempDir, [String; 2]) {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("place")).unwrap();
+        std::fs::write(scratch.path().join("place/a"), "").unwrap();
+        let line = |name: &str| format!("-  0  file  done  {name}\n");
+        let receipts = [vec![line("a")], vec![line("a"), line("b")]].map(|lines| {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            Sample::new(&lines).text()
+        });
+        (scratch, receipts)
+    }
+
+    /// Entries, and how many are missing, at `place`.
+    fn compared(receipt: &Receipt, seal: &Seal, scratch: &Path) -> Result<(u64, u64)> {
+        let reach = Reach::Local(scratch.join("place"));
+        let found = verify(receipt, seal, &reach, false, &mut |_: Told<'_>| {}, &Stop::default())?;
+        Ok((found.entries, found.missing))
+    }
+
+    #[test]
+    fn what_was_checked_is_compared_whatever_is_called_so_meanwhile() {
+        let (scratch, [lesser, whole]) = place_and_receipts();
+        let (path, other) = (scratch.path().join("receipt"), scratch.path().join("other"));
+        std::fs::write(&path, &whole).unwrap();
+        std::fs::write(&other, &lesser).unwrap();
+        let receipt = Receipt::open(&path).unwrap();
+        let seal = super::seal(&receipt, &[]).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(compared(&receipt, &seal, scratch.path()).unwrap(), (2, 1));
+    }
+
+    #[test]
+    fn a_receipt_that_is_written_in_place_after_it_was_checked_is_damage() {
+        let (scratch, [lesser, whole]) = place_and_receipts();
+        let path = scratch.path().join("receipt");
+        for meanwhile in [lesser.as_str(), "", "something else", &whole[..whole.len() / 2]] {
+            std::fs::write(&path, &whole).unwrap();
+            let receipt = Receipt::open(&path).unwrap();
+            let seal = super::seal(&receipt, &[]).unwrap();
+            std::fs::write(&path, meanwhile).unwrap();
+            let refused = compared(&receipt, &seal, scratch.path()).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Damage, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_read_once_and_compared_in_all_passes() {
+        let (scratch, [_, whole]) = place_and_receipts();
+        let fifo = scratch.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let write = |text: String| {
+            let fifo = fifo.clone();
+            // Who reads it may not want all of it.
+            std::thread::spawn(move || drop(std::fs::write(fifo, text)))
+        };
+        let writer = write(whole);
+        let receipt = Receipt::open(&fifo).unwrap();
+        writer.join().unwrap();
+        let seal = super::seal(&receipt, &[]).unwrap();
+        assert_eq!(compared(&receipt, &seal, scratch.path()).unwrap(), (2, 1));
+        // What has no end is not waited for, if it does not begin as a receipt.
+        let writer = write("x".repeat(32 << 20));
+        assert_eq!(Receipt::open(&fifo).unwrap_err().kind, FailureKind::Usage);
+        writer.join().unwrap();
     }
 
     #[test]
@@ -726,8 +906,7 @@ mod tests {
         let lost = |_: &RelativePath, _: DigestAs| -> Result<(u64, Digest)> {
             Err(Failure::new(FailureKind::Connection, "digest", "the server is gone"))
         };
-        let receipt = Path::new("no receipt");
-        let failure = pass_copies(&lost, SEGMENT_BYTES, receipt, &mut strays, &mut judge).unwrap_err();
+        let failure = pass_copies(&lost, &seal(), &no_receipt(), &mut strays, &mut judge).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Connection);
     }
 }

@@ -16,7 +16,7 @@ use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::verify::{self as verifying, Told};
+use thalweg_client::verify::{self as verifying, Receipt, Told};
 use thalweg_client::{events, identity, units};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -432,6 +432,7 @@ pub fn verify(
     };
     let keys = keys.iter().map(read).collect::<Result<Vec<_>>>().map_err(|failure| raise(py, &failure))?;
     Work::start(Arc::default(), events::progress, true, move |teller, stop| {
+        let receipt = Receipt::open(&receipt)?;
         let seal = verifying::seal(&receipt, &keys)?;
         let mut far_movers = reaching.to_ask();
         let reach = Reach::open(&place, &mut far_movers)?;

@@ -35,8 +35,18 @@ pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
         Kind::Fifo => "fifo",
         Kind::Device { .. } => "device",
     };
+    Some(text_of(*digest, entry.content_bytes(), (kind, word), &entry.path))
+}
+
+/// What [`line()`] has for kinds and for outcomes.
+const WORDS: (&[&str], &[&str]) = (
+    &["file-marked-holes", "file", "directory", "symlink", "hardlink", "fifo", "device"],
+    &["done", "unchanged"],
+);
+
+fn text_of(digest: Option<Digest>, bytes: u64, (kind, word): (&str, &str), path: &RelativePath) -> String {
     let digest = digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string());
-    Some(format!("{digest}  {}  {kind}  {word}  {}\n", entry.content_bytes(), entry.path))
+    format!("{digest}  {bytes}  {kind}  {word}  {path}\n")
 }
 
 /// Entry numbers in a block of a receipt.
@@ -246,21 +256,22 @@ pub struct Line {
 impl std::str::FromStr for Line {
     type Err = DecodeError;
 
-    /// Reads what [`line()`] wrote, with or without the end of line.
+    /// Reads what [`line()`] wrote, byte for byte, and nothing else. A root is computed over lines without anything
+    /// between them: what is cut elsewhere would have the same.
     fn from_str(text: &str) -> Result<Line, DecodeError> {
         let invalid = || DecodeError::Invalid { what: "line of a receipt" };
-        let text = text.strip_suffix('\n').unwrap_or(text);
-        let mut fields = text.splitn(5, "  ");
+        let mut fields = text.strip_suffix('\n').ok_or_else(invalid)?.splitn(5, "  ");
         let mut field = || fields.next().ok_or_else(invalid);
-        let (digest, bytes, kind, _, path) = (field()?, field()?, field()?, field()?, field()?);
+        let (digest, bytes, kind, word, path) = (field()?, field()?, field()?, field()?, field()?);
         let digest = if digest == "-" { None } else { Some(digest.parse()?) };
+        let bytes = bytes.parse::<u64>().map_err(|_| invalid())?;
         let path = if path == "." { Vec::new() } else { crate::path::unescape(path)? };
-        Ok(Line {
-            digest,
-            bytes: bytes.parse().map_err(|_| invalid())?,
-            kind: kind.to_owned(),
-            path: RelativePath::new(path)?,
-        })
+        let path = RelativePath::new(path)?;
+        let is_known = WORDS.0.contains(&kind) && WORDS.1.contains(&word);
+        match is_known && text_of(digest, bytes, (kind, word), &path) == text {
+            true => Ok(Line { digest, bytes, kind: kind.to_owned(), path }),
+            false => Err(invalid()),
+        }
     }
 }
 
@@ -286,6 +297,7 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn line_of(id: u64) -> Option<String> {
         // Some numbers never have a line.
@@ -342,6 +354,67 @@ mod tests {
         }
         hasher.skip(EntryId(0));
         assert_eq!(hasher.held_bytes(), 0);
+    }
+
+    const NAMES: [&[u8]; 6] = [b"", b"a", b"a  b", b"x  0  file  done  y", b"a\nb", b"\xc3\xa9/\xff\\"];
+
+    fn written(digest: Option<u8>, bytes: u64, (kind, word): (usize, usize), name: &[u8]) -> String {
+        let path = RelativePath::new(name.to_vec()).unwrap();
+        let digest = digest.map(|byte| Digest([byte; 32]));
+        text_of(digest, bytes, (WORDS.0[kind], WORDS.1[word]), &path)
+    }
+
+    #[test]
+    fn what_no_mover_writes_is_no_line() {
+        let digest = "ab".repeat(32);
+        let good = format!("{digest}  7  file  done  a\\x0ab\n");
+        assert!(good.parse::<Line>().is_ok());
+        for (from, into) in [
+            ("\n", ""),
+            ("\n", "\n\n"),
+            ("\n", "\r\n"),
+            ("\\x0a", "\n"),
+            ("\\x0a", "\u{1}"),
+            ("\\x0a", "\\x61"),
+            ("\\x0ab", "\\x0Ab"),
+            ("a\\x0ab", "-\n-  0  directory  done  ."),
+            ("a\\x0ab", ""),
+            ("  7", "  +7"),
+            ("  7", "  07"),
+            ("  7", "   7"),
+            ("file", "filet"),
+            ("done", "done well"),
+            ("done", "failed"),
+            ("ab", "AB"),
+        ] {
+            assert!(good.contains(from), "{from:?}");
+            let bad = good.replacen(from, into, 1);
+            assert!(bad.parse::<Line>().is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_that_are_cut_elsewhere_are_no_lines(
+            lines in proptest::collection::vec(
+                (any::<Option<u8>>(), any::<u64>(), (0..WORDS.0.len(), 0..WORDS.1.len()), 0..NAMES.len()),
+                1..5,
+            ),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..5),
+        ) {
+            let lines: Vec<String> =
+                lines.into_iter().map(|(digest, bytes, words, name)| written(digest, bytes, words, NAMES[name])).collect();
+            prop_assert!(lines.iter().all(|line| line.parse::<Line>().is_ok()));
+            let text = lines.concat();
+            let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+            let mut at: Vec<usize> = cuts.into_iter().map(|cut| places[cut.index(places.len())]).collect();
+            at.extend([0, text.len()]);
+            at.sort_unstable();
+            at.dedup();
+            let pieces: Vec<&str> = at.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect();
+            let all_are_lines = pieces.iter().all(|piece| piece.parse::<Line>().is_ok());
+            prop_assert_eq!(all_are_lines, pieces == lines);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{json, out, units};
 use serde_json::Value;
 use std::ops::Range;
 use thalweg_client::receipt_file::Seal;
-use thalweg_client::verify::{self, Found, Told};
+use thalweg_client::verify::{self, Found, Receipt, Told};
 use thalweg_mover::failure::Result;
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::RelativePath;
@@ -21,7 +21,8 @@ use thalweg_wire::path::Sentence;
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
 /// cannot be reached.
 pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
-    let seal = verify::seal(&args.receipt, &args.keys)?;
+    let receipt = Receipt::open(&args.receipt)?;
+    let seal = verify::seal(&receipt, &args.keys)?;
     let json = args.ask.json;
     if !json {
         tell_signers(&seal, args.keys.is_empty());
@@ -36,7 +37,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     };
     // A signal ends the process: nothing is left half done by reading.
     let never = Stop::default();
-    let found = verify::verify(&args.receipt, &seal, &reach, args.strict, &mut tell, &never)?;
+    let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never)?;
     Ok(end(json, &found))
 }
 

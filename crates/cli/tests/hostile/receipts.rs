@@ -41,9 +41,13 @@ fn a_receipt_with_another_root_is_no_receipt() {
 #[test]
 fn a_server_with_a_wrong_statement_gets_no_receipt() {
     type Lie = (&'static str, fn(&HostileServer, Signed) -> Signed);
-    let lies: [Lie; 5] = [
+    let lies: [Lie; 6] = [
         ("another root", |server, signed| {
             server.sign(Statement { root: Digest([7; 32]), ..signed.statement })
+        }),
+        ("other totals", |server, signed| {
+            let totals = Totals { failed: 1, ..signed.statement.totals };
+            server.sign(Statement { totals, ..signed.statement })
         }),
         ("a signature of something else", |_, mut signed| {
             signed.statement.signed_at += 1;

@@ -93,11 +93,12 @@ pub(super) fn receive_until(
         });
     }
     let (id, digest) = (EntryId(0), digest_of(b"five!"));
+    let totals = Totals { done: 1, bytes_done: 5, ..Totals::default() };
     let words = [
         (Step::Want, T::Want(vec![(id, Want::Whole)])),
         (Step::Ack, T::Ack(AckLevel::Verified, vec![(id, Run { first: 0, count: 1 })])),
         (Step::Settle, T::Settled(vec![(id, done(Some(digest)))])),
-        (Step::Finish, T::Finished(Totals { done: 1, bytes_done: 5, ..Totals::default() })),
+        (Step::Finish, T::Finished(totals)),
     ];
     for (step, word) in words {
         if stop > step {
@@ -108,7 +109,7 @@ pub(super) fn receive_until(
     if stop > Step::Receipt {
         let (entry, open) = (entry.expect("an offer"), open.expect("an open"));
         let settled = [(entry, done(Some(digest)))];
-        let signed = server.receipt(Side::Receiver, &open.terms, &settled, Totals::default());
+        let signed = server.receipt(Side::Receiver, &open.terms, &settled, totals);
         line.tell(T::Receipt(Box::new(statements(signed))));
     }
     after(server, line, stop, beats, ends);
@@ -152,17 +153,21 @@ pub(super) fn send_until(
             stream.segment(0, at, &content[at as usize..(at + CHUNK) as usize], 2 * CHUNK);
         }
     }
+    let mut totals = Totals::default();
     if stop > Step::Seal {
         line.tell(T::Seal(vec![(
             EntryId(0),
             Seal { evidence: entry.evidence, digest: digest_of(&content), asked: 0 },
         )]));
-        let finished = |message| matches!(message, Message::Transfer(_, T::Finished(_))).then_some(());
-        line.hear_some(SOON, finished).expect("it is finished");
+        let finished = line.hear_some(SOON, |message| match message {
+            Message::Transfer(_, T::Finished(totals)) => Some(totals),
+            _ => None,
+        });
+        totals = finished.expect("it is finished");
     }
     if stop > Step::Receipt {
         let settled = [(entry, done(Some(digest_of(&content))))];
-        let signed = server.receipt(Side::Sender, &open.terms, &settled, Totals::default());
+        let signed = server.receipt(Side::Sender, &open.terms, &settled, totals);
         line.tell(T::Receipt(Box::new(statements(signed))));
     }
     after(server, line, stop, beats, ends);

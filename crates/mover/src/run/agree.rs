@@ -64,6 +64,11 @@ pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: 
     let theirs =
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
+    // Those that the sender heard last: it may have come with a changed source after the end that the caller saw.
+    let totals = match run.ended() {
+        Some(Ended::Finished(last)) => last,
+        _ => totals,
+    };
     let ours = signer.sign(Side::Receiver, run.take_root(), run.terms(), totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
@@ -142,6 +147,9 @@ impl Signer<'_> {
         if !is_signed(theirs) {
             return damage("the signature of the peer is not valid".to_owned());
         }
+        if said.totals != known.totals {
+            return damage(format!("the peer says {:?}, we say {:?}", said.totals, known.totals));
+        }
         let same = (said.verify, said.check, said.chunk_bytes, said.segment_bytes)
             == (known.verify, known.check, known.chunk_bytes, known.segment_bytes);
         if said.side == known.side || said.peer != self.identity.fingerprint().0 || !same {
@@ -161,4 +169,26 @@ fn missing(who: &str, patience: Duration) -> Failure {
     let seconds = patience.min(STATEMENT_TIMEOUT).as_secs();
     let cause = format!("the {who}'s statement did not come within {seconds} s");
     Failure::new(FailureKind::Connection, "compare receipts", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the statements of two copies could be joined: of one in which a part failed, and of one of all.
+    #[test]
+    fn a_peer_that_states_other_totals_is_not_agreed_with() {
+        let identity = Identity::generate("somebody").unwrap();
+        let signer = Signer { identity: &identity, peer: identity.fingerprint(), header: None };
+        let terms = Terms::of(4 << 20, 256 << 10);
+        let sign = |side, failed| {
+            let totals = Totals { done: 1, failed, ..Totals::default() };
+            signer.sign(side, Some((Digest([1; 32]), 1)), &terms, totals).unwrap()
+        };
+        let ours = sign(Side::Sender, 0);
+        signer.check(&sign(Side::Receiver, 0), &ours).unwrap();
+        let refused = signer.check(&sign(Side::Receiver, 1), &ours).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Damage);
+        assert!(refused.cause.contains("failed: 1"), "{refused}");
+    }
 }

@@ -12,7 +12,7 @@ use thalweg_wire::{Digest, Entry, EntryId};
 pub(super) struct End {
     root: Option<RootHasher>,
     lines: Option<LineSink>,
-    /// How it ended: the first word counts.
+    /// How it ended: see [`End::come`].
     pub ended: Option<Ended>,
     /// Nobody waits for anything any more.
     pub is_closed: bool,
@@ -34,9 +34,14 @@ impl End {
         }
     }
 
-    /// It ended, if it has not before.
+    /// It ended, if it has not before. What the source had changed after that is concluded again: then the last totals
+    /// count, which the other side heard too.
     pub fn come(&mut self, ended: Ended) {
-        self.ended.get_or_insert(ended);
+        match (&mut self.ended, ended) {
+            (Some(Ended::Finished(totals)), Ended::Finished(again)) => *totals = again,
+            (Some(_), _) => {}
+            (none, ended) => *none = Some(ended),
+        }
     }
 
     /// Closes a side that receives: whether what it received is whole. `None` the second time.
@@ -101,5 +106,26 @@ impl End {
         let (root, entries, rest): (_, _, Vec<Block>) = self.root.take()?.finish();
         self.tell(rest.into_iter().map(Told::Block));
         Some((root, entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::Totals;
+
+    #[test]
+    fn what_is_concluded_again_ends_with_the_totals_of_its_last_end() {
+        let totals = |done| Totals { done, ..Totals::default() };
+        let failed = || Ended::Failed(Failure::new(FailureKind::Stopped, "receive", "closed"));
+        let mut end = End::new();
+        end.come(Ended::Finished(totals(1)));
+        end.come(Ended::Finished(totals(2)));
+        end.come(failed());
+        assert!(matches!(end.ended, Some(Ended::Finished(last)) if last == totals(2)));
+        let mut end = End::new();
+        end.come(failed());
+        end.come(Ended::Finished(totals(1)));
+        assert!(matches!(end.ended, Some(Ended::Failed(_))));
     }
 }

@@ -120,7 +120,8 @@ pub enum Action {
     Say(Say),
     /// Look at the destination, answer with [`Receiver::decided`].
     Decide(Arc<Entry>),
-    /// All before it is decided and done: link it, answer with [`Receiver::decided`].
+    /// All before it is decided and done: link it, answer with [`Receiver::decided`]. The first name in it may be another
+    /// than the sender offered it with.
     Link(Arc<Entry>),
     /// Do what the round needs next, answer with [`Receiver::round_done`].
     Round(RoundStep),
@@ -237,6 +238,9 @@ pub struct Receiver {
     withdrawn: BTreeMap<RelativePath, Withdrawn>,
     /// Of entries under way that replace others the numbers, by the first of those: hard links name that.
     renumbered: NumberMap<EntryId, EntryId>,
+    /// Second names that come by themselves, by the numbers of their first names, to which they could not be linked:
+    /// further names of the same file are linked to these.
+    stand_ins: BTreeMap<EntryId, StandIn>,
     /// Since a new link stands, until the sender has offered again what it has: what was offered first
     /// meanwhile waits, and nothing is concluded.
     repeating: bool,
@@ -295,9 +299,22 @@ struct Withdrawn {
     id: EntryId,
     /// See [`Item::first`].
     first: EntryId,
-    /// It was offered as a hard link, whose content the scan did not count.
-    is_link: bool,
+    /// It was offered as a hard link to this entry; its content the scan did not count.
+    link_of: Option<EntryId>,
 }
+
+/// A second name that comes by itself.
+struct StandIn {
+    /// Its number as a hard link.
+    first: EntryId,
+    /// Its number as what it is by itself, once it is offered so.
+    id: EntryId,
+    path: RelativePath,
+}
+
+/// Files of which a second name that came by itself is kept in mind: 8 MiB with paths of a common length. Beyond it
+/// those that were seen first are forgotten: further names of theirs are files of their own.
+const STAND_INS_MAX: usize = 64 << 10;
 
 struct Item {
     entry: Arc<Entry>,
@@ -308,6 +325,8 @@ struct Item {
     unconfirmed: bool,
     /// How often content of it came damaged.
     damaged: u32,
+    /// A hard link that was linked to a second name instead, once.
+    had_stand_in: bool,
     /// Requests for pieces that were said over this link.
     asked: u32,
     /// Its parts, when it is complete.
@@ -394,6 +413,7 @@ impl Receiver {
             replacement_follows: false,
             withdrawn: BTreeMap::new(),
             renumbered: NumberMap::default(),
+            stand_ins: BTreeMap::new(),
             repeating: false,
             held: Vec::new(),
             told: BTreeMap::new(),
@@ -670,7 +690,8 @@ impl Receiver {
             self.count(&outcome, bytes);
             self.told.insert(id, (outcome.clone(), bytes));
             self.settled.push((id, outcome.clone()));
-            if let (Outcome::Done { .. }, Some(pieces)) = (&outcome, item.pieces) {
+            // To join to what is in its line.
+            if let (Outcome::Done { digest: Some(_), .. }, Some(pieces)) = (&outcome, item.pieces) {
                 self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
             }
             self.actions.push_back(Action::Settled(item.entry, outcome));

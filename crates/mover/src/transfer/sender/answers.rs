@@ -324,7 +324,8 @@ impl Sender {
         if matches!(item.state, State::Small | State::Arrived) {
             self.progress.bytes_durable += bytes;
         }
-        if let (Outcome::Done { .. }, State::Large(large)) = (&outcome, &item.state)
+        // To join to what is in its line.
+        if let (Outcome::Done { digest: Some(_), .. }, State::Large(large)) = (&outcome, &item.state)
             && let Some(pieces) = large.tree.pieces(self.terms.chunk_bytes)
         {
             self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
