@@ -46,6 +46,10 @@ const DOING: &[&str] = &[
     "std::fs",
     "std::net",
     "std::thread",
+    "std::env",
+    "aws_lc_rs::rand",
+    "fastrand::Rng::new",
+    "crate::sim",
 ];
 
 /// Documents that those who read the sources do not have: a citation of one leads nowhere.
@@ -159,24 +163,69 @@ fn modules(breaches: &mut Vec<String>) -> Result<()> {
                 continue;
             }
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-            for (number, line) in code_lines(&text) {
-                for word in room.forbidden().filter(|word| line.contains(word)) {
-                    let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
-                    breaches.push(format!("{place}:{number} mentions {word}"));
-                }
-            }
+            let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+            breaches.extend(
+                mentioned(room, &text).map(|(number, word)| format!("{place}:{number} mentions {word}")),
+            );
         }
     }
     Ok(())
 }
 
-/// Lines that are code: no comments, nothing from the tests at the end on.
+/// What a text mentions of that which its room must not, with the number of the line.
+fn mentioned<'a>(room: &'a Room, text: &'a str) -> impl Iterator<Item = (usize, &'static str)> + 'a {
+    code_lines(text).flat_map(|(number, line)| {
+        let written = written_out(line);
+        let is_there =
+            move |word: &&str| line.contains(word) || written.iter().any(|path| path.contains(word));
+        room.forbidden().filter(is_there).map(move |word| (number, word))
+    })
+}
+
+/// The paths that a line imports with braces, each by itself: of `use std::{fs, io};` `std::fs` and `std::io`. Braces
+/// within braces are of paths whose beginning is told.
+fn written_out(line: &str) -> Vec<String> {
+    let Some((before, within)) = line.split_once("::{") else { return Vec::new() };
+    let before = before.rsplit([' ', '(']).next().unwrap_or(before);
+    within.split([',', '{', '}', ';']).map(|name| format!("{before}::{}", name.trim())).collect()
+}
+
+/// Lines that are code: no comments, and nothing that is there for tests only.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut tests = Tests::No;
     text.lines()
         .enumerate()
         .map(|(number, line)| (number + 1, line))
-        .take_while(|(_, line)| !line.starts_with("mod tests") && !line.starts_with("#[cfg(test)]"))
-        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .filter(move |(_, line)| !tests.has(line) && !line.trim_start().starts_with("//"))
+}
+
+/// Whether the lines of a text, one after another, are of an item for tests. Formatted code begins and ends an item at the
+/// same indent.
+enum Tests {
+    No,
+    /// Its attribute was there, with this before it.
+    Announced(String),
+    /// Until its closing brace, which has this before it.
+    In(String),
+}
+
+impl Tests {
+    fn has(&mut self, line: &str) -> bool {
+        let indent = || line[..line.len() - line.trim_start().len()].to_owned();
+        let (is_theirs, next) = match self {
+            Tests::No if line.trim_start().starts_with("#[cfg(test)]") => (true, Tests::Announced(indent())),
+            Tests::No => return false,
+            // Other attributes, and the beginning of what takes several lines.
+            Tests::Announced(before) if line.ends_with('{') => (true, Tests::In(std::mem::take(before))),
+            Tests::Announced(before) if line.ends_with([';', '}', ',']) && indent() == *before => {
+                (true, Tests::No)
+            }
+            Tests::In(before) if line.starts_with(&format!("{before}}}")) => (true, Tests::No),
+            Tests::Announced(_) | Tests::In(_) => return true,
+        };
+        *self = next;
+        is_theirs
+    }
 }
 
 fn promises(breaches: &mut Vec<String>) -> Result<()> {
@@ -575,13 +624,50 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 fn has_test(file: &Path, function: &str) -> bool {
     let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
-    fs::read_to_string(tools::root().join(file))
-        .is_ok_and(|text| text.contains(&format!("{word} {function}(")))
+    fs::read_to_string(tools::root().join(file)).is_ok_and(|text| is_test_in(&text, word, function))
+}
+
+/// Whether a text has a test of this name, and not a helper, an ignored one, or one in a comment.
+fn is_test_in(text: &str, word: &str, function: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let begins = [format!("{word} {function}("), format!("async {word} {function}(")];
+    let mut places = (0..lines.len()).filter(|&at| begins.iter().any(|begin| lines[at].starts_with(begin)));
+    places.any(|at| {
+        let above = || lines[..at].iter().rev().take_while(|line| line.starts_with(['#', '@', '/']));
+        // pytest goes by the name alone.
+        let is_marked = word == "def" || above().any(|line| line.starts_with("#[") && line.contains("test"));
+        is_marked
+            && !above().any(|line| line.starts_with("#[ignore") || line.starts_with("@pytest.mark.skip("))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_room_must_not_mention_is_found_whatever_stands_before_it_and_however_it_is_imported() {
+        let room = ROOMS.iter().find(|room| room.decides && room.but.is_empty()).unwrap();
+        let found = |text: &str| mentioned(room, text).collect::<Vec<_>>();
+        assert_eq!(found("use std::fs;"), [(1, "std::fs")]);
+        assert_eq!(found("use std::{fs, io};"), [(1, "std::fs")]);
+        assert_eq!(found("use crate::{failure::Result, run::copy};"), [(1, "crate::run")]);
+        let behind_an_import = "#[cfg(test)]\nuse a::b;\nfn f() { std::env::var(x) }";
+        assert_eq!(found(behind_an_import), [(3, "std::env")]);
+        let behind_an_item = "#[cfg(test)]\nmod double {\n    use std::fs;\n}\nlet now = Instant::now();";
+        assert_eq!(found(behind_an_item), [(5, "Instant::now")]);
+        let within = "impl A {\n    #[cfg(test)]\n    fn a() {\n        std::fs::read(b)\n    }\n    fn c() { std::thread::yield_now() }\n}";
+        assert_eq!(found(within), [(6, "std::thread")]);
+        assert_eq!(found("// std::fs\n#[cfg(test)]\nmod tests {\n    std::fs\n}"), []);
+    }
+
+    #[test]
+    fn a_helper_an_ignored_test_and_a_comment_are_no_tests() {
+        let text = "#[test]\nfn a() {}\nfn b() {}\n#[test]\n#[ignore]\nfn c() {}\n// fn d() {}\n#[tokio::test]\nasync fn e() {}";
+        let tests = ["a", "b", "c", "d", "e"].map(|name| is_test_in(text, "fn", name));
+        assert_eq!(tests, [true, false, false, false, true]);
+        assert!(is_test_in("def test_x(tmp):\n", "def", "test_x"));
+    }
 
     #[test]
     fn every_row_of_the_papers_is_shown_by_what_is_there() {

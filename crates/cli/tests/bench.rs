@@ -106,19 +106,30 @@ fn suites_on_this_machine_alone_run_and_keep_their_samples() {
     );
 }
 
-#[test]
-fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
-    let scratch = Scratch::new();
-    if !is_root() {
-        let refused = thalweg(&scratch, &["bench", "latency"]);
-        assert!(!refused.status.success() && says(&refused).contains("needs root"), "{}", says(&refused));
-        skipped("bench", "needs root");
-        return;
-    }
-    let path = ["--rtt", "2ms", "--rate", "1Gbit/s"];
-    let small = |suite: &'static str| [&[suite, "--budget", "1MiB"], &path[..]].concat();
-    let result = scratch.path("result.jsonl").display().to_string();
+/// A short path, of which the kernel makes what is wanted.
+const PATH: [&str; 4] = ["--rtt", "2ms", "--rate", "1Gbit/s"];
 
+/// A suite with little data over that path.
+fn small(suite: &'static str) -> Vec<&'static str> {
+    [&[suite, "--budget", "1MiB"], &PATH[..]].concat()
+}
+
+/// Where a suite over an emulated path can be run; else it is refused, and the test has seen that.
+fn scratch_with_a_path() -> Option<Scratch> {
+    let scratch = Scratch::new();
+    if is_root() {
+        return Some(scratch);
+    }
+    let refused = thalweg(&scratch, &["bench", "latency"]);
+    assert!(!refused.status.success() && says(&refused).contains("needs root"), "{}", says(&refused));
+    skipped("bench", "needs root");
+    None
+}
+
+#[test]
+fn numbers_of_files_are_measured_over_a_path_and_a_fit_and_a_tail_read_them() {
+    let Some(scratch) = scratch_with_a_path() else { return };
+    let result = scratch.path("result.jsonl").display().to_string();
     let files = measured(&scratch, &[&small("files")[..], &["--max-files", "16"]].concat());
     assert_eq!(files.len(), 2 * 3, "4, 8 and 16 files, of all of the data and of two thirds");
     let tail = thalweg(&scratch, &["model", "tail", &result]);
@@ -132,9 +143,13 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     let is_free = cost("transfer_s_per_byte") == 0.0 && cost("check_s_per_byte") == 0.0;
     let known: &[&str] = if is_free { &["unknown"] } else { &["holds", "broken"] };
     assert!(known.iter().any(|known| fitted["condition"] == *known), "{fitted}");
+}
 
+#[test]
+fn damage_is_repaired_over_a_path_by_files_and_by_chunks_and_the_line_is_watched() {
+    let Some(scratch) = scratch_with_a_path() else { return };
     // Chunks of 64 KiB, sixteen in a file.
-    let words = [&["faults", "--budget", "8MiB", "--max-files", "8"], &path[..]].concat();
+    let words = [&["faults", "--budget", "8MiB", "--max-files", "8"], &PATH[..]].concat();
     let faults = measured(&scratch, &words);
     let again = |series: &str| -> f64 {
         let is_it = |sample: &&Value| {
@@ -156,7 +171,11 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
             assert!(seen.iter().any(|value| value.as_f64() > Some(0.0)), "{sample}");
         }
     }
+}
 
+#[test]
+fn streams_and_hops_are_measured_over_a_path() {
+    let Some(scratch) = scratch_with_a_path() else { return };
     let words = ["streams", "--rtt", "1ms,40ms", "--rate", "100Mbit/s", "--time", "100ms"];
     let streams = measured(&scratch, &words);
     assert_eq!(streams.len(), 2 * 6, "two round trip times, 1 to 32 streams");
@@ -172,7 +191,12 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     let names: Vec<&str> = hops.iter().map(|sample| sample["series"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 3, "straight, passed on, stored: {names:?}");
     assert!(hops.iter().all(|sample| number(sample, "measured", "bytes_forward_on_the_wire") > 1e6));
+}
 
+#[test]
+fn congestion_controls_are_measured_over_a_path_and_what_is_left_out_is_told() {
+    let Some(scratch) = scratch_with_a_path() else { return };
+    let result = scratch.path("result.jsonl");
     let controls = measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
     // One line is of one sample, or says why there is none.
     let told = std::fs::read_to_string(&result).unwrap();
@@ -181,6 +205,11 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         let is_left_out = told.lines().any(|line| line.contains("left_out") && line.contains("kernel TLS"));
         assert!(is_measured || (series == "reno, kernel TLS" && is_left_out), "{series}: {told}");
     }
+}
+
+#[test]
+fn the_path_itself_is_measured_and_how_buffers_go_with_its_round_trip() {
+    let Some(scratch) = scratch_with_a_path() else { return };
     let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
     let path = measured(&scratch, &words);
     assert_eq!(
@@ -201,16 +230,28 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         &scratch,
         &["latency", "--budget", "1MiB", "--rtt", "5ms", "--rate", "500Mbit/s", "--time", "200ms"],
     );
+}
+
+#[test]
+fn promised_slots_keep_below_the_promise_or_are_refused() {
+    if scratch_with_a_path().is_none() {
+        return;
+    }
     // A promise has the disk in it: a slow one would have all of them refused.
-    let slots =
-        measured(&Scratch::in_memory(), &["slots", "--budget", "200kB", "--rtt", "2ms", "--time", "3s"]);
+    let scratch = Scratch::in_memory();
+    let slots = measured(&scratch, &["slots", "--budget", "200kB", "--rtt", "2ms", "--time", "3s"]);
     let of = |starts: &str| -> Vec<&Value> {
         slots.iter().filter(|sample| sample["parameters"]["starts"] == starts).collect()
     };
     assert!(of("slots").iter().all(|sample| number(sample, "predicted", "promised") <= 1.0));
     assert!(of("slots").iter().any(|sample| number(sample, "measured", "refused") > 0.0), "{slots:?}");
     assert!(of("simultaneous").iter().all(|sample| number(sample, "measured", "refused") == 0.0));
+}
 
+#[test]
+fn clients_that_start_together_are_measured_each_by_itself() {
+    let Some(scratch) = scratch_with_a_path() else { return };
+    let result = scratch.path("result.jsonl");
     let congest = measured(&scratch, &["congest", "--budget", "100kB", "--rtt", "2ms", "--time", "1s"]);
     let told = std::fs::read_to_string(&result).unwrap();
     for not_here in ["1 and 16 streams", "a port of the server for each client", "every 0.1 s"] {

@@ -189,22 +189,31 @@ fn i3_a_pull_over_a_wire_that_lies_is_exact() {
 }
 
 /// An end of all connections is never taken for the end of the data.
-#[test]
-fn n3_connections_that_end_are_dialled_again() {
-    for is_push in [true, false] {
-        let mut random = Random::new("N-3");
-        let wire = Wire::new(is_push);
-        wire.proxy.limit(40 << 20);
-        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]);
-        let cuts = quick_or_torture(3, 30);
-        for cut in 0..cuts {
-            let until = wire.total / cuts * cut + random.below(wire.total / cuts);
-            wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over());
-            wire.proxy.cut();
-        }
-        job.end(LIMIT).expect(0);
-        wire.assert_exact();
+fn connections_end(is_push: bool) {
+    let mut random = Random::new("N-3");
+    let wire = Wire::new(is_push);
+    wire.proxy.limit(40 << 20);
+    let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]);
+    let cuts = quick_or_torture(3, 30);
+    let mut landed = 0;
+    for cut in 0..cuts {
+        let until = wire.total / cuts * cut + random.below(wire.total / cuts);
+        wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over());
+        landed += u64::from(wire.proxy.cut());
     }
+    job.end(LIMIT).expect(0);
+    assert!(landed > 0, "no cut found a connection");
+    wire.assert_exact();
+}
+
+#[test]
+fn n3_connections_of_a_push_that_end_are_dialled_again() {
+    connections_end(true);
+}
+
+#[test]
+fn n3_connections_of_a_pull_that_end_are_dialled_again() {
+    connections_end(false);
 }
 
 /// Sockets stay open and nothing passes any more.
@@ -272,18 +281,27 @@ fn n7_a_client_that_gets_another_address_goes_on() {
 }
 
 /// N-6: of two streams one is dead from some moment on, its connection open all the same.
+fn a_stream_dies_in_silence(is_push: bool) {
+    let wire = Wire::with(is_push, &["--stall-timeout", "10s"]);
+    wire.proxy.limit(40 << 20);
+    let mut job = wire.copy(is_push, &["--stall-timeout", "10s", "--patience", "60s"]);
+    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 4 || job.is_over());
+    assert!(!job.is_over());
+    // The control connection came first.
+    wire.proxy.kill_quietly(2..3);
+    let ran = job.end(LIMIT).expect(0);
+    assert!(!ran.stderr.contains("link lost"), "the other stream carried on: {}", ran.stderr);
+    wire.assert_exact();
+}
+
 #[test]
-fn n6_a_stream_that_dies_in_silence_does_not_hold_the_others() {
-    for is_push in [true, false] {
-        let wire = Wire::with(is_push, &["--stall-timeout", "10s"]);
-        wire.proxy.limit(40 << 20);
-        let mut job = wire.copy(is_push, &["--stall-timeout", "10s", "--patience", "60s"]);
-        wait_until(LIMIT, || wire.proxy.passed() > wire.total / 4 || job.is_over());
-        // The control connection came first.
-        wire.proxy.kill_quietly(2..3);
-        job.end(LIMIT).expect(0);
-        wire.assert_exact();
-    }
+fn n6_a_stream_of_a_push_that_dies_in_silence_does_not_hold_the_others() {
+    a_stream_dies_in_silence(true);
+}
+
+#[test]
+fn n6_a_stream_of_a_pull_that_dies_in_silence_does_not_hold_the_others() {
+    a_stream_dies_in_silence(false);
 }
 
 /// N-8: nobody listens for a while.

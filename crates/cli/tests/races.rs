@@ -226,6 +226,7 @@ fn f5(by_daemon: bool) {
         }
         assert_no_litter(&there);
     }
+    assert!(steps > 0 && changed > 0, "{row}: {steps} changes, {changed} told: nothing raced");
     say(&format!(
         "{row}: {steps} changes, {well} copies whole, {changed} told as changed, {between} files between two states"
     ));
@@ -327,7 +328,7 @@ fn f5_mapped(by_daemon: bool) {
     });
     // Slow enough for very many numbers while it is read.
     let ran = start(&["--bwlimit", "16MiB"]).end(LIMIT);
-    meanwhile.end();
+    assert!(meanwhile.end() > 1, "it was written while it was copied");
     assert!(matches!(ran.code, Some(0 | 2 | 5)), "{:?}\n{}", ran.code, ran.stderr);
     if let Ok(bytes) = std::fs::read(&there) {
         let stamps = stamps(&bytes);

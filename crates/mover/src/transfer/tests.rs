@@ -264,6 +264,28 @@ fn who_was_turned_away_for_a_copy_that_ends_early_is_asked_again() {
 }
 
 #[test]
+fn of_a_file_the_one_chunk_that_came_damaged_is_asked_for_and_sent_again() {
+    let mut receiver = receiving();
+    while receiver.take_action().is_some() {}
+    assert!(matches!(receiver.claim_chunk(1, EntryId(0), 1, Some(Copy::First)), receiver::Claim::Write(_)));
+    receiver.segment_written(1, EntryId(0), 1);
+    receiver.damaged(EntryId(0), 1);
+    let asked: Vec<Say> = std::iter::from_fn(|| receiver.take_action())
+        .filter_map(|action| match action {
+            Action::Say(say) => Some(say),
+            _ => None,
+        })
+        .collect();
+    let [Say::Repair(runs)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(runs[..], [(EntryId(0), Run { first: 1, count: 1 })]);
+    // And of four chunks the sender sends that one a second time.
+    let (mut sender, file) = wanted(None, vec![file("large", 4 * CHUNK)]);
+    assert_eq!(work_off(&mut sender), [(0, 0), (0, 1), (0, 2), (0, 3)]);
+    sender.hear(Say::Repair(vec![(file, Run { first: 1, count: 1 })])).unwrap();
+    assert_eq!(work_off(&mut sender), [(0, 1)]);
+}
+
+#[test]
 fn a_stream_that_dies_is_no_damage_however_often_it_was_preferred() {
     let mut receiver = receiving();
     for stream in 0..100 {
@@ -835,6 +857,66 @@ fn a_hard_link_that_cannot_be_made_uses_up_no_try_of_its_file() {
     assert_eq!(sender.changed(EntryId(2)), Retry::LookAgain, "it never changed before");
     sender.offer_again(EntryId(2), Ok(file("b", 3 << 20)));
     assert_eq!(sender.changed(EntryId(3)), Retry::No);
+}
+
+#[test]
+fn names_of_one_file_whose_first_is_left_alone_are_linked_to_the_one_that_comes() {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let entries = vec![first_name(0, 2 << 20), second_name(1, "b"), second_name(2, "c")];
+    receiver.hear(Say::Offer(entries), now).unwrap();
+    let left = Outcome::Skipped("it exists at the destination".into());
+    receiver.decided(EntryId(0), Decided::Settled { outcome: left, made: false }, now);
+    assert_eq!(links(&mut receiver), [second_name(1, "b"), second_name(2, "c")]);
+    receiver.decided(EntryId(1), Decided::Fresh, now);
+    receiver.decided(EntryId(2), Decided::Fresh, now);
+    let wanted = |receiver: &mut Receiver| {
+        let said = std::iter::from_fn(|| receiver.take_action());
+        let wants = said.filter_map(|action| match action {
+            Action::Say(Say::Want(wants)) => Some(wants),
+            _ => None,
+        });
+        wants.flatten().map(|(id, _)| id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(wanted(&mut receiver), [1], "the other waits for it");
+    let again = Entry { evidence: first_name(0, 2 << 20).evidence, id: EntryId(3), ..file("b", 2 << 20) };
+    receiver.hear(Say::Withdraw(vec![(EntryId(1), None)]), now).unwrap();
+    assert!(links(&mut receiver).is_empty());
+    receiver.hear(Say::Offer(vec![again.clone()]), now).unwrap();
+    assert!(links(&mut receiver).is_empty());
+    receiver.decided(again.id, unchanged(), now);
+    let kind = Kind::HardLink { first: again.path, of: again.id };
+    assert_eq!(links(&mut receiver), [Entry { kind: kind.clone(), ..second_name(2, "c") }]);
+    receiver.decided(EntryId(2), unchanged(), now);
+    // So is one that is listed when that has its name.
+    receiver.hear(Say::Offer(vec![second_name(4, "d")]), now).unwrap();
+    assert_eq!(links(&mut receiver), [second_name(4, "d")]);
+    receiver.decided(EntryId(4), Decided::Fresh, now);
+    assert_eq!(links(&mut receiver), [Entry { kind, ..second_name(4, "d") }]);
+    // It cannot be linked to that either: it comes by itself.
+    receiver.decided(EntryId(4), Decided::Fresh, now);
+    assert_eq!(wanted(&mut receiver), [4]);
+}
+
+#[test]
+fn names_that_wait_for_one_that_never_comes_do_not_wait_for_ever() {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let entries = vec![first_name(0, 2 << 20), second_name(1, "b"), second_name(2, "c")];
+    receiver.hear(Say::Offer(entries), now).unwrap();
+    receiver.decided(EntryId(0), unchanged(), now);
+    receiver.decided(EntryId(1), Decided::Fresh, now);
+    receiver.decided(EntryId(2), Decided::Fresh, now);
+    assert_eq!(links(&mut receiver).len(), 2);
+    let gone = Failure::new(FailureKind::NotFound, "look", "it is gone");
+    receiver.hear(Say::Withdraw(vec![(EntryId(1), Some(gone))]), now).unwrap();
+    assert_eq!(links(&mut receiver), [second_name(2, "c")]);
+    receiver.decided(EntryId(2), Decided::Fresh, now);
+    let again = Entry { evidence: first_name(0, 2 << 20).evidence, id: EntryId(3), ..file("c", 2 << 20) };
+    receiver.hear(Say::Withdraw(vec![(EntryId(2), None)]), now).unwrap();
+    receiver.hear(Say::Offer(vec![again]), now).unwrap();
+    receiver.decided(EntryId(3), unchanged(), now);
+    assert_eq!((receiver.totals().unchanged, receiver.totals().failed), (2, 1));
 }
 
 #[test]
