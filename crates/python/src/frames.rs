@@ -5,6 +5,7 @@
 
 use crate::failures::raise;
 use crate::ours::Ours;
+use crate::waiting::{GivingUp, STEP, is_given_up, on_a_thread};
 use crate::work::{Reaching, seconds};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -24,9 +25,6 @@ use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::flow::lags::Lag;
-
-/// The longest that a wait holds back a Ctrl-C.
-const STEP: Duration = Duration::from_millis(100);
 
 /// How the channel is kept, if this is the first to open it.
 #[derive(FromPyObject)]
@@ -142,7 +140,13 @@ pub struct Sender(Ours<frames::Sender>);
 impl Sender {
     /// Reaches the channel.
     #[new]
-    fn new(py: Python<'_>, place: OsString, options: SenderOptions, reaching: Reaching) -> PyResult<Sender> {
+    fn new(
+        py: Python<'_>,
+        place: OsString,
+        options: SenderOptions,
+        reaching: Reaching,
+        gives_up: Option<Bound<'_, GivingUp>>,
+    ) -> PyResult<Sender> {
         let usage = |cause: String| raise(py, &Failure::new(FailureKind::Usage, "take a slot", cause));
         let wishes = SenderWishes {
             slot: options.slot.as_deref().map(units::parse_slot).transpose().map_err(usage)?,
@@ -154,7 +158,8 @@ impl Sender {
             link: reaching.link(),
             ..SenderWishes::default()
         };
-        let opened = py.detach(|| frames::Sender::open(&place, how(&reaching)?, wishes));
+        let open = move || frames::Sender::open(&place, how(&reaching)?, wishes);
+        let opened = on_a_thread(py, gives_up.as_ref(), open)?;
         opened.map(|sender| Sender(Ours::new(sender))).map_err(|failure| raise(py, &failure))
     }
 
@@ -179,7 +184,7 @@ impl Sender {
             payload,
         };
         let prepared = py.detach(|| sender.prepare(frame)).map_err(|failure| raise(py, &failure))?;
-        in_steps(py, timeout_s, |time| {
+        in_steps(py, timeout_s, None, |time| {
             sender.push_prepared(prepared.clone(), Some(time)).map(Step::Came).or_else(Step::of_busy)
         })?
         .ok_or_else(|| raise(py, &late("push a frame")))
@@ -193,8 +198,9 @@ impl Sender {
     /// What it did, as JSON.
     fn finish(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<String> {
         let sender = self.0.get(py)?;
-        let report =
-            in_steps(py, timeout_s, |time| sender.finish(Some(time)).map(Step::Came).or_else(Step::of_busy))?;
+        let report = in_steps(py, timeout_s, None, |time| {
+            sender.finish(Some(time)).map(Step::Came).or_else(Step::of_busy)
+        })?;
         let report = report.ok_or_else(|| raise(py, &late("finish")))?;
         let mut object = of_sender(&report.figures, sender.slot());
         object.insert("producer".into(), report.producer.into());
@@ -237,18 +243,25 @@ impl Receiver {
         place: OsString,
         options: ReceiverOptions,
         reaching: Reaching,
+        gives_up: Option<Bound<'_, GivingUp>>,
     ) -> PyResult<Receiver> {
-        let opened = py.detach(|| {
+        let open = move || {
             let wishes = options.wishes(&reaching)?;
             frames::Receiver::open(&place, how(&reaching)?, wishes)
-        });
+        };
+        let opened = on_a_thread(py, gives_up.as_ref(), open)?;
         opened.map(|receiver| Receiver(Ours::new(receiver))).map_err(|failure| raise(py, &failure))
     }
 
     /// A frame, or what else is told, as JSON; `None` if nothing came in time.
-    fn next<'py>(&self, py: Python<'py>, timeout_s: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn next<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_s: Option<f64>,
+        gives_up: Option<Bound<'py, GivingUp>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let receiver = self.0.get(py)?;
-        let delivery = in_steps(py, timeout_s, |time| {
+        let delivery = in_steps(py, timeout_s, gives_up.as_ref(), |time| {
             Ok(match receiver.next(Some(time))? {
                 Some(delivery) => Step::Came(delivery),
                 // Another thread got the end, or closed it.
@@ -387,6 +400,10 @@ impl Hub {
         listen: Vec<String>,
         memory_bytes_max: Option<u64>,
     ) -> PyResult<Hub> {
+        if let Some(address) = listen.iter().find(|address| !has_port(address)) {
+            let cause = format!("{address:?}: HOST:PORT, for instance 127.0.0.1:0");
+            return Err(raise(py, &Failure::new(FailureKind::Usage, "listen", cause)));
+        }
         let mut wishes = HubWishes { listen, ..HubWishes::new(&directory, &ticket) };
         wishes.memory_bytes_max = memory_bytes_max.unwrap_or(wishes.memory_bytes_max);
         let started = py.detach(|| frames::Hub::start(&wishes));
@@ -414,6 +431,12 @@ impl Hub {
     }
 }
 
+/// Whether it is written as an address to listen at.
+fn has_port(address: &str) -> bool {
+    let parts = address.rsplit_once(':');
+    parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 fn how(reaching: &Reaching) -> Result<How> {
     let state = identity::state_directory(reaching.state())?;
     Ok(reaching.how(state))
@@ -433,10 +456,11 @@ impl<T> Step<T> {
     }
 }
 
-/// Waits in short steps, so that a Ctrl-C is heard; `None` if it did not come in time, or never will.
+/// Waits in short steps, so that a Ctrl-C is heard; `None` if it did not come in time, never will, or was given up.
 fn in_steps<T: Send>(
     py: Python<'_>,
     timeout_s: Option<f64>,
+    gives_up: Option<&Bound<'_, GivingUp>>,
     step: impl Fn(Duration) -> Result<Step<T>> + Sync,
 ) -> PyResult<Option<T>> {
     let until = timeout_s.and_then(|timeout_s| Instant::now().checked_add(seconds(timeout_s)));
@@ -450,6 +474,9 @@ fn in_steps<T: Send>(
             Step::NotYet => {}
         }
         py.check_signals()?;
+        if is_given_up(gives_up) {
+            return Ok(None);
+        }
     }
 }
 

@@ -261,6 +261,7 @@ fn asked(name: &str, given: &Given<'_>) -> Answer {
         "fit.condition" => Ok(json!(given.fit()?.condition())),
         "fit.predict" => told(given.fit()?.predict(n("bytes")?, n("files")?)),
         "fit.optimum" => told(given.fit()?.optimum(n("bytes")?, n("files_max")?)),
+        "fit.is_flat" => told(given.fit()?.is_flat(n("bytes")?, n("files_max")?)),
         "delay.total_s" => Ok(json!(given.delay()?.total_s())),
         "delay.overlooked_s" => Ok(json!(given.delay()?.overlooked_s())),
         "completion.local_s" => told(completion::local_s(n("flop_per_byte")?, n("bytes")?, n("flop_per_s")?)),

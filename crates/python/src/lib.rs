@@ -11,6 +11,8 @@ mod failures;
 
 mod ours;
 
+mod waiting;
+
 mod work;
 
 mod flow;
@@ -37,6 +39,7 @@ fn at_the_end(work: impl FnOnce() + Send) {
 #[pyo3(name = "_thalweg")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<waiting::GivingUp>()?;
     module.add_class::<work::Work>()?;
     module.add_class::<session::Session>()?;
     module.add_class::<session::Seen>()?;

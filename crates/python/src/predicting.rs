@@ -1,6 +1,7 @@
 //! How long a transfer would take, by what earlier ones took.
 
 use crate::failures::raise;
+use crate::waiting::{GivingUp, on_a_thread};
 use crate::work::{Reaching, seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -31,14 +32,17 @@ pub fn predict(
     places: (OsString, OsString),
     options: PredictOptions,
     reaching: Reaching,
+    gives_up: Option<Bound<'_, GivingUp>>,
 ) -> PyResult<String> {
-    py.detach(|| predicted(places, &options, &reaching)).map_err(|failure| raise(py, &failure))
+    let told = on_a_thread(py, gives_up.as_ref(), move || predicted(places, &options, &reaching))?;
+    told.map_err(|failure| raise(py, &failure))
 }
 
 fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &Reaching) -> Result<String> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "predict", cause);
     let wanted = Wanted {
         reads_back: options.reads_back,
+        reads_twice: false,
         bits_per_s_max: options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?,
         streams: streams("predict", options.streams)?,
         deadline: options.deadline_s.map(seconds),

@@ -2,6 +2,7 @@
 
 use crate::failures::raise;
 use crate::ours::Ours;
+use crate::waiting::on_a_thread;
 use crate::work::Reaching;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -20,7 +21,9 @@ use thalweg_wire::Evidence;
 #[pyclass(frozen)]
 pub struct Session {
     place: OsString,
-    inner: Ours<Mutex<Inner>>,
+    reaching: Reaching,
+    /// Another one when nobody waits any more for what this one asked: until that has an answer, it is not free.
+    inner: Ours<Mutex<Arc<Mutex<Inner>>>>,
 }
 
 /// What shows, without reading it, that a file is still the one that was seen.
@@ -33,6 +36,11 @@ struct Inner {
 }
 
 impl Inner {
+    /// Nothing is dialled yet.
+    fn begin(reaching: &Reaching) -> Arc<Mutex<Inner>> {
+        Arc::new(Mutex::new(Inner { reach: None, far_movers: reaching.to_ask() }))
+    }
+
     /// Where to ask, and whether the session with it is a new one.
     fn reach(&mut self, place: &OsStr) -> Result<(Arc<Reach>, bool)> {
         if let Some(reach) = &self.reach {
@@ -52,20 +60,42 @@ impl Inner {
 
 impl Session {
     /// Asks, by the session that there is or by a new one; once more if the old one turns out to be gone.
-    fn ask<T: Send>(&self, py: Python<'_>, work: impl Fn(&Reach) -> Result<T> + Sync) -> PyResult<T> {
-        let inner = self.inner.get(py)?;
-        let reach = || lock(inner).reach(&self.place);
-        let asked = py.detach(|| {
+    fn ask<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl Fn(&Reach) -> Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let inner = lock(self.inner.get(py)?).clone();
+        let (asked, place) = (inner.clone(), self.place.clone());
+        let answer = on_a_thread(py, None, move || {
+            let reach = || lock(&asked).reach(&place);
             let (there, is_fresh) = reach()?;
             match work(&there) {
                 Err(failure) if failure.kind == FailureKind::Connection && !is_fresh => {
-                    lock(inner).drop_if(&there);
+                    lock(&asked).drop_if(&there);
                     work(&reach()?.0)
                 }
                 answer => answer,
             }
         });
-        asked.map_err(|failure| raise(py, &failure))
+        if answer.is_err() {
+            self.leave(&inner);
+        }
+        // Whoever drops it last ends the session.
+        py.detach(move || drop(inner));
+        answer?.map_err(|failure| raise(py, &failure))
+    }
+
+    /// The next question begins another session.
+    fn leave(&self, left: &Arc<Mutex<Inner>>) {
+        let another = Inner::begin(&self.reaching);
+        if let Some(held) = self.inner.there() {
+            let mut held = lock(held);
+            let there = &mut *held;
+            if Arc::ptr_eq(there, left) {
+                *there = another;
+            }
+        }
     }
 }
 
@@ -74,13 +104,14 @@ impl Session {
     /// With the far mover of this place, which paths are relative to. Nothing is dialled yet.
     #[new]
     fn new(place: OsString, reaching: Reaching) -> Session {
-        Session { place, inner: Ours::new(Mutex::new(Inner { reach: None, far_movers: reaching.to_ask() })) }
+        let inner = Ours::new(Mutex::new(Inner::begin(&reaching)));
+        Session { place, reaching, inner }
     }
 
     /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`. What
     /// could not be listed is raised: a part would pass for the whole.
     fn list(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<Vec<String>> {
-        self.ask(py, |reach| {
+        self.ask(py, move |reach| {
             let mut listed = Vec::new();
             let mut trouble = None;
             reach.below(&path).list(recursive, &mut |found| {
@@ -99,7 +130,7 @@ impl Session {
 
     /// What is at a path itself, a link as such, as JSON text, and what shows that it is still that.
     fn look(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<(String, Seen)> {
-        let entry = self.ask(py, |reach| reach.entry(&path))?;
+        let entry = self.ask(py, move |reach| reach.entry(&path))?;
         Ok((events::listed(&entry).to_string(), Seen(entry.evidence)))
     }
 
@@ -113,7 +144,7 @@ impl Session {
         seen: Option<Bound<'py, Seen>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let seen = seen.map(|seen| seen.get().0);
-        let content = self.ask(py, |reach| {
+        let content = self.ask(py, move |reach| {
             let mut content = Vec::new();
             reach.below(&path).read_range(offset, bytes, seen, &mut |piece| {
                 content.extend_from_slice(piece);
@@ -126,13 +157,13 @@ impl Session {
 
     /// BLAKE3 of a file, read past the page cache where it is: 64 hexadecimal digits.
     fn digest(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<String> {
-        let (_, digest) = self.ask(py, |reach| reach.below(&path).digest_of_file(DigestAs::Plain))?;
+        let (_, digest) = self.ask(py, move |reach| reach.below(&path).digest_of_file(DigestAs::Plain))?;
         Ok(digest.to_string())
     }
 
     /// Removes what is at a path; how many entries went, and what could not, as JSON texts.
     fn remove(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<(u64, Vec<String>)> {
-        self.ask(py, |reach| {
+        self.ask(py, move |reach| {
             let mut troubles = Vec::new();
             let mut tell =
                 |failure: Failure| troubles.push(Value::Object(events::error(&failure)).to_string());
@@ -144,6 +175,12 @@ impl Session {
 
     /// Ends the session; the next question begins another. In a fork nothing.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.inner.there().and_then(|inner| lock(inner).reach.take())));
+        py.detach(|| {
+            if let Some(held) = self.inner.there() {
+                let inner = lock(held).clone();
+                let reach = lock(&inner).reach.take();
+                drop(reach);
+            }
+        });
     }
 }

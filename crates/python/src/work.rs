@@ -353,24 +353,19 @@ fn hear(event: Event, entries: bool, teller: &Teller, failures: &Mutex<Vec<Value
 
 impl Teller {
     fn tell_noted(&self, event: Event) {
-        let (name, text) = match event {
+        match &event {
             Event::Slot(held) => {
-                if let Value::Object(object) = events::slot(&held) {
+                if let Value::Object(object) = events::slot(held) {
                     self.tell(object);
                 }
-                return;
             }
-            Event::TriedAgain(failure, pause) => return self.tell(events::tried_again(&failure, pause)),
-            Event::LinkLost(why) => ("link-lost", why.to_string()),
-            Event::LinkUp(after) => ("link-up", format!("after {:.1} s", after.as_secs_f64())),
-            Event::StreamLost(stream, why) => ("stream-lost", format!("stream {stream}: {why}")),
-            Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
-            Event::Note(text) => ("note", text),
-            Event::Knob(text) => ("knob", text),
-            _ => return,
-        };
-        if let Value::Object(object) = json!({"event": name, "text": text}) {
-            self.tell(object);
+            Event::TriedAgain(failure, pause) => self.tell(events::tried_again(failure, *pause)),
+            Event::Detail(_) => {}
+            event => {
+                if let Some(note) = events::note(event) {
+                    self.tell(note.object());
+                }
+            }
         }
     }
 }

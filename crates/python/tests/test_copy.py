@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def test_sync_removes_what_the_source_lacks_only_if_asked(tmp_path: Path) -> Non
     assert thalweg.sync(contents, destination).deleted == 0
     with pytest.raises(thalweg.Error):
         thalweg.sync(contents, destination, delete=True, max_delete=1)
+    with pytest.raises(TypeError, match="max_delete"):
+        thalweg.sync(contents, destination, delete=True, max_delete=None)  # type: ignore[arg-type]
     assert thalweg.sync(contents, destination, delete=True).deleted >= 4
     assert tree_of(destination) == content
 
@@ -249,3 +252,75 @@ def test_hostile_names_are_bytes(tmp_path: Path) -> None:
     for name in names:
         thalweg.copy(name, f"{tmp_path}/b/")
     assert sorted(os.listdir(os.fsencode(tmp_path / "b"))) == sorted(names)
+
+
+def test_events_go_on_where_an_iteration_was_left(tmp_path: Path) -> None:
+    make_tree(tmp_path / "source", 30)
+    seen: list[str] = []
+    with thalweg.transfer(f"{tmp_path}/source/", tmp_path / "b", entries=True) as copying:
+        # All of it comes as one batch.
+        time.sleep(0.5)
+        seen.append(next(copying)["event"])
+        for event in copying:
+            seen.append(event["event"])
+            if seen.count("entry") == 2:
+                break
+        seen.extend(event["event"] for event in copying)
+    # Files and their directories.
+    assert seen.count("entry") >= 33
+
+
+def test_a_place_that_is_not_there_is_named(daemon: Daemon, tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"x")
+    near, far = tmp_path / "absent", daemon.url("absent")
+    no_export = f"tw://{daemon.address}/none/x"
+    ways: list[tuple[str, Callable[[], object]]] = [
+        (str(near), lambda: thalweg.copy(near, tmp_path / "b")),
+        (str(near), lambda: thalweg.copy([tmp_path / "there", near], f"{tmp_path}/b/")),
+        (far, lambda: thalweg.copy(far, tmp_path / "b", ticket=daemon.ticket)),
+        (no_export, lambda: thalweg.copy(tmp_path / "there", no_export, ticket=daemon.ticket)),
+        (str(near), lambda: thalweg.stream(near, tmp_path / "b")),
+        (far, lambda: thalweg.stream(far, tmp_path / "b", ticket=daemon.ticket)),
+        (str(near), lambda: thalweg.predict(near, tmp_path / "b")),
+        (str(near), lambda: thalweg.verify(near, tmp_path / "there")),
+    ]
+    for wanted, way in ways:
+        with pytest.raises(FileNotFoundError) as missing:
+            way()
+        error = missing.value
+        assert isinstance(error, thalweg.Error)
+        assert (error.path, error.filename) == (wanted, wanted)
+        # Once is enough.
+        assert str(error).count(wanted) == 1 and error.strerror == str(error), error
+        assert pickle.loads(pickle.dumps(error)).filename == wanted
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"streams": -1},
+        {"streams": 10**9},
+        {"port": 70_000},
+        {"port": 0},
+        {"delete_max": -1},
+        {"delete_max": 1 << 64},
+        {"patience_s": 0},
+        {"patience_s": float("nan")},
+        {"stall_timeout_s": 0},
+    ],
+    ids=str,
+)
+def test_a_number_out_of_its_range_is_named_with_the_range(options: dict[str, float], tmp_path: Path) -> None:
+    [name] = options
+    with pytest.raises(thalweg.UsageError, match=f"{name}: (from|more than) [0-9]"):
+        thalweg.transfer(tmp_path, tmp_path / "b", **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=name):
+        thalweg.transfer(tmp_path, tmp_path / "b", **{name: "3"})  # type: ignore[arg-type]
+
+
+def test_reports_are_values_that_can_be_kept_in_sets(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+    report = thalweg.copy(tmp_path / "f", f"{tmp_path}/b/", receipt=tmp_path / "receipt")
+    found = thalweg.verify(tmp_path / "receipt", tmp_path / "b")
+    told = thalweg.predict(tmp_path / "f", tmp_path / "h")
+    assert len({report, found, told, pickle.loads(pickle.dumps(told))}) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,6 +126,16 @@ def test_what_arrives_is_looked_at_where_it_is_and_cannot_be_written(channel: Ch
     assert bytes(view) == image.tobytes()
 
 
+#: Arrays whose bytes are not what they say.
+STRANGE: list[Any] = [
+    np.array([object()]),
+    np.zeros(3, [("a", "i4"), ("b", "f8")]),
+    (ctypes.c_wchar * 2)(),
+]
+if hasattr(np.dtypes, "StringDType"):
+    STRANGE.append(np.array(["a", "b" * 60], dtype=np.dtypes.StringDType()))
+
+
 def test_anything_with_a_buffer_can_be_pushed_and_is_yours_again_at_once(channel: Channel) -> None:
     floats = np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 4)
     reused = bytearray(b"first")
@@ -139,8 +151,14 @@ def test_anything_with_a_buffer_can_be_pushed_and_is_yours_again_at_once(channel
             sender.push(np.array(["2026-11-22"], dtype="M8[s]"))
             sender.push(b"")
             sender.push(np.zeros((0, 3)))
-            with pytest.raises(TypeError, match="push bytes"):
-                sender.push(np.array([object()]))
+            sender.push((ctypes.c_int * 3)(1, 2, 3))
+            sender.push(((ctypes.c_double * 3) * 2)())
+            sender.push((ctypes.c_int16.__ctype_be__ * 2)(1, 2))
+            for strange in STRANGE:
+                with pytest.raises(TypeError, match="push bytes"):
+                    sender.push(strange)
+            with pytest.raises(TypeError, match="mask"):
+                sender.push(np.ma.masked_array([1, 2, 3], [0, 1, 0]))
             with pytest.raises(TypeError):
                 sender.push("text")  # type: ignore[arg-type]
         frames = frames_of(receiver)
@@ -152,6 +170,10 @@ def test_anything_with_a_buffer_can_be_pushed_and_is_yours_again_at_once(channel
     assert np.asarray(frames[6]).dtype == np.dtype("M8[s]") and str(np.asarray(frames[6])[0]) == "2026-11-22T00:00:00"
     assert len(frames[7]) == 0 and bytes(frames[7]) == b"" and frames[7].data.nbytes == 0
     assert np.asarray(frames[8]).shape == (0, 3)
+    assert np.asarray(frames[9]).dtype == np.int32 and np.asarray(frames[9]).tolist() == [1, 2, 3]
+    assert np.asarray(frames[10]).shape == (2, 3) and np.asarray(frames[10]).dtype == np.float64
+    assert frames[11].dtype == ">i2" and np.asarray(frames[11]).tolist() == [1, 2]
+    assert len(frames) == 12
 
 
 def test_a_producer_that_lies_about_type_and_shape_has_nobody_read_beyond_what_came(channel: Channel) -> None:
@@ -313,6 +335,50 @@ def test_a_ctrl_c_ends_a_wait_for_frames(channel: Channel) -> None:
         assert waiting.wait(timeout=LIMIT_S) == 77
 
 
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "fsspec.filesystem('tw', host=host, port=int(port), ticket=ticket).cat('data/file')",
+        "fs.cat('data/file')",
+        "thalweg.Sender(f'{url}scan', ticket=ticket)",
+        "thalweg.Receiver(f'{url}scan', ticket=ticket)",
+        "thalweg.predict('zero:1GiB', url, ticket=ticket)",
+    ],
+)
+def test_a_ctrl_c_ends_a_wait_for_a_daemon_that_does_not_answer(daemon: Daemon, waits: str) -> None:
+    (daemon.root / "file").write_bytes(b"x")
+    script = f'''
+import fsspec, os, signal, sys, thalweg
+signal.signal(signal.SIGINT, signal.default_int_handler)
+url, ticket, pid = sys.argv[1:]
+host, _, port = url.removeprefix("tw://").partition("/")[0].rpartition(":")
+# A session that there is.
+fs = fsspec.filesystem("tw", host=host, port=int(port), ticket=ticket, skip_instance_cache=True)
+assert fs.cat("data/file") == b"x"
+os.kill(int(pid), signal.SIGSTOP)
+try:
+    print("waiting", flush=True)
+    {waits}
+except KeyboardInterrupt:
+    os.kill(int(pid), signal.SIGCONT)
+    # The next question begins another one.
+    assert fs.cat("data/file") == b"x"
+    sys.exit(77)
+'''
+    words = [sys.executable, "-c", script, daemon.url(), str(daemon.ticket), str(daemon.process.pid)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as waiting:
+        try:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == b"waiting\n"
+            time.sleep(1.0)
+            assert waiting.poll() is None
+            waiting.send_signal(signal.SIGINT)
+            # It would wait for most of a minute.
+            assert waiting.wait(timeout=15.0) == 77
+        finally:
+            waiting.kill()
+
+
 def test_a_producer_that_fails_is_gone_and_its_consumer_is_told(channel: Channel) -> None:
     with channel.receiver(policy="block") as receiver:
         with pytest.raises(RuntimeError, match="shutter"), channel.sender(producer="p") as sender:
@@ -382,11 +448,21 @@ def test_what_is_no_channel_is_an_exception_by_its_kind(channel: Channel, daemon
         channel.receiver(policy="whatever")
     with pytest.raises(ValueError, match="start"):
         channel.receiver(start="later")
+    for options in ({"streams": 0}, {"depth": -1}, {"producers": 0}, {"start": -1}, {"keep_s": -1.0}, {"window_bytes": 1}):
+        with pytest.raises(thalweg.UsageError, match=f"{next(iter(options))}: from "):
+            channel.receiver(**options)
+    with pytest.raises(thalweg.UsageError, match="xx"):
+        thalweg.Hub(tmp_path, tmp_path / "other-ticket", listen="xx")
     with pytest.raises(TypeError, match="policey"):
         channel.receiver(policey="block")
     with channel.sender() as sender:
         with pytest.raises(ValueError):
             sender.push(b"x", metadata=bytes(40_000))
+        for options in ({"time_ns": -1}, {"deadline_s": -1.0}, {"deadline_s": float("inf")}, {"set": (-1, 0)}):
+            with pytest.raises(thalweg.UsageError, match=f"{next(iter(options))}: from "):
+                sender.push(b"x", **options)  # type: ignore[arg-type]
+        with pytest.raises(thalweg.UsageError, match="frames: from 1 to"):
+            sender.declare_set(0, 0)
         sender.abort()
         with pytest.raises(thalweg.Error):
             sender.push(b"x")

@@ -55,8 +55,14 @@ def test_ranges_lists_and_information(daemon: Daemon, fs: ThalwegFileSystem) -> 
         assert file.read() == content["d2/f8"][-1:]
     with fs.open("data/d2/f8", cache_type="none") as file:
         assert file.read() == content["d2/f8"]
-    with pytest.raises(FileNotFoundError):
-        fs.info("data/absent")
+    ways: list[Callable[[str], object]] = [fs.info, fs.ls, fs.open, fs.cat, fs.digest, fs.rm]
+    for way in ways:
+        with pytest.raises(FileNotFoundError) as missing:
+            way("data/absent")
+        assert missing.value.filename == "data/absent"
+    with pytest.raises(FileNotFoundError) as missing:
+        fs.get_file("data/absent", daemon.root / "got")
+    assert missing.value.filename == daemon.url("absent")
     assert not fs.exists("data/absent") and fs.isdir("data/d1")
     assert len(fs.digest("data/d2/f8")) == 64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from conftest import Daemon
 
 import thalweg
+from thalweg import model
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,3 +51,24 @@ def test_the_example_runs(daemon: Daemon, tmp_path: Path) -> None:
     ended = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     assert "sixteen bytes at" in ended.stdout and "undamaged" in ended.stdout
+
+
+def test_docstrings_have_every_field_with_its_text() -> None:
+    """Also those that a class has of others, and of every public name that has fields."""
+    seen = 0
+    for module in (thalweg, model):
+        for name in module.__all__:
+            kind = getattr(module, name)
+            options = getattr(kind, "__optional_keys__", None)
+            fields = getattr(kind, "__dataclass_fields__", options)
+            if fields is None or not isinstance(kind, type):
+                continue
+            told = pydoc.plain(pydoc.render_doc(kind))
+            for field in fields:
+                found = re.search(rf"^ \|      {field}: .+\n \|          \S+", told, re.MULTILINE)
+                assert found, f"{name}.{field}"
+                seen += 1
+    assert seen > 200
+    for function in (thalweg.copy, thalweg.transfer, thalweg.stream, thalweg.predict, thalweg.verify):
+        named = re.search(r"help\(thalweg\.(\w+)\)", function.__doc__ or "")
+        assert named and named[1] in thalweg.__all__, function

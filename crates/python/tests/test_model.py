@@ -6,6 +6,7 @@ import doctest
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import thalweg.errors
@@ -104,3 +105,28 @@ def test_docstrings_have_units_and_examples_hold() -> None:
         if callable(thing) and not hasattr(thing, "__args__"):
             assert thing.__doc__, name
     assert all(getattr(thalweg.errors, name).__doc__ for name in thalweg.errors.__all__)
+
+
+def test_numbers_and_arrays_of_numpy_are_quantities() -> None:
+    assert model.volume_time_s(np.float32(8), np.int64(8)) == 8.0
+    assert model.tail(np.array([1, 2, 3], np.float32)).max_s == 3.0  # type: ignore[arg-type]
+    basin = model.basin([model.Stage("read", np.int64(80)), model.Stage("path", np.float32(10))])
+    assert basin.rate_bits_per_s == 10.0
+    with pytest.raises(ValueError, match="no number"):
+        model.volume_time_s(np.zeros(2), 8.0)  # type: ignore[arg-type]
+
+
+def test_a_result_beyond_the_range_of_numbers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="volume.time_s"):
+        model.volume_time_s(bytes=1e300, rate_bits_per_s=1e-300)
+
+
+def test_a_fit_is_flat_where_no_number_of_files_is_better() -> None:
+    costs = model.Costs(transfer_s_per_byte=1e-8, transfer_start_s=0.5, check_s_per_byte=5e-9, once_s=3.0)
+    works = [model.Work(1e12, 16.0), model.Work(4e12, 16.0)]
+    measured = [model.Measurement(n, w, costs.time_s(w, n)) for w in works for n in (32.0, 256.0, 1024.0, 4096.0)]
+    assert model.fit(measured).is_flat(1e12, 4096.0) is False
+    off = (1.00, 1.01, 0.99, 1.00)
+    even = [model.Measurement(n, works[0], 100.0 * by) for n, by in zip((128.0, 512.0, 2048.0, 8192.0), off, strict=True)]
+    even += [model.Measurement(m.files, m.work, 100.0 * by) for m, by in zip(even, reversed(off), strict=True)]
+    assert model.fit(even).is_flat(1e12, 8192.0) is True

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import bz2
 import gc
+import gzip
+import io
 import itertools
 import json
+import lzma
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Daemon
@@ -298,3 +304,50 @@ def test_a_stream_has_a_slot_and_a_receipt(slotted: Daemon, tmp_path: Path) -> N
 def test_a_stream_without_a_slot_has_none(daemon: Daemon, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
     assert thalweg.stream(tmp_path / "a", daemon.url("a"), ticket=daemon.ticket).slot is None
+
+
+def test_a_file_that_compresses_is_no_pipe_and_stays_as_it_is(tmp_path: Path) -> None:
+    content = b"".join(b"line %d\n" % number for number in range(20_000))
+    (tmp_path / "plain").write_bytes(content)
+    openers: list[Callable[[Path, str], Any]] = [gzip.open, bz2.open, lzma.open]
+    for number, opens in enumerate(openers):
+        there = tmp_path / f"compressed{number}"
+        for mode in ("wb", "wt"):
+            with opens(there, mode) as file:
+                with pytest.raises(TypeError, match="descriptor"):
+                    thalweg.stream(tmp_path / "plain", file)
+                file.write(content if mode == "wb" else content.decode())
+            with opens(there, "rb") as file:
+                first = file.readline()
+                with pytest.raises(TypeError, match="descriptor"):
+                    thalweg.stream(file, tmp_path / "out")
+                assert first + file.read() == content
+    with pytest.raises(TypeError, match="descriptor"):
+        thalweg.stream(io.BytesIO(content), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    # What is meant to go compressed goes by its descriptor.
+    with gzip.open(tmp_path / "compressed0") as file:
+        thalweg.stream(file.fileno(), tmp_path / "out")
+    assert gzip.decompress((tmp_path / "out").read_bytes()) == content
+
+
+def test_files_that_python_wraps_and_pipes_of_processes_are_streamed(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"the content")
+    wrapped: list[Callable[[], Any]] = [
+        tempfile.TemporaryFile,
+        tempfile.NamedTemporaryFile,
+        tempfile.SpooledTemporaryFile,
+        lambda: (tmp_path / "unbuffered").open("w+b", buffering=0),
+        lambda: (tmp_path / "text").open("w+"),
+    ]
+    for wraps in wrapped:
+        with wraps() as file:
+            thalweg.stream(tmp_path / "plain", file)
+            file.seek(0)
+            assert file.read() in (b"the content", "the content")
+    for text in (False, True):
+        with subprocess.Popen(["echo", "said"], stdout=subprocess.PIPE, text=text) as process:
+            assert process.stdout is not None
+            thalweg.stream(process.stdout, tmp_path / "said")
+        assert (tmp_path / "said").read_bytes() == b"said\n"
+        (tmp_path / "said").unlink()

@@ -11,14 +11,14 @@ it returns when everything is verified and durable; the same call resumes what w
 The interpreter lock is released while data move; calls may be made from several threads at once. Ctrl-C ends a call in
 order: what was written becomes durable first.
 
-:mod:`thalweg.aio` has the same as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system.
+:mod:`thalweg.aio` has what waits as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system.
 """
 
 from __future__ import annotations
 
 from thalweg import model
 from thalweg._thalweg import __version__
-from thalweg._copy import Check, Report, Transfer, Verified, Verify, copy, sync, transfer, verify
+from thalweg._copy import Check, CopyOptions, Report, Transfer, Verified, Verify, copy, sync, transfer, verify
 from thalweg._frames import (
     Clock,
     ConsumerReport,
@@ -31,13 +31,15 @@ from thalweg._frames import (
     ProducerReport,
     Receiver,
     ReceiverFigures,
+    ReceiverOptions,
     Sender,
     SenderFigures,
+    SenderOptions,
     SetReport,
 )
-from thalweg._predict import Predicted, predict
-from thalweg._stream import Streaming, StreamReport, stream, streaming
-from thalweg._work import Event, Place, SlotReport
+from thalweg._predict import Predicted, PredictOptions, predict
+from thalweg._stream import Streaming, StreamOptions, StreamReport, stream, streaming
+from thalweg._work import Event, Place, Reaching, SlotReport
 from thalweg.errors import (
     BusyError,
     ChangedError,
@@ -65,6 +67,7 @@ __all__ = [
     "ConflictError",
     "ConnectionFailedError",
     "ConsumerReport",
+    "CopyOptions",
     "DamageError",
     "Delivery",
     "DiskError",
@@ -81,17 +84,22 @@ __all__ = [
     "PartialError",
     "Place",
     "Policy",
+    "PredictOptions",
     "Predicted",
     "ProducerReport",
     "ProtocolError",
+    "Reaching",
     "Receiver",
     "ReceiverFigures",
+    "ReceiverOptions",
     "Report",
     "Sender",
     "SenderFigures",
+    "SenderOptions",
     "SetReport",
     "SlotReport",
     "StoppedError",
+    "StreamOptions",
     "StreamReport",
     "Streaming",
     "Transfer",

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, Unpack
 
 from thalweg import _thalweg
+from thalweg._docs import document
 from thalweg._work import (
+    STREAMS,
+    U64_MAX,
     Event,
     Finished,
     Place,
@@ -16,9 +19,11 @@ from thalweg._work import (
     Underway,
     Watching,
     drive,
+    listens,
     reaching_of,
     refuse_unknown,
     text_of,
+    whole,
 )
 from thalweg.errors import PartialError
 
@@ -107,7 +112,7 @@ class Verified:
     #: Who signed as the receiver.
     receiver: str
     #: Events ``difference``, ``damage`` (byte ranges) and ``error``; the first 10,000.
-    findings: list[Event] = field(repr=False)
+    findings: list[Event] = field(repr=False, hash=False)
 
     @property
     def ok(self) -> bool:
@@ -144,7 +149,7 @@ def start(
     sources = [source] if isinstance(source, str | bytes | os.PathLike) else list(source)
     places = [text_of(place) for place in [*sources, destination]]
     asked = {
-        "delete_max": delete_max,
+        "delete_max": whole("delete_max", delete_max, 0, U64_MAX),
         "compress": options.get("compress", False),
         "verify": options.get("verify", "written"),
         "check": options.get("check", "evidence"),
@@ -154,7 +159,7 @@ def start(
         "one_file_system": options.get("one_file_system", False),
         "filter": list(options.get("filter", ())),
         "bwlimit": options.get("bwlimit"),
-        "streams": options.get("streams"),
+        "streams": whole("streams", options.get("streams"), *STREAMS),
         "receipt": options.get("receipt"),
         "entries": options.get("entries", False),
         "tells": tells,
@@ -167,7 +172,8 @@ def start(
             raise PartialError(report)
         return report
 
-    return Transfer(_thalweg.copy(places, asked, reaching_of(options)), conclude, options.get("progress_s", 1.0))
+    work = _thalweg.copy(places, asked, reaching_of(options))
+    return Transfer(work, conclude, options.get("progress_s", 1.0), places=(places[:-1], places[-1]))
 
 
 def transfer(
@@ -179,7 +185,8 @@ def transfer(
 ) -> Transfer:
     """Begins a copy and returns at once; see :class:`Transfer` and :func:`copy`.
 
-    ``delete_max``: remove what the source lacks, at most so many entries. Further options: :class:`CopyOptions`.
+    ``delete_max``: remove what the source lacks, at most so many entries; ``None``: nothing. Further options:
+    ``help(thalweg.CopyOptions)``.
     """
     return start(source, destination, options, delete_max=delete_max)
 
@@ -196,11 +203,11 @@ def copy(
     ``source``: a place, or several at the same machine. ``on_event`` is called on this thread: with ``progress`` every
     ``progress_s`` seconds, with what happens to the link, and with each entry if ``entries``; while it works, and is slow,
     the copy waits. If it raises, the copy stops in order. ``check_entries=False``: entries that fail are in the report,
-    and no :class:`~thalweg.PartialError` is raised. Further options: :class:`CopyOptions` (docs/guide/python.md).
+    and no :class:`~thalweg.PartialError` is raised. Further options: ``help(thalweg.CopyOptions)``.
 
     Raises :class:`~thalweg.Error`, of a class by its kind. On Ctrl-C it stops in order; the same call resumes.
     """
-    return drive(start(source, destination, options, tells=on_event is not None), on_event)
+    return drive(start(source, destination, options, tells=listens(on_event)), on_event)
 
 
 def sync(
@@ -214,8 +221,15 @@ def sync(
 ) -> Report:
     """Makes a destination the same as a source: :func:`copy`, and with ``delete`` removes what the source lacks, refusing
     more than ``max_delete`` entries. Give the source a trailing slash to mean its contents."""
-    delete_max = max_delete if delete else None
-    return drive(start(source, destination, options, delete_max=delete_max, tells=on_event is not None), on_event)
+    delete_max = limit(max_delete) if delete else None
+    return drive(start(source, destination, options, delete_max=delete_max, tells=listens(on_event)), on_event)
+
+
+def limit(max_delete: int) -> int:
+    """How many entries may be removed, which is always said: without it nothing would be removed."""
+    if max_delete is None:
+        raise TypeError("max_delete=None: with delete=True say how many entries may be removed")
+    return whole("max_delete", max_delete, 0, U64_MAX)
 
 
 def verify(
@@ -231,8 +245,10 @@ def verify(
 
     ``strict``: what the receipt does not have is a difference. ``keys``: public keys or fingerprints of certificates, in
     hexadecimal, with colons or without, that both signers must be among; without, anybody may have signed. Raises
-    :class:`~thalweg.DamageError` for a receipt that is not what was signed; differences are no error but findings.
+    :class:`~thalweg.DamageError` for a receipt that is not what was signed; differences are no error but findings. Further
+    options: ``help(thalweg.Reaching)``.
     """
+    listens(on_event)
     return drive(start_verify(receipt, place, strict, keys, reaching), on_event)
 
 
@@ -246,5 +262,11 @@ def start_verify(
         if len(findings) < _FINDINGS_MAX:
             findings.append(event)
 
-    work = _thalweg.verify(receipt, text_of(place), strict, list(keys), reaching_of(reaching))
-    return Underway(work, lambda told: Verified(**told, findings=findings), None, notice)
+    places = [os.fsdecode(receipt), text_of(place)]
+    work = _thalweg.verify(receipt, places[1], strict, list(keys), reaching_of(reaching))
+    return Underway(work, lambda told: Verified(**told, findings=findings), None, notice, (places, None))
+
+
+document(CopyOptions, Watching, Reaching)
+document(Report, Finished)
+document(Verified)

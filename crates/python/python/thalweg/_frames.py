@@ -9,14 +9,32 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from thalweg import _thalweg
-from thalweg._work import Place, Reaching, SlotReport, reaching_of, refuse_unknown, text_of
+from thalweg._docs import document
+from thalweg._work import (
+    STREAMS,
+    U32_MAX,
+    U64_MAX,
+    WINDOW_BYTES,
+    Place,
+    Reaching,
+    SlotReport,
+    reaching_of,
+    refuse_unknown,
+    seconds,
+    text_of,
+    whole,
+)
 from thalweg.errors import Error
+
+if TYPE_CHECKING:
+    # Of Python itself from 3.12 on.
+    from typing_extensions import Buffer
 
 #: What happens when a consumer is slower than the producers: they wait (``block``), what memory does not hold goes to a
 #: log and is replayed (``spill``), the oldest are dropped, or only the latest is handed out. What is lost is always named.
@@ -36,7 +54,7 @@ class Array(Protocol):
 
 
 #: What can be pushed: ``bytes``, an array, anything with a buffer, or a frame that came.
-Data: TypeAlias = "Frame | bytes | bytearray | memoryview | Array"
+Data: TypeAlias = "Frame | Buffer | Array"
 
 
 class ChannelOptions(Reaching, total=False):
@@ -83,6 +101,7 @@ class ReceiverOptions(ChannelOptions, total=False):
     #: One that comes back under its name within ``keep_s`` seconds (30) goes on behind what it took, however it ended: a
     #: delivery is taken when the next one is asked for, or when :meth:`Receiver.settle` says so. Default: none.
     name: str | None
+    #: See ``name``. Default: 30.
     keep_s: float
     #: It ends when so many have finished, and all that are known. Default: 1.
     producers: int
@@ -94,7 +113,9 @@ class ReceiverOptions(ChannelOptions, total=False):
 class Clock:
     """One clock against the hub's: add ``offset_ns`` to have the hub's, wrong by at most ``bound_ns``."""
 
+    #: Nanoseconds that the hub's is ahead.
     offset_ns: int
+    #: Nanoseconds that this may be wrong by.
     bound_ns: int
 
 
@@ -104,11 +125,15 @@ class Latency:
 
     #: Frames measured.
     count: int
+    #: Half took no more nanoseconds.
     p50_ns: int
+    #: 90 of 100 took no more nanoseconds.
     p90_ns: int
+    #: 99 of 100 took no more nanoseconds.
     p99_ns: int
+    #: Nanoseconds of the longest.
     max_ns: int
-    #: Each figure is wrong by at most this, because clocks are.
+    #: Each figure is wrong by at most so many nanoseconds, because clocks are.
     bound_ns: int
     #: Streaming Speed Score (003 Eq 11): the longest over what a frame of the mean size takes at the rate of the link. 1 is ideal;
     #: ``None`` without ``link_bits_per_s``.
@@ -119,11 +144,13 @@ class Latency:
 class SenderFigures:
     """What a sender did so far."""
 
-    #: Frames pushed by this process, and their payload bytes.
+    #: Frames pushed by this process.
     frames: int
+    #: Their payload bytes.
     bytes: int
-    #: Of those, what the hub has not yet.
+    #: Of those frames, how many the hub has not yet.
     waiting: int
+    #: Of those bytes, how many the hub has not yet.
     waiting_bytes: int
     #: Frames sent again, after outages or damage.
     again: int
@@ -158,27 +185,33 @@ class ProducerReport:
 class ReceiverFigures:
     """What a receiver got so far."""
 
-    #: Frames delivered, and their payload bytes.
+    #: Frames delivered.
     frames: int
+    #: Their payload bytes.
     bytes: int
     #: Frames named as lost, by reason.
-    lost: dict[Reason, int]
-    #: Sets that were over.
+    lost: dict[Reason, int] = field(hash=False)
+    #: Sets that were over, with all their frames.
     sets_complete: int
+    #: Sets that were over without some of their frames.
     sets_incomplete: int
-    #: Frames that came again and were dropped; that came damaged and were asked for again.
+    #: Frames that came again and were dropped.
     again: int
+    #: Frames that came damaged and were asked for again.
     damaged: int
-    #: Frames that came later than their deadline; that had one; of which it is not known, for want of a measured clock.
+    #: Frames that came later than their deadline.
     late: int
+    #: Frames that had a deadline.
     with_deadline: int
+    #: Frames of which it is not known whether they were late, for want of a measured clock.
     deadline_unknown: int
     #: Links lost.
     outages: int
     #: Our clock against the hub's.
     clock: Clock | None
-    #: The tail, and the frames that are not in it, because a clock was not measured yet.
+    #: The tail; ``None`` while nothing was measured.
     latency: Latency | None
+    #: Frames that are not in the tail, because a clock was not measured yet.
     unmeasured: int
 
     @staticmethod
@@ -202,7 +235,7 @@ class ConsumerReport:
     #: Producers that finished.
     producers_finished: int
     #: Producers that went away without finishing.
-    producers_gone: list[str]
+    producers_gone: list[str] = field(hash=False)
 
     @staticmethod
     def _of(told: dict[str, Any]) -> ConsumerReport:
@@ -214,10 +247,13 @@ class ConsumerReport:
 class Lost:
     """Frames of one producer that this consumer does not get: told where they would have come."""
 
+    #: Who made them.
     producer: str
-    #: The first of them, and the one after the last.
+    #: The sequence of the first of them.
     first: int
+    #: The sequence after the last of them.
     end: int
+    #: Why they do not come.
     reason: Reason
 
     def __len__(self) -> int:
@@ -228,6 +264,7 @@ class Lost:
 class SetReport:
     """A set that is over."""
 
+    #: Its number.
     set: int
     #: Frames that it should have.
     frames: int
@@ -236,7 +273,7 @@ class SetReport:
     #: Frames of it that the hub was given.
     taken: int
     #: Indexes that were not delivered, as ranges ``(first, end)``.
-    missing: list[tuple[int, int]] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list, hash=False)
 
     @property
     def is_complete(self) -> bool:
@@ -375,10 +412,20 @@ class Sender:
     Leaving the block waits until the hub has everything; leaving it with an exception ends at once, and consumers are told
     that this producer is gone.
 
-    Options: :class:`SenderOptions` (docs/guide/python.md).
+    Options: ``help(thalweg.SenderOptions)``.
     """
 
     def __init__(self, place: Place, **options: Unpack[SenderOptions]) -> None:
+        self._reach(place, options, None)
+
+    @classmethod
+    def reached(cls, place: Place, options: SenderOptions, gives_up: _thalweg.GivingUp) -> Self:
+        """The same, which may be given up from another thread."""
+        made = cls.__new__(cls)
+        made._reach(place, options, gives_up)
+        return made
+
+    def _reach(self, place: Place, options: SenderOptions, gives_up: _thalweg.GivingUp | None) -> None:
         refuse_unknown(options, SenderOptions)
         asked = {
             "producer": options.get("producer"),
@@ -386,7 +433,7 @@ class Sender:
             "slot": options.get("slot"),
             **_kept(options),
         }
-        self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options))
+        self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options), gives_up)
         self._is_aborted = False
 
     @property
@@ -425,7 +472,7 @@ class Sender:
     def declare_set(self, set: int, frames: int) -> None:
         """Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. Several
         producers may; a set that is not complete is over when all that declared it or gave frames of it have ended."""
-        self._native.declare_set(set, frames)
+        self._native.declare_set(whole("set", set, 0, U64_MAX), whole("frames", frames, 1, 1 << 20))
 
     def finish(self, timeout_s: float | None = None) -> ProducerReport:
         """Says that no more will come, and waits until the hub has everything, at most ``timeout_s`` seconds. May be called
@@ -477,29 +524,39 @@ class Receiver:
     Leaving the block leaves the channel. With a name the place is let go instead, and kept for who comes back; left with an
     exception, what was handed out last comes again.
 
-    Options: :class:`ReceiverOptions` (docs/guide/python.md).
+    Options: ``help(thalweg.ReceiverOptions)``.
     """
 
     def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
+        self._reach(place, options, None)
+
+    @classmethod
+    def reached(cls, place: Place, options: ReceiverOptions, gives_up: _thalweg.GivingUp) -> Self:
+        """The same, which may be given up from another thread."""
+        made = cls.__new__(cls)
+        made._reach(place, options, gives_up)
+        return made
+
+    def _reach(self, place: Place, options: ReceiverOptions, gives_up: _thalweg.GivingUp | None) -> None:
         refuse_unknown(options, ReceiverOptions)
         start = options.get("start", "first")
         if isinstance(start, str) and start not in ("first", "now"):
             raise ValueError(f"start={start!r}: first, now or a sequence")
         asked = {
             "policy": options.get("policy", "block"),
-            "depth": options.get("depth", 0),
+            "depth": whole("depth", options.get("depth", 0), 0, U32_MAX),
             "group": options.get("group"),
             "from_now": start == "now",
-            "from_sequence": None if isinstance(start, str) else start,
+            "from_sequence": None if isinstance(start, str) else whole("start", start, 0, U64_MAX),
             "name": options.get("name"),
-            "producers": options.get("producers", 1),
-            "keep_s": options.get("keep_s", 30.0),
-            "link_bits_per_s": options.get("link_bits_per_s"),
+            "producers": whole("producers", options.get("producers", 1), 1, U32_MAX),
+            "keep_s": seconds("keep_s", options.get("keep_s", 30.0), 0.0),
+            "link_bits_per_s": whole("link_bits_per_s", options.get("link_bits_per_s"), 1, U64_MAX),
             **_kept(options),
         }
         #: What it got, once all producers have finished or it was closed.
         self.report: ConsumerReport | None = None
-        self._native = _thalweg.Receiver(text_of(place), asked, reaching_of(options))
+        self._native = _thalweg.Receiver(text_of(place), asked, reaching_of(options), gives_up)
         # What was handed out is taken when more is asked for.
         self._settles = asked["name"] is not None
         if self._settles:
@@ -508,10 +565,14 @@ class Receiver:
     def next(self, timeout_s: float | None = None) -> Delivery | None:
         """What comes next, waiting at most ``timeout_s`` seconds (``None``: as long as it takes). ``None``: nothing came in
         time, or nothing follows; then :attr:`report` is there."""
+        return self.take(timeout_s, None)
+
+    def take(self, timeout_s: float | None, gives_up: _thalweg.GivingUp | None) -> Delivery | None:
+        """:meth:`next`, which may be given up from another thread: then nothing came."""
         if self.report is not None:
             return None
         self._settle_handed_out()
-        told = self._native.next(timeout_s)
+        told = self._native.next(timeout_s, gives_up)
         if told is None:
             return None
         if not isinstance(told, str):
@@ -526,11 +587,15 @@ class Receiver:
         self._settle_handed_out()
         return None
 
-    def __iter__(self) -> Iterator[Delivery]:
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Delivery:
         while self.report is None:
             delivery = self.next()
             if delivery is not None:
-                yield delivery
+                return delivery
+        raise StopIteration
 
     def figures(self) -> ReceiverFigures:
         """Figures so far."""
@@ -607,7 +672,8 @@ class Hub:
         memory_bytes_max: int | None = None,
     ) -> None:
         addresses = [listen] if isinstance(listen, str) else list(listen)
-        self._native = _thalweg.Hub(directory, ticket, addresses, memory_bytes_max)
+        memory = whole("memory_bytes_max", memory_bytes_max, 0, U64_MAX)
+        self._native = _thalweg.Hub(directory, ticket, addresses, memory)
 
     @property
     def addresses(self) -> list[str]:
@@ -639,11 +705,11 @@ class _Kept(TypedDict):
 
 def _kept(options: ChannelOptions) -> _Kept:
     return {
-        "window_bytes": options.get("window_bytes", 64 << 20),
-        "streams": options.get("streams"),
+        "window_bytes": whole("window_bytes", options.get("window_bytes", 64 << 20), *WINDOW_BYTES),
+        "streams": whole("streams", options.get("streams"), *STREAMS),
         "channel": {
-            "memory_bytes": options.get("memory_bytes"),
-            "spill_bytes": options.get("spill_bytes"),
+            "memory_bytes": whole("memory_bytes", options.get("memory_bytes"), 0, U64_MAX),
+            "spill_bytes": whole("spill_bytes", options.get("spill_bytes"), 0, U64_MAX),
             "recorded": options.get("recorded", False),
             "unattended": options.get("unattended", False),
         },
@@ -674,6 +740,11 @@ _NATIVE_ORDERS = "|=<" if sys.byteorder == "little" else "|=>"
 #: How the buffer protocol names elements, and how NumPy does.
 _NATIVE_KINDS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i", "e": "f", "f": "f", "d": "f", "?": "b"}
 _NATIVE_KINDS |= {"B": "u", "H": "u", "I": "u", "L": "u", "Q": "u", "N": "u", "c": "S"}
+#: The orders of bytes that stand in front of them, as NumPy writes them.
+_OWN_ORDER = "<" if sys.byteorder == "little" else ">"
+_ORDERS = {"@": _OWN_ORDER, "=": _OWN_ORDER, "<": "<", ">": ">", "!": ">"}
+#: The longest deadline: what nanoseconds in 64 bits hold.
+_DEADLINE_S_MAX = 18e9
 
 
 def prepared(
@@ -681,9 +752,12 @@ def prepared(
 ) -> tuple[_thalweg.Frame | bytes, dict[str, Any]]:
     """A frame as the native part takes it."""
     payload, dtype, shape = _payload(data)
+    if set is not None:
+        set = (whole("set", set[0], 0, U64_MAX), whole("index in the set", set[1], 0, U32_MAX))
+    deadline_s = seconds("deadline_s", deadline_s, 0.0, _DEADLINE_S_MAX)
     head = {
         "set": set,
-        "time_ns": time.time_ns() if time_ns is None else time_ns,
+        "time_ns": time.time_ns() if time_ns is None else whole("time_ns", time_ns, 0, U64_MAX),
         "deadline_ns": None if deadline_s is None else int(deadline_s * 1e9),
         "dtype": dtype,
         "shape": list(shape),
@@ -701,13 +775,29 @@ def _payload(data: Data) -> tuple[_thalweg.Frame | bytes, str, Sequence[int]]:
         return native, native.dtype, native.shape
     if isinstance(data, Array):
         told = data.__array_interface__
-        dtype = told["typestr"]
-        if dtype[1] in "OV":
+        dtype, shape = told["typestr"], told["shape"]
+        size = _element_bytes(dtype)
+        # Of records only the bytes would travel.
+        if size is None or "V" in dtype:
             raise TypeError(f"elements of type {dtype} mean nothing elsewhere: push bytes")
-        return data.tobytes(), dtype, told["shape"]
+        if told.get("mask") is not None or getattr(data, "mask", None) is not None:
+            raise TypeError("a mask does not travel with an array: push what `filled()` returns, and the mask by itself")
+        content = data.tobytes()
+        if len(content) != size * math.prod(shape):
+            raise TypeError(f"{len(content)} bytes are no array of {dtype} with shape {shape}: push bytes")
+        return content, dtype, shape
     view = memoryview(data)
-    kind = _NATIVE_KINDS.get(view.format.removeprefix("@"))
+    order, code = _ORDERS.get(view.format[:1]), view.format[1:]
+    if order is None:
+        order, code = _OWN_ORDER, view.format
+    kind = _NATIVE_KINDS.get(code)
     if kind is None:
         raise TypeError(f"elements of format {view.format!r} are not known: push bytes")
-    order = "|" if view.itemsize == 1 else "<" if sys.byteorder == "little" else ">"
+    order = "|" if view.itemsize == 1 else order
     return view.tobytes(), f"{order}{kind}{view.itemsize}", view.shape or ()
+
+
+document(SenderOptions, ChannelOptions, Reaching)
+document(ReceiverOptions, ChannelOptions, Reaching)
+for _one in (Clock, Latency, SenderFigures, ProducerReport, ReceiverFigures, ConsumerReport, Lost, SetReport):
+    document(_one)

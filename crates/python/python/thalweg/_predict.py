@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias, Unpack
 
 from thalweg import _thalweg
 from thalweg._copy import Verify
-from thalweg._work import Event, Place, Reaching, reaching_of, refuse_unknown, text_of
+from thalweg._docs import document
+from thalweg._work import STREAMS, Event, Place, Reaching, reaching_of, refuse_unknown, text_of, whole
+from thalweg.errors import Error, name_place
 
 #: Whether a deadline is kept: in 99 of 100 cases, more often than not, or not.
 Deadline: TypeAlias = Literal["holds", "uncertain", "too-late"]
@@ -25,7 +27,7 @@ class PredictOptions(Reaching, total=False):
     verify: Verify
     #: It would be held to this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
     bwlimit: str | None
-    #: It would have so many TCP connections.
+    #: It would have so many TCP connections, 1 to 256.
     streams: int | None
 
 
@@ -33,12 +35,15 @@ class PredictOptions(Reaching, total=False):
 class Predicted:
     """How long a transfer would take. Sizes are in bytes, times in seconds."""
 
-    #: What is at the source; estimated where it is too much to count.
+    #: Content bytes at the source; estimated where it is too much to count.
     bytes: float
+    #: Entries at the source; estimated where they are too many to count.
     entries: float
-    #: The median, and what it lies between in 95 of 100 cases; ``None`` where nothing is known of the way yet.
+    #: The median; ``None`` where nothing is known of the way yet.
     seconds: float | None
+    #: 95 of 100 such transfers take from so long ...
     low_s: float | None
+    #: ... to so long.
     high_s: float | None
     #: 99 of 100 such transfers take less.
     p99_s: float | None
@@ -51,23 +56,40 @@ class Predicted:
     #: Which limit binds.
     binds: str | None
     #: All of it, as the event ``predicted`` of docs/reference/json.md.
-    details: Event = field(repr=False)
+    details: Event = field(repr=False, hash=False)
+
+
+document(PredictOptions, Reaching)
+document(Predicted)
 
 
 def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:
     """How long a copy would take, before it begins: counts what is at the source, and goes by what earlier transfers and
     probes of the same way took (they are remembered in ``state``). Nothing is measured and nothing moved; where nothing is
-    known, :attr:`Predicted.missing` says what, and ``thalweg probe`` or one copy teaches it.
+    known, :attr:`Predicted.missing` says what, and ``thalweg probe`` or one copy teaches it. Options:
+    ``help(thalweg.PredictOptions)``.
     """
+    return asked(source, destination, options, None)
+
+
+def asked(
+    source: Place, destination: Place, options: PredictOptions, gives_up: _thalweg.GivingUp | None
+) -> Predicted:
+    """:func:`predict`, which may be given up from another thread."""
     refuse_unknown(options, PredictOptions)
-    asked = {
+    places = (text_of(source), text_of(destination))
+    wanted = {
         "deadline_s": options.get("deadline_s"),
         "scan_s": options.get("scan_s", 5.0),
         "reads_back": options.get("verify", "written") != "written",
         "bwlimit": options.get("bwlimit"),
-        "streams": options.get("streams"),
+        "streams": whole("streams", options.get("streams"), *STREAMS),
     }
-    told = json.loads(_thalweg.predict((text_of(source), text_of(destination)), asked, reaching_of(options)))
+    try:
+        told = json.loads(_thalweg.predict(places, wanted, reaching_of(options), gives_up))
+    except Error as error:
+        name_place(error, places[:1], places[1])
+        raise
     return Predicted(**{name: told[name] for name in _TOLD}, details=told)
 
 

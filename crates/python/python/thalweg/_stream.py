@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
+import socket
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, Unpack, runtime_checkable
 
 from thalweg import _thalweg
+from thalweg._docs import document
 from thalweg._work import (
+    STREAMS,
+    U64_MAX,
+    WINDOW_BYTES,
     Event,
     Finished,
     Place,
@@ -17,9 +24,12 @@ from thalweg._work import (
     Underway,
     Watching,
     drive,
+    listens,
     reaching_of,
     refuse_unknown,
+    seconds,
     text_of,
+    whole,
 )
 from thalweg.errors import PartialError
 
@@ -31,8 +41,9 @@ class HasDescriptor(Protocol):
     def fileno(self) -> int: ...
 
 
-#: A place, or a pipe: an open file, or the number of a descriptor. It is duplicated, and stays yours to close. Of an open
-#: file what was written to it before goes first, and what was read of it before is not streamed, where it can be told.
+#: A place, or a pipe: an open file (of ``open``, ``tempfile``, ``subprocess``), a socket, or the number of a descriptor. It is
+#: duplicated, and stays yours to close. Of an open file what was written to it before goes first, and what was read of it
+#: before is not streamed, where it can be told. A file that compresses, or makes other bytes of its own, is refused.
 End: TypeAlias = Place | HasDescriptor | int
 
 
@@ -110,17 +121,17 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
     ends = [_end(source), _end(destination)]
     asked = {
         "until_closed": options.get("until_closed", False),
-        "until_idle_s": options.get("until_idle_s"),
-        "until_bytes": options.get("until_bytes"),
+        "until_idle_s": seconds("until_idle_s", options.get("until_idle_s"), 0.0),
+        "until_bytes": whole("until_bytes", options.get("until_bytes"), 0, U64_MAX),
         "until_marker": options.get("until_marker"),
         "follow": options.get("follow", False),
         "wait": options.get("wait", False),
-        "poll_s": options.get("poll_s"),
+        "poll_s": seconds("poll_s", options.get("poll_s"), 0.0),
         "recheck": options.get("recheck", False),
-        "buffer_bytes": options.get("buffer_bytes", 64 << 20),
-        "mark_every_s": options.get("mark_every_s", 0.1),
+        "buffer_bytes": whole("buffer_bytes", options.get("buffer_bytes", 64 << 20), *WINDOW_BYTES),
+        "mark_every_s": seconds("mark_every_s", options.get("mark_every_s", 0.1), 0.0, 60.0),
         "bwlimit": options.get("bwlimit"),
-        "streams": options.get("streams"),
+        "streams": whole("streams", options.get("streams"), *STREAMS),
         "slot": options.get("slot"),
         "receipt": options.get("receipt"),
         "entries": options.get("entries", False),
@@ -136,7 +147,9 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
 
     places, pipes = (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1])
     work = _thalweg.stream(places, pipes, asked, reaching_of(options))
-    return Streaming(work, conclude, options.get("progress_s", 1.0))
+    # A pipe has no name.
+    named = [place for place, pipe in zip(places, pipes, strict=True) if pipe is None]
+    return Streaming(work, conclude, options.get("progress_s", 1.0), places=(named, None))
 
 
 def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:
@@ -155,23 +168,43 @@ def stream(
     is complete and all of it is verified and durable (or delivered, where the destination is a pipe).
 
     Either end is a place, or a pipe (an open file or a descriptor, which stays yours to close). Without ``until_...`` a file
-    is complete when nobody has it open for writing. Further options: :class:`StreamOptions` (docs/guide/streaming.md).
+    is complete when nobody has it open for writing. Further options: ``help(thalweg.StreamOptions)``
+    (docs/guide/streaming.md).
 
     Raises :class:`~thalweg.Error`, of a class by its kind. On Ctrl-C what was read becomes durable first; the same call
     goes on.
     """
-    return drive(start(source, destination, options, tells=on_event is not None), on_event)
+    return drive(start(source, destination, options, tells=listens(on_event)), on_event)
 
 
 def _end(end: End) -> tuple[str, int | None]:
     if isinstance(end, int):
         return "-", end
     if isinstance(end, HasDescriptor):
+        if not _is_of_descriptor(end):
+            kind = f"{type(end).__module__}.{type(end).__qualname__}"
+            text = f"what {kind} reads or writes may be other bytes than its descriptor's: pass the descriptor, `fileno()`"
+            raise TypeError(f"{text}, if those are meant")
         number = end.fileno()
         _settle(end, number)
         return "-", number
     # The program's name for a pipe is here the name of a file.
     return ("./-" if end == "-" else text_of(end)), None
+
+
+def _is_of_descriptor(end: object) -> bool:
+    """Whether the bytes that it reads or writes are those of its descriptor. One that compresses has a descriptor too."""
+    if isinstance(end, tempfile.SpooledTemporaryFile):
+        # In memory it has no descriptor.
+        end.rollover()
+        end = end._file
+    elif isinstance(end, tempfile._TemporaryFileWrapper):
+        end = end.file
+    if isinstance(end, io.TextIOWrapper):
+        end = end.buffer
+    if isinstance(end, io.BufferedReader | io.BufferedWriter | io.BufferedRandom):
+        end = end.raw
+    return isinstance(end, io.FileIO | socket.SocketIO | socket.socket)
 
 
 def _settle(end: HasDescriptor, number: int) -> None:
@@ -189,3 +222,7 @@ def _settle(end: HasDescriptor, number: int) -> None:
         raise ValueError("a text that was read in part cannot be streamed: open it in binary mode")
     if os.lseek(number, 0, os.SEEK_CUR) != position:
         os.lseek(number, position, os.SEEK_SET)
+
+
+document(StreamOptions, Watching, Reaching)
+document(StreamReport, Finished)

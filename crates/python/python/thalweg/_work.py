@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import math
+import operator
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, overload
 
 from thalweg import _thalweg
-from thalweg.errors import Error, of_object
+from thalweg._docs import document
+from thalweg.errors import Error, UsageError, name_place, of_object
 
 #: A place as the program reads it. ``bytes`` are a path of this machine as it is.
 Place: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -20,6 +25,11 @@ Event: TypeAlias = dict[str, Any]
 
 #: The longest that a wait holds back a Ctrl-C, in seconds.
 STEP_S = 0.1
+
+#: The most that the native part's numbers hold.
+U32_MAX, U64_MAX = (1 << 32) - 1, (1 << 64) - 1
+#: Bytes under way, and TCP connections: the least and the most.
+WINDOW_BYTES, STREAMS = (64 << 10, 256 << 20), (1, 256)
 
 R = TypeVar("R")
 
@@ -33,15 +43,15 @@ class Reaching(TypedDict, total=False):
     state: str | os.PathLike[str] | None
     #: The ssh to start, with its options. Default: ``ssh``.
     rsh: str | None
-    #: Port of sshd.
+    #: Port of sshd, 1 to 65535.
     port: int | None
     #: The thalweg to start at the far side of ssh. Default: ``thalweg``.
     far_path: str | None
     #: If the far side of ssh has no thalweg, place our own static one in its user's cache.
     bootstrap: bool
-    #: Give up without progress for so many seconds. Default: 600.
+    #: Give up without progress for so many seconds, more than 0. Default: 600.
     patience_s: float
-    #: Drop a link that acknowledges nothing for so many seconds, and dial again. Default: 30.
+    #: Drop a link that acknowledges nothing for so many seconds, 0.1 or more, and dial again. Default: 30.
     stall_timeout_s: float
 
 
@@ -71,9 +81,9 @@ class Finished:
     #: Which stage was the narrowest and what to turn, in words.
     sentence: str | None
     #: One error for each entry or file that failed; the first 1000.
-    failures: list[Error] = field(repr=False)
+    failures: list[Error] = field(repr=False, hash=False)
     #: All of it, as the event ``finished`` of docs/reference/json.md.
-    details: Event = field(repr=False)
+    details: Event = field(repr=False, hash=False)
 
     @classmethod
     def _of(cls, told: Event) -> Self:
@@ -91,14 +101,17 @@ class SlotReport:
     promised_s: float
     #: What was asked for.
     deadline_s: float
-    #: Half were at most so late; 99 of 100 were; the worst was.
+    #: Half were at most so late.
     lag_p50_s: float
+    #: 99 of 100 were at most so late.
     lag_p99_s: float
+    #: The worst was so late.
     lag_worst_s: float
     #: Of the worst, the time until it might go.
     lag_worst_until_sent_s: float
-    #: Pieces, or frames, that are there, and how many of them were later than the deadline.
+    #: Pieces, or frames, that are there.
     pieces: int
+    #: How many of them were later than the deadline.
     pieces_late: int
 
     @staticmethod
@@ -113,7 +126,8 @@ class Underway(Generic[R]):
     """Work under way: an iterator over its events, and a context manager that stops it on the way out.
 
     ``progress`` events come every ``progress_s`` seconds while it is iterated, and once at the end; never, if that is
-    ``None``. ``conclude`` makes the report of what the work says at its end.
+    ``None``. ``conclude`` makes the report of what the work says at its end. ``places``: what it is between, for failures.
+    An iteration that is taken up again goes on where the one before it ended.
     """
 
     def __init__(
@@ -122,10 +136,14 @@ class Underway(Generic[R]):
         conclude: Callable[[Event], R],
         progress_s: float | None,
         notice: Callable[[Event], object] | None = None,
+        places: tuple[Sequence[str], str | None] = ((), None),
     ) -> None:
         self._work, self._conclude, self._progress_s, self._notice = work, conclude, progress_s, notice
+        self._places = places
         self._next_progress = time.monotonic() + (progress_s or 0.0)
         self._is_over = False
+        #: What happened and was not handed out yet.
+        self._kept: deque[Event] = deque()
 
     def events(self, timeout_s: float = STEP_S) -> list[Event] | None:
         """What happened, waiting at most ``timeout_s`` seconds for the first; ``None`` when it is over."""
@@ -143,9 +161,24 @@ class Underway(Generic[R]):
         self._is_over = told is None
         return events
 
-    def __iter__(self) -> Iterator[Event]:
-        while (events := self.events()) is not None:
-            yield from events
+    def gather(self) -> bool:
+        """Keeps what happens for :meth:`handed_out`, waiting a step for it; ``False`` when it is over."""
+        events = self.events()
+        self._kept.extend(events or ())
+        return events is not None
+
+    def handed_out(self) -> Event | None:
+        """The next event of those that were kept."""
+        return self._kept.popleft() if self._kept else None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        while (event := self.handed_out()) is None:
+            if not self.gather():
+                raise StopIteration
+        return event
 
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
@@ -155,7 +188,13 @@ class Underway(Generic[R]):
         """Waits for its end, and says what it did; raises what failed. Events that were not taken are lost."""
         while self.events() is not None:
             pass
-        return self._conclude(json.loads(self._work.result()))
+        self._kept.clear()
+        try:
+            told = json.loads(self._work.result())
+        except Error as error:
+            name_place(error, *self._places)
+            raise
+        return self._conclude(told)
 
     def __enter__(self) -> Self:
         return self
@@ -182,6 +221,55 @@ def drive(work: Underway[R], on_event: Callable[[Event], object] | None) -> R:
         return work.report()
 
 
+def listens(on_event: Callable[[Event], object] | None) -> bool:
+    """Whether somebody listens."""
+    if inspect.iscoroutinefunction(on_event) or inspect.iscoroutinefunction(getattr(on_event, "__call__", None)):
+        raise TypeError("on_event is a coroutine function, which nobody would await: iterate `thalweg.aio.transfer` instead")
+    return on_event is not None
+
+
+@overload
+def whole(name: str, number: int, least: int, most: int) -> int: ...
+@overload
+def whole(name: str, number: int | None, least: int, most: int) -> int | None: ...
+def whole(name: str, number: int | None, least: int, most: int) -> int | None:
+    """A whole number in its range; ``None`` is none."""
+    if number is None:
+        return None
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{name}={number!r}: a whole number") from None
+    if not least <= number <= most:
+        raise _out_of_range(name, f"from {least} to {most}", number)
+    return number
+
+
+def seconds(name: str, time_s: float | None, least_s: float, most_s: float = math.inf) -> float | None:
+    """Seconds in their range; ``None`` are none."""
+    if time_s is None:
+        return None
+    try:
+        in_range = least_s <= time_s <= most_s
+    except TypeError:
+        raise TypeError(f"{name}={time_s!r}: seconds") from None
+    if not in_range:
+        wanted = f"from {least_s} seconds on" if most_s == math.inf else f"from {least_s} to {most_s} seconds"
+        raise _out_of_range(name, wanted, time_s)
+    return time_s
+
+
+def positive_seconds(name: str, time_s: float | None) -> float | None:
+    """Seconds, more than none."""
+    if seconds(name, time_s, 0.0) == 0:
+        raise _out_of_range(name, "more than 0 seconds", time_s)
+    return time_s
+
+
+def _out_of_range(name: str, range: str, number: object) -> UsageError:
+    return UsageError(f"{name}: {range}, not {number}", kind="usage", operation="read options")
+
+
 def text_of(place: Place) -> str:
     """As the native part reads it."""
     if isinstance(place, str):
@@ -196,11 +284,11 @@ def reaching_of(options: Any) -> dict[str, Any]:
         "ticket": options.get("ticket") or os.environ.get("THALWEG_TICKET") or None,
         "state": options.get("state") or os.environ.get("THALWEG_STATE") or None,
         "rsh": options.get("rsh") or os.environ.get("THALWEG_RSH") or None,
-        "port": options.get("port"),
+        "port": whole("port", options.get("port"), 1, 65535),
         "far_path": options.get("far_path") or os.environ.get("THALWEG_FAR_PATH") or None,
         "bootstrap": options.get("bootstrap", False),
-        "patience_s": options.get("patience_s", 600.0),
-        "stall_timeout_s": options.get("stall_timeout_s", 30.0),
+        "patience_s": positive_seconds("patience_s", options.get("patience_s", 600.0)),
+        "stall_timeout_s": seconds("stall_timeout_s", options.get("stall_timeout_s", 30.0), 0.1),
     }
 
 
@@ -208,3 +296,7 @@ def refuse_unknown(options: Any, known: Any) -> None:
     unknown = sorted(set(options) - known.__optional_keys__)
     if unknown:
         raise TypeError(f"unexpected options: {', '.join(unknown)}")
+
+
+document(Reaching)
+document(SlotReport)

@@ -15,11 +15,12 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
-from thalweg import _copy, _frames, _predict, _stream, _work
+from thalweg import _copy, _frames, _predict, _stream, _thalweg, _work
 from thalweg._copy import CopyOptions, Report, Verified
 from thalweg._frames import (
     ConsumerReport,
@@ -34,7 +35,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, PredictOptions
 from thalweg._stream import End, StreamOptions, StreamReport
-from thalweg._work import STEP_S, Event, Place, R, Reaching
+from thalweg._work import STEP_S, Event, Place, R, Reaching, listens
 from thalweg.errors import BusyError, Error, StoppedError
 
 __all__ = [
@@ -54,10 +55,36 @@ __all__ = [
 
 _T = TypeVar("_T")
 
+#: Threads that wait, at most: one for each wait under way. What is beyond takes turns with the others, a step each.
+_THREADS_MAX = 512
+#: The longest step of a wait for frames, in seconds, which may be given up in between.
+_FRAMES_STEP_S = 1.0
 
-async def to_its_end(work: Callable[[], _T]) -> _T:
-    """Waits for what holds up no event loop and cannot be interrupted; a cancellation comes through behind it."""
-    running = asyncio.ensure_future(asyncio.to_thread(work))
+#: The threads of this process that wait: not the loop's own, of which there are few, and which look up names for it. A thread
+#: begins when no other is free, and the interpreter ends them on its way out.
+_threads: ThreadPoolExecutor | None = None
+
+
+def _waiting_threads() -> ThreadPoolExecutor:
+    global _threads
+    if _threads is None:
+        _threads = ThreadPoolExecutor(_THREADS_MAX, thread_name_prefix="thalweg-aio")
+    return _threads
+
+
+def _forget_threads() -> None:
+    global _threads
+    _threads = None
+
+
+# A fork has none of them.
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+async def to_its_end(work: Callable[[], _T], give_up: Callable[[], object] | None = None) -> _T:
+    """Waits for what holds up no event loop and cannot be interrupted; a cancellation comes through behind it. ``give_up``
+    makes it end soon then."""
+    running = asyncio.get_running_loop().run_in_executor(_waiting_threads(), work)
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -65,6 +92,8 @@ async def to_its_end(work: Callable[[], _T]) -> _T:
         except asyncio.CancelledError as error:
             # However often: it goes on when the work has ended.
             cancelled = error
+            if give_up is not None:
+                give_up()
     if cancelled is None:
         return running.result()
     if not running.cancelled():
@@ -73,16 +102,27 @@ async def to_its_end(work: Callable[[], _T]) -> _T:
     raise cancelled
 
 
+async def _given_up(work: Callable[[_thalweg.GivingUp], _T]) -> _T:
+    """The same for what can be given up."""
+    gives_up = _thalweg.GivingUp()
+    return await to_its_end(lambda: work(gives_up), gives_up.give_up)
+
+
 class Underway(Generic[R]):
-    """Work under way: an async iterator over its events, and an async context manager that stops it on the way out."""
+    """Work under way: an async iterator over its events, and an async context manager that stops it on the way out. An iteration
+    that is taken up again goes on where the one before it ended."""
 
     def __init__(self, inner: _work.Underway[R]) -> None:
         self._inner = inner
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        while (events := await to_its_end(lambda: self._inner.events(STEP_S))) is not None:
-            for event in events:
-                yield event
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while (event := self._inner.handed_out()) is None:
+            if not await to_its_end(self._inner.gather):
+                raise StopAsyncIteration
+        return event
 
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
@@ -144,7 +184,7 @@ async def copy(
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.copy`; ``on_event`` is called on the event loop's thread."""
-    return await drive(transfer(source, destination, **options), on_event)
+    return await drive(Transfer(_copy.start(source, destination, options, tells=listens(on_event))), on_event)
 
 
 async def sync(
@@ -157,8 +197,9 @@ async def sync(
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.sync`."""
-    delete_max = max_delete if delete else None
-    return await drive(transfer(source, destination, delete_max=delete_max, **options), on_event)
+    delete_max = _copy.limit(max_delete) if delete else None
+    copying = _copy.start(source, destination, options, delete_max=delete_max, tells=listens(on_event))
+    return await drive(Transfer(copying), on_event)
 
 
 async def verify(
@@ -171,12 +212,13 @@ async def verify(
     **reaching: Unpack[Reaching],
 ) -> Verified:
     """As :func:`thalweg.verify`."""
+    listens(on_event)
     return await drive(Underway(_copy.start_verify(receipt, place, strict, keys, reaching)), on_event)
 
 
 async def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:
     """As :func:`thalweg.predict`."""
-    return await to_its_end(lambda: _predict.predict(source, destination, **options))
+    return await _given_up(lambda gives_up: _predict.asked(source, destination, options, gives_up))
 
 
 def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:
@@ -192,7 +234,7 @@ async def stream(
     **options: Unpack[StreamOptions],
 ) -> StreamReport:
     """As :func:`thalweg.stream`."""
-    return await drive(streaming(source, destination, **options), on_event)
+    return await drive(Streaming(_stream.start(source, destination, options, tells=listens(on_event))), on_event)
 
 
 def _there(inner: _T | None) -> _T:
@@ -223,7 +265,7 @@ class Sender:
     """
 
     def __init__(self, place: Place, **options: Unpack[SenderOptions]) -> None:
-        self._open = lambda: _frames.Sender(place, **options)
+        self._place, self._options = place, options
         self._inner: _frames.Sender | None = None
 
     @property
@@ -264,7 +306,8 @@ class Sender:
         return _there(self._inner).figures()
 
     async def __aenter__(self) -> Self:
-        self._inner = await to_its_end(self._open)
+        reached, place, options = _frames.Sender.reached, self._place, self._options
+        self._inner = await _given_up(lambda gives_up: reached(place, options, gives_up))
         return self
 
     async def __aexit__(
@@ -284,7 +327,7 @@ class Receiver:
     had come is handed out next. For one task at a time."""
 
     def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
-        self._open = lambda: _frames.Receiver(place, **options)
+        self._place, self._options = place, options
         self._inner: _frames.Receiver | None = None
         #: What came, and was not handed out yet.
         self._kept: deque[Delivery] = deque()
@@ -299,24 +342,28 @@ class Receiver:
         inner = _there(self._inner)
         until = None if timeout_s is None else time.monotonic() + timeout_s
 
-        def take(left: float) -> None:
-            delivery = inner.next(left)
+        def take(gives_up: _thalweg.GivingUp) -> None:
+            left = _FRAMES_STEP_S if until is None else min(_FRAMES_STEP_S, max(0.0, until - time.monotonic()))
+            delivery = inner.take(left, gives_up)
             if delivery is not None:
                 self._kept.append(delivery)
 
         while not self._kept and inner.report is None:
-            left = STEP_S if until is None else min(STEP_S, max(0.0, until - time.monotonic()))
-            await to_its_end(lambda: take(left))
+            await _given_up(take)
             if until is not None and time.monotonic() >= until:
                 break
         return self._kept.popleft() if self._kept else None
 
-    async def __aiter__(self) -> AsyncIterator[Delivery]:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
         inner = _there(self._inner)
         while inner.report is None or self._kept:
             delivery = await self.next()
             if delivery is not None:
-                yield delivery
+                return delivery
+        raise StopAsyncIteration
 
     def figures(self) -> ReceiverFigures:
         """Figures so far."""
@@ -340,7 +387,8 @@ class Receiver:
         return await to_its_end(_there(self._inner).close)
 
     async def __aenter__(self) -> Self:
-        self._inner = await to_its_end(self._open)
+        reached, place, options = _frames.Receiver.reached, self._place, self._options
+        self._inner = await _given_up(lambda gives_up: reached(place, options, gives_up))
         return self
 
     async def __aexit__(

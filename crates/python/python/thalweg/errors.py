@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from thalweg._docs import document
 
 if TYPE_CHECKING:
     from thalweg import Report, StreamReport
@@ -62,9 +66,7 @@ class Error(Exception):
         self.kind, self.operation, self.path, self.range = kind, operation, path, range
         self.cause, self.hint = cause, hint
         super().__init__(cause)
-        if isinstance(self, OSError):
-            for name, value in (("errno", self._errno), ("strerror", str(self)), ("filename", path)):
-                setattr(self, name, value)
+        self._tell_system()
 
     #: The error number of those that are an ``OSError``.
     _errno: int = errno.EIO
@@ -74,6 +76,22 @@ class Error(Exception):
         of = f" at bytes {self.range[0]}..{self.range[1]}" if self.range is not None else ""
         text = f"{self.operation} failed{at}{of}: {self.cause}" if self.operation else self.cause
         return f"{text} ({self.hint})" if self.hint else text
+
+    def _tell_system(self) -> None:
+        """In the fields of an ``OSError`` too, of those that are one."""
+        if isinstance(self, OSError):
+            for name, value in (("errno", self._errno), ("strerror", str(self)), ("filename", self.path)):
+                setattr(self, name, value)
+
+    def at(self, place: str) -> None:
+        """Says which place it concerns, if it concerns one and the engine did not say which."""
+        if self.path or self.kind not in _OF_PLACES:
+            return
+        self.path = place
+        # What follows says it already.
+        self.cause = self.cause.removeprefix(f"`{place}`: ").removeprefix(f"{place}: ")
+        self.args = (self.cause,)
+        self._tell_system()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_again, (type(self), self.cause, self._fields()))
@@ -86,6 +104,10 @@ class Error(Exception):
             "range": self.range,
             "hint": self.hint,
         }
+
+
+#: Kinds of failures that concern a place, and not a link or the request as a whole.
+_OF_PLACES = frozenset({"notfound", "permission", "damage", "changed", "space", "io", "conflict", "unsupported"})
 
 
 def _again(of: type[Error], cause: str, fields: dict[str, Any]) -> Error:
@@ -182,6 +204,9 @@ class PartialError(Error):
         return (PartialError, (self.report,))
 
 
+for _one in (Error, PartialError):
+    document(_one)
+
 _KINDS: dict[str, type[Error]] = {
     "usage": UsageError,
     "notfound": NotFoundError,
@@ -198,6 +223,27 @@ _KINDS: dict[str, type[Error]] = {
     "busy": BusyError,
     "internal": InternalError,
 }
+
+
+def name_place(error: Error, sources: Sequence[str], destination: str | None = None) -> None:
+    """Says which of the places that were asked for a failure concerns, if it tells that: the engine names a place in words, and
+    a far one as it is there."""
+    if destination is not None and error.operation == "open the destination":
+        error.at(destination)
+        return
+    told = _NAMED.search(error.cause)
+    name = "" if told is None else (told[1] or told[2]).strip("/").removeprefix("./")
+    for place in sources if destination is None else [*sources, destination]:
+        # The name of an export is somewhere in the place.
+        if name and f"/{name}/" in f"/{place.strip('/')}/":
+            error.at(place)
+            return
+    if error.operation == "open the source" and len(sources) == 1:
+        error.at(sources[0])
+
+
+#: How a cause names a place: in marks, or in front of it.
+_NAMED = re.compile(r"`([^`]+)`|^([^:]+): ")
 
 
 def of_json(text: str) -> Error:

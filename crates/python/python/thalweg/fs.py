@@ -18,6 +18,8 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -25,7 +27,7 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg import _copy, _thalweg, _work
-from thalweg.errors import ConflictError, NotFoundError, UnsupportedError, UsageError, of_json
+from thalweg.errors import ConflictError, Error, NotFoundError, UnsupportedError, UsageError, of_json
 
 __all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
 
@@ -144,7 +146,8 @@ class ThalwegFileSystem(AbstractFileSystem):
     def _look(self, path: str) -> tuple[dict[str, Any], _thalweg.Seen]:
         """What is there now, and what shows that; a link is the link, as in the listing of its directory."""
         session, below = self._session(path)
-        text, seen = session.look(below)
+        with _named(path):
+            text, seen = session.look(below)
         return _entry(path, json.loads(text), is_first=True), seen
 
     # Of fsspec's own an outage says that nothing is there.
@@ -198,7 +201,8 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def _list(self, path: str, recursive: bool = False) -> list[dict[str, Any]]:
         session, below = self._session(path)
-        entries = [json.loads(text) for text in session.list(below, recursive)]
+        with _named(path):
+            entries = [json.loads(text) for text in session.list(below, recursive)]
         if not entries:
             raise NotFoundError("it is of a kind that is not listed", kind="notfound", operation="list", path=path)
         told = [_entry(path, entry, is_first=number == 0) for number, entry in enumerate(entries)]
@@ -210,8 +214,10 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def digest(self, path: str) -> str:
         """BLAKE3 of the file, digested at the far side: what ``b3sum`` prints."""
-        session, below = self._session(self._strip_protocol(path))
-        return session.digest(below)
+        path = self._strip_protocol(path)
+        session, below = self._session(path)
+        with _named(path):
+            return session.digest(below)
 
     def ukey(self, path: str) -> str:
         info = self.info(path)
@@ -261,7 +267,8 @@ class ThalwegFileSystem(AbstractFileSystem):
     def _read_range(self, path: str, start: int, end: int, seen: _thalweg.Seen | None) -> bytes:
         """Of the file as it was seen, or ``ChangedError``; of whatever is there, if it was not."""
         session, below = self._session(path)
-        return session.read(below, start, end - start, seen) if end > start else b""
+        with _named(path):
+            return session.read(below, start, end - start, seen) if end > start else b""
 
     # Copying
 
@@ -423,10 +430,11 @@ class ThalwegFileSystem(AbstractFileSystem):
     def _remove(self, path: str, recursive: bool) -> None:
         path = self._strip_protocol(path)
         session, below = self._session(path)
-        _, troubles = session.remove(below, recursive)
-        self.invalidate_cache(path)
-        if troubles:
-            raise of_json(troubles[0])
+        with _named(path):
+            _, troubles = session.remove(below, recursive)
+            self.invalidate_cache(path)
+            if troubles:
+                raise of_json(troubles[0])
 
     def invalidate_cache(self, path: str | None = None) -> None:
         if path is None:
@@ -555,6 +563,16 @@ class _Written(io.BufferedIOBase):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._is_broken |= kind is not None
         self.close()
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Failures say which path was asked for."""
+    try:
+        yield
+    except Error as error:
+        error.at(path)
+        raise
 
 
 def _same(path: str) -> str:

@@ -14,11 +14,13 @@ The papers: 000 Zettar's "drainage basin", 001 "Transferring a petabyte in a day
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from thalweg import _thalweg
+from thalweg._docs import document
 
 __all__ = [
     "BBR_LOSS_MAX",
@@ -89,11 +91,25 @@ MEASUREMENTS_MIN = 4
 
 
 def _ask(law: str, **quantities: Any) -> Any:
-    return json.loads(_thalweg.law(law, json.dumps(quantities)))
+    return json.loads(_thalweg.law(law, json.dumps(quantities, default=_plain)))
+
+
+def _plain(quantity: Any) -> object:
+    """What other libraries have numbers and arrays as."""
+    if hasattr(quantity, "tolist"):
+        return quantity.tolist()
+    if hasattr(quantity, "__index__"):
+        return operator.index(quantity)
+    if hasattr(quantity, "__float__"):
+        return float(quantity)
+    raise TypeError(f"{quantity!r} is no number")
 
 
 def _number(law: str, **quantities: Any) -> float:
-    return cast(float, _ask(law, **quantities))
+    answer = _ask(law, **quantities)
+    if answer is None:
+        raise ValueError(f"{law}: the result is beyond the range of numbers")
+    return cast(float, answer)
 
 
 # Windows
@@ -368,6 +384,12 @@ class Fit:
         """The best number of files for so many bytes, at most ``files_max``."""
         told = _ask("fit.optimum", bytes=bytes, files_max=files_max, measurements=_measured(self.measurements))
         return Optimum(**told)
+
+    def is_flat(self, bytes: float, files_max: float) -> bool:
+        """Whether no number of files up to ``files_max`` is better than another for so many bytes, as far as the measurements
+        tell: the best and the worst differ by no more than :attr:`relative_deviation`."""
+        told = _ask("fit.is_flat", bytes=bytes, files_max=files_max, measurements=_measured(self.measurements))
+        return cast(bool, told)
 
 
 def _measured(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
@@ -734,3 +756,8 @@ def _way(told: dict[str, Any]) -> WayTimes:
     for name in ("to_beat_local", "to_be_in_time"):
         told[name] = None if told[name] is None else BreakEven(**told[name])
     return WayTimes(**told)
+
+
+_VALUES = (Carried, Path, Damage, Work, Optimum, Costs, Measurement, Prediction, Fit, Delay, BreakEven, Remote, Tail, Scan)
+for _one in (*_VALUES, Stage, Width, Basin, WayTimes, Advice):
+    document(_one)
