@@ -79,7 +79,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Testbed(command) => testbed::testbed(&command),
         Command::Advise(args) => advise::advise(&args),
         Command::Model(command) => model::model(&command),
-        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Doctor(args) => doctor::doctor(&args, places),
         Command::Stream(args) => stream::stream(&args, places),
         Command::Mark(args) => mark::mark(&args, places),
         Command::Frames(command) => frames::frames(&command, places),

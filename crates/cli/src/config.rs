@@ -233,9 +233,7 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_asked => continue,
             Err(error) => {
-                let mut failure = failure::of_io("read the configuration", &error);
-                failure.cause = format!("`{}`: {}", shown(&file), failure.cause);
-                return Err(failure);
+                return Err(failure::at_path(failure::of_io("read the configuration", &error), &file));
             }
         };
         command = apply(&file, &text, command, &mut places)?;

@@ -130,24 +130,15 @@ impl Teller {
     }
 
     fn note_event(&self, event: &Event, number: Option<usize>) {
-        let (name, text) = match event {
-            Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
-            Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),
-            Event::StreamLost(stream, why) if self.verbose > 0 => {
-                ("stream-lost", format!("stream {stream}: {why}"))
-            }
-            Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
-            Event::Note(text) => ("note", text.clone()),
-            Event::Detail(text) if self.verbose > 0 => ("detail", text.clone()),
-            Event::Knob(text) if self.verbose > 0 || self.json => ("knob", text.clone()),
-            _ => return,
-        };
-        if self.json {
-            let value = serde_json::json!({"event": name, "text": text});
+        let Some(note) = events::note(event) else { return };
+        let is_for = |is_program| note.level.is_for(self.verbose > 0, is_program);
+        if self.json && is_for(true) {
+            let value = serde_json::Value::Object(note.object());
             json::tell(&number.map_or(value.clone(), |number| numbered(value, number, self.copies)));
         }
-        if !self.quiet && (self.verbose > 0 || name != "knob") {
-            self.line(&format!("{}{text}", number.map(|number| self.prefix(number)).unwrap_or_default()));
+        if !self.quiet && is_for(false) {
+            let copy = number.map(|number| self.prefix(number)).unwrap_or_default();
+            self.line(&format!("{copy}{}", note.text));
         }
     }
 

@@ -45,9 +45,7 @@ pub fn refuse_input(operation: &str, out: &Path, inputs: &[PathBuf]) -> Result<(
 }
 
 fn not_written(operation: &str, path: &Path, error: &atomic_file::Error) -> Failure {
-    let mut failure = failure::of_io(operation, &error.cause);
-    failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
-    failure
+    failure::at_path(failure::of_io(operation, &error.cause), path)
 }
 
 #[cfg(test)]

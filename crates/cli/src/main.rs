@@ -71,6 +71,7 @@ fn main() -> std::process::ExitCode {
         let names = std::env::vars_os().map(|(name, _)| name);
         config::unknown_variables(names).iter().for_each(|why| show::line(&format!("warning: {why}")));
     }
+    thalweg_sys::usage::bound_arenas();
     start_log(args.command.log_format());
     if args.command.makes_copies() {
         prepare_process();

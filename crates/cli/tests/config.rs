@@ -135,6 +135,33 @@ fn what_is_wrong_in_a_file_is_a_usage_error_with_file_and_line() {
     assert!(said(&absent).contains("/absent/file"), "{}", said(&absent));
 }
 
+/// No link would stand for longer, whatever the network.
+#[test]
+fn a_time_in_which_nothing_can_come_is_refused_on_the_command_line_and_in_a_file() {
+    let scratch = Scratch::new();
+    let commands: [&[&str]; 4] = [
+        &["cp", "/absent/a", "/absent/b"],
+        &["stream", "/absent/a", "/absent/b"],
+        &["serve", "--export", "data=/absent"],
+        &["frames", "push", "--frame-bytes", "1", "/absent/a", "tw://host/data/channel"],
+    ];
+    let refused = |out: &Output| {
+        assert_eq!(out.status.code(), Some(1), "{}", said(out));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("at least 100ms"), "{}", said(out));
+    };
+    for time in ["0s", "1ms"] {
+        configure(&scratch, "");
+        for command in commands {
+            refused(&run(&scratch, &[], &[command, &["--stall-timeout", time]].concat()));
+        }
+        refused(&run(&scratch, &[], &[commands[0], &["--patience", time]].concat()));
+        configure(&scratch, &format!("stall-timeout = \"{time}\"\n"));
+        for command in commands {
+            refused(&run(&scratch, &[], command));
+        }
+    }
+}
+
 #[test]
 fn a_place_that_has_a_name_works_wherever_a_place_does() {
     let scratch = Scratch::new();

@@ -732,3 +732,45 @@ fn d8_a_file_system_of_few_abilities_gets_what_it_can_hold() {
     assert_eq!(ran.number("failed"), 1, "{}", ran.finished());
     assert!(ran.stderr.contains("`link`"), "{}", ran.stderr);
 }
+
+/// Lists ACLs to root a second time, under names that the other file system does not have.
+#[test]
+fn acls_stay_the_same_however_often_they_are_copied_to_xfs_and_from_it() {
+    let row = "ACLs on XFS";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("dir")).unwrap();
+    std::fs::write(from.join("f"), "x").unwrap();
+    let setfacl = |at: &Path, args: &[&str]| {
+        let ran = Command::new("setfacl").args(args).current_dir(at).output();
+        ran.is_ok_and(|ran| ran.status.success())
+    };
+    if !setfacl(&from, &["-m", "u:1234:rw", "f"])
+        || !setfacl(&from, &["-m", "u:1234:rwx,d:u:1234:rwx", "dir"])
+    {
+        skipped(row, "no ACLs here");
+        return;
+    }
+    let acls = |at: &Path| {
+        let ran = Command::new("getfacl").args(["-n", "f", "dir"]).current_dir(at).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let Some(volume) = Volume::new(scratch.root(), "xfs.img", "xfs", 320) else { return };
+    let (to, back, again) = (inside(&volume), scratch.path("back"), volume.path.join("again"));
+    for round in 0..3 {
+        Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+        assert_eq!(acls(&to), acls(&from), "round {round}");
+    }
+    // What is taken back on the way does not return.
+    Running::start(copy(&scratch, &to, &back)).end(LIMIT).expect(0);
+    assert_eq!(acls(&back), acls(&from));
+    assert!(setfacl(&back, &["-x", "u:1234", "f"]) && setfacl(&back, &["-m", "u:7:r", "f"]));
+    for round in 0..3 {
+        Running::start(copy(&scratch, &back, &again)).end(LIMIT).expect(0);
+        assert_eq!(acls(&again), acls(&back), "round {round}");
+    }
+}

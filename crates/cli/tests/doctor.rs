@@ -12,6 +12,7 @@ use support::chance::{is_root, quick_or_torture, skipped};
 use support::job::{Running, Strace};
 use support::testbed::Testbed;
 use support::{Scratch, finish, wait_until};
+use thalweg_lab::wrap::wrap;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -97,6 +98,36 @@ fn this_machine_is_described_and_every_finding_says_why() {
     assert_eq!(event["beliefs"].as_array().map(Vec::len), Some(6));
     assert_eq!(std::fs::read_dir(&data).expect("list").count(), 0, "something was left behind");
     scratch.ok(["doctor", "-v"]);
+}
+
+/// `/sys` stays that of whoever mounted it.
+#[test]
+fn in_another_network_namespace_the_cards_of_the_first_are_not_told_as_its_own() {
+    let row = "doctor in another network namespace";
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let devices = entries.filter(|entry| entry.path().join("ifindex").exists());
+    let names = devices.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let cards: Vec<String> = names.filter(|name| name != "lo").collect();
+    let can = Command::new("unshare").args(["--net", "true"]).output();
+    if cards.is_empty() || !can.is_ok_and(|out| out.status.success()) {
+        return skipped(row, "needs a network card, and the right to unshare a network namespace");
+    }
+    let scratch = Scratch::new();
+    let mut command = scratch.thalweg();
+    command.args(["doctor", "--json"]);
+    let mut other = Command::new("unshare");
+    other.arg("--net");
+    let mut command = wrap(other, &command);
+    let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"));
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let event: Value = serde_json::from_slice(&out.stdout).expect("one line of JSON");
+    let findings = event["findings"].as_array().expect("findings");
+    let says = |finding: &&Value| finding["why"] == "/sys is that of another network namespace";
+    assert_eq!(findings.iter().filter(says).count(), 1, "{event:#}");
+    for finding in findings {
+        let name = finding["name"].as_str().expect("a name");
+        assert!(!cards.iter().any(|card| name.starts_with(&format!("{card} "))), "{finding}");
+    }
 }
 
 #[test]

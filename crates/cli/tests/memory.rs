@@ -5,6 +5,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::group::MemoryGroup;
 use support::job::peak_memory;
 use support::{Daemon, Scratch, assert_same, noise};
 
@@ -235,6 +236,23 @@ impl Pipes<'_> {
             }
         }
     }
+}
+
+/// Who goes beyond what a group may have is killed.
+#[test]
+fn a_daemon_that_is_not_told_how_much_it_may_have_goes_by_its_control_group() {
+    let Some(group) = MemoryGroup::new("a daemon in a small control group", 48 << 20) else { return };
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 300 << 20)).unwrap();
+    let mut daemon = scratch.daemon_at("127.0.0.1:0", &[("to", &to)], &[], |command| group.around(&command));
+    let ticket = daemon.ticket.display().to_string();
+    let words = ["cp", "--quiet", "--streams", "24", "--patience", "60s", "--ticket", &ticket];
+    let (from, there) = (scratch.path("file").display().to_string(), daemon.place("to", ""));
+    scratch.ok([&words[..], &[from.as_str(), there.as_str()]].concat());
+    assert!(daemon.is_alive(), "it was killed");
+    assert!(std::fs::read(to.join("file")).unwrap() == noise(1, 300 << 20));
 }
 
 #[test]

@@ -348,6 +348,43 @@ fn a_second_name_arrives_whatever_becomes_of_the_first() {
     assert_eq!(std::fs::read(at("newer/a")).unwrap(), b"newer");
 }
 
+/// Of a file whose first name is left alone the others come as one file, once; a dry run says so.
+#[test]
+fn second_names_whose_first_is_left_alone_come_once_and_a_dry_run_tells_the_same() {
+    use std::os::unix::fs::MetadataExt;
+    const BYTES: u64 = 3_000_000;
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name);
+    for dir in ["from", "to"] {
+        std::fs::create_dir(at(dir)).unwrap();
+    }
+    std::fs::write(at("from/a"), support::noise(1, BYTES as usize)).unwrap();
+    for name in ["from/b", "from/c"] {
+        std::fs::hard_link(at("from/a"), at(name)).unwrap();
+    }
+    std::fs::write(at("to/a"), "another").unwrap();
+    std::fs::write(at("list"), "a\nb\nc\n").unwrap();
+    let told = |flags: &[&str]| {
+        let job = with(with(scratch.thalweg(), ["cp", "--json", "--ignore-existing"]), flags);
+        let job = with(with(job, ["--files-from"]), [at("list"), at("from").join(""), at("to")]);
+        let ran = Running::start(job).end(LIMIT).expect(0);
+        let events = ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut told: Vec<String> = events
+            .filter(|event| event["event"] == "entry" && event["type"] != "directory")
+            .map(|event| format!("{} {} {}", event["path"], event["outcome"], event["bytes"]))
+            .collect();
+        told.sort();
+        told
+    };
+    let dry = told(&["-n"]);
+    assert_eq!(dry, told(&[]));
+    let whole = format!("\"done\" {BYTES}");
+    assert_eq!(dry.iter().filter(|line| line.ends_with(&whole)).count(), 1, "{dry:?}");
+    let inode = |name: &str| std::fs::metadata(at(name)).unwrap().ino();
+    assert_eq!(inode("to/b"), inode("to/c"));
+    assert_eq!(std::fs::read(at("to/a")).unwrap(), b"another");
+}
+
 /// What the source has and is not sent is told without being asked for.
 #[test]
 fn what_is_not_sent_is_told_and_what_was_excluded_is_not() {

@@ -83,6 +83,27 @@ fn a_listing_of_more_pieces_than_the_client_has_room_for_is_whole() {
     assert_eq!(code(&checked), 0, "{}", text(&checked.stdout));
 }
 
+/// A daemon holds its exports open, and would go on with what nobody sees any more.
+#[test]
+fn an_export_whose_directory_was_removed_is_said_to_be_by_every_command() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch);
+    std::fs::remove_dir(scratch.path("export")).unwrap();
+    std::fs::create_dir(scratch.path("here")).unwrap();
+    let here = scratch.path("here").display().to_string();
+    for export in ["data", "ro"] {
+        let there = daemon.place(export, "");
+        let commands: [&[&str]; 4] =
+            [&["ls", &there], &["du", &there], &["check", &here, &there], &["cp", &there, &here]];
+        for words in commands {
+            let out = ask(&scratch, &daemon, words);
+            let told = text(&out.stderr);
+            assert_eq!(code(&out), 3, "{words:?}: {told}");
+            assert!(told.contains("the export's directory was removed or replaced"), "{words:?}: {told}");
+        }
+    }
+}
+
 #[test]
 fn usage_counts_a_file_with_two_names_once() {
     let scratch = Scratch::new();
@@ -316,6 +337,43 @@ fn what_is_outside_of_an_export_fails_in_the_words_of_what_is_not_there() {
     assert!(!text(&outside.stdout).contains("secret"));
 }
 
+/// Whatever a command does there, for whoever reads or writes.
+#[test]
+fn a_link_out_of_an_export_and_a_loop_of_links_lead_to_no_place() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("export")).unwrap();
+    std::os::unix::fs::symlink("..", scratch.path("export/out")).unwrap();
+    std::os::unix::fs::symlink("loop", scratch.path("export/loop")).unwrap();
+    std::fs::create_dir(scratch.path("tree")).unwrap();
+    std::fs::write(scratch.path("tree/file"), b"x").unwrap();
+    let daemon = daemon(&scratch);
+    let here = |name: &str| scratch.path(name).display().to_string();
+    let (file, tree, back) = (here("tree/file"), here("tree/"), here("back/"));
+    for path in ["out/export", "loop/x"] {
+        let there = daemon.place("data", path);
+        let contents = format!("{there}/");
+        let commands = [
+            &["cat", there.as_str()][..],
+            &["cp", &there, &back],
+            &["sync", &contents, &back],
+            &["stream", &there, &back],
+            &["cp", &file, &there],
+            &["cp", "--dry-run", &file, &there],
+            &["sync", &tree, &contents],
+            &["stream", &file, &there],
+        ];
+        for words in commands {
+            let out = ask(&scratch, &daemon, words);
+            let told = text(&out.stderr);
+            assert_eq!(code(&out), 3, "{words:?}: {told}");
+            assert!(told.contains(&format!("the export has no `{path}")), "{words:?}: {told}");
+        }
+    }
+    let around = scratch.thalweg().args(["cp", &here("export/loop/x"), &back]).output().unwrap();
+    assert_eq!(code(&around), 3, "{}", text(&around.stderr));
+    assert!(text(&around.stderr).contains("Too many levels of symbolic links"));
+}
+
 #[test]
 fn check_finds_what_is_missing_extra_and_different_and_changes_nothing() {
     let scratch = Scratch::new();
@@ -368,6 +426,38 @@ fn check_after_a_copy_passes_over_the_fifos_that_it_left_out() {
     scratch.ok(["cp".into(), "--devices".into(), from.clone(), to.clone()]);
     let told = scratch.ok(["check".into(), "--devices".into(), from, to]);
     assert!(told.contains("same: ") && !told.contains("left out"), "{told}");
+}
+
+/// Nobody can read them, and nobody has to.
+#[test]
+fn check_reads_no_content_of_what_it_knows_to_be_missing_or_different() {
+    let scratch = Scratch::new();
+    for name in ["a/same", "a/other", "a/single", "b/same", "b/other"] {
+        std::fs::create_dir_all(scratch.path(name).parent().unwrap()).unwrap();
+        std::fs::write(scratch.path(name), noise(1, if name == "b/other" { 7 } else { 8 })).unwrap();
+    }
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("check of what nobody may read") else { return };
+    let check = || {
+        let mut command = scratch.thalweg();
+        command.args(["check", "a", "b"]).current_dir(scratch.root());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(as_nobody(command).spawn().unwrap())
+    };
+    for name in ["a/other", "a/single", "b/other"] {
+        mode(&scratch.path(name), 0);
+    }
+    let out = check();
+    let told = text(&out.stdout);
+    assert_eq!((code(&out), text(&out.stderr).as_str()), (2, ""), "{told}");
+    assert!(told.contains("missing  single ") && told.contains("differs  other "), "{told}");
+    assert!(told.contains("in 1 files compared by digest"), "{told}");
+    // Nothing is alike: nothing is read at all.
+    std::fs::remove_file(scratch.path("b/same")).unwrap();
+    mode(&scratch.path("a/same"), 0);
+    let out = check();
+    assert_eq!((code(&out), text(&out.stderr).as_str()), (2, ""), "{}", text(&out.stdout));
 }
 
 #[test]

@@ -240,6 +240,66 @@ fn a_daemon_says_where_it_listens_whatever_it_is_advertised_as() {
     assert_eq!(ticket, said.map(|(_, address)| address));
 }
 
+/// The example of the reference: of IPv4 and of IPv6 each its own socket, at one port.
+#[test]
+fn a_daemon_listens_at_the_two_addresses_of_the_reference_s_example() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return skipped("both kinds of addresses", "needs IPv6");
+    }
+    let text = packaged("docs/reference/configuration.md");
+    let line = text.lines().find(|line| line.starts_with("listen = ")).expect("an example");
+    // Free when this is dropped, which the kernel gives to nobody else so soon.
+    let free = std::net::TcpListener::bind("[::]:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), "x").unwrap();
+    let export = scratch.root().display();
+    let line = line.replace(":8487", &format!(":{port}"));
+    let text = format!("[serve]\n{line}\nexport = [\"data={export}\"]\n");
+    std::fs::write(scratch.path("config.toml"), text).unwrap();
+    let mut command = scratch.thalweg();
+    command.arg("serve").arg("--config").arg(scratch.path("config.toml"));
+    command.arg("--state").arg(scratch.path("both-state"));
+    command.arg("--ticket-file").arg(scratch.path("both-ticket"));
+    let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let has_begun = wait_until(Duration::from_secs(60), || scratch.path("both-ticket").exists());
+    let said = |host: &str| {
+        let mut command = scratch.thalweg();
+        command.arg("ls").arg("--ticket").arg(scratch.path("both-ticket"));
+        command.arg(format!("tw://{host}:{port}/data/"));
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let outs = ["127.0.0.1", "[::1]"].map(said);
+    let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+    daemon.wait().unwrap();
+    assert!(has_begun, "it listens");
+    for out in outs {
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(String::from_utf8_lossy(&out.stdout).lines().any(|line| line.ends_with("file")));
+    }
+}
+
+#[test]
+fn a_daemon_on_a_machine_without_ipv6_listens_for_ipv4() {
+    let row = "a machine without IPv6";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut around = Strace::inject("socket:error=EAFNOSUPPORT:when=1").around(&scratch.thalweg());
+    around.args(["serve", "--listen", "[::]:0", "--state"]).arg(scratch.path("four-state"));
+    around.arg(format!("--export=data={}", scratch.root().display()));
+    around.arg("--ticket-file").arg(scratch.path("four-ticket"));
+    let mut daemon = around.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let stdout = daemon.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+    let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+    daemon.wait().unwrap();
+    assert!(line.starts_with("listening at 0.0.0.0:"), "{line}");
+}
+
 /// Nobody can dial `0.0.0.0`, or the loopback of another machine.
 #[test]
 fn the_ticket_of_a_daemon_that_listens_everywhere_names_the_machine_s_own_addresses() {

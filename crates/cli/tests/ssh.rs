@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use support::chance::{has, in_time, skipped};
 use support::job::{Running, bytes_allocated, journal_bytes, priorities};
 use support::machine::{elsewhere, in_place_of_ssh};
+use support::volume::{Volume, may_mount};
 use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
+use thalweg_lab::wrap::wrap;
 
 /// Long enough for what ends by itself, far below the patience of what does not.
 const GONE: Duration = Duration::from_secs(30);
@@ -384,6 +386,36 @@ fn bootstrap_places_our_own_program_once_and_never_a_damaged_one() {
 }
 
 #[test]
+fn a_cache_that_cannot_hold_or_run_the_program_is_named_and_not_to_be_tried_again() {
+    let scratch = Scratch::new();
+    let Some(sshd) = Sshd::start_with(&scratch, false, &[]) else { return };
+    let Some(program) = static_program() else { return };
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let refused = |exit: i32, why: &str| {
+        let mut command = command(&scratch, &sshd, &["--bootstrap"]);
+        command.env("THALWEG_STATIC", &program).arg(scratch.path("file")).arg(sshd.url(&scratch.path("far")));
+        let out = finish(command.spawn().unwrap());
+        let told = said(&out);
+        assert_eq!(out.status.code(), Some(exit), "{told}");
+        let place = format!("`{}/thalweg` at 127.0.0.1:{} {why}", sshd.cache().display(), sshd.port);
+        assert!(told.contains(&place) && told.contains("hint: "), "{told}");
+        assert!(told.contains("--far-path") && !told.contains("--bootstrap"), "{told}");
+    };
+    // In the way even of root.
+    std::fs::remove_dir(sshd.cache()).unwrap();
+    std::fs::write(sshd.cache(), b"").unwrap();
+    refused(6, "does not take it");
+    if !may_mount() {
+        return skipped("bootstrap without the right to run", "file systems may not be mounted here");
+    }
+    let volume = Volume::in_memory(scratch.root(), "no-programs", "noexec,size=1g");
+    std::fs::remove_file(sshd.cache()).unwrap();
+    std::os::unix::fs::symlink(&volume.path, sshd.cache()).unwrap();
+    refused(3, "does not let programs run");
+    assert!(!scratch.path("far").exists());
+}
+
+#[test]
 fn bootstrap_without_a_static_program_says_how_to_get_one() {
     let scratch = Scratch::new();
     let Some(sshd) = Sshd::start_with(&scratch, false, &[]) else { return };
@@ -460,6 +492,22 @@ fn a_far_side_without_thalweg_is_told_from_a_host_that_is_not_reached() {
     assert_eq!(out.status.code(), Some(3));
     assert!(said(&out).contains("/nonexistent/ssh"), "{}", said(&out));
     assert!(!scratch.path("far").exists());
+}
+
+/// For what it does not find csh has exit code 1, and words on stderr only.
+#[test]
+fn a_far_csh_without_thalweg_is_told_how_to_get_it_there() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let csh = scratch.path("csh.sh");
+    std::fs::write(&csh, "echo 'thalweg: Command not found.' >&2\nexit 1\n").unwrap();
+    let mut command = scratch.thalweg();
+    command.args(["cp", "-e", &format!("sh '{}'", csh.display()), &text(&scratch.path("file")), "host:x"]);
+    let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    for way in ["install it there", "--far-path", "--bootstrap"] {
+        assert!(said(&out).contains(way), "{way}: {}", said(&out));
+    }
 }
 
 #[test]
@@ -548,6 +596,52 @@ fn bridges_that_are_cut_and_a_far_mover_that_is_killed_are_replaced() {
         assert_eq!(std::fs::read(&far).unwrap(), noise(8, 48 << 20));
         sshd.assert_no_movers(GONE);
     }
+}
+
+/// Nothing gets across meanwhile: the pipe is at rest.
+#[test]
+fn a_far_side_on_which_every_mover_ends_is_given_up() {
+    let scratch = Scratch::new();
+    let dying = scratch.path("dying.sh");
+    let program = env!("CARGO_BIN_EXE_thalweg");
+    // What a shell starts beside itself has no stdin of its own.
+    let script = format!(
+        "case \"$2\" in --bridge) exec {program} \"$@\";; esac\nexec 3<&0\n{program} \"$@\" <&3 3<&- &\n\
+         sleep 8\nkill -9 $!\n"
+    );
+    std::fs::write(&dying, script).unwrap();
+    let mut command = scratch.thalweg();
+    command.args(["stream", "--via-ssh", "-e", &in_place_of_ssh(&scratch)]);
+    command.args(["--far-path", &format!("sh '{}'", dying.display()), "-"]);
+    command.arg(format!("host:{}", scratch.path("far").display()));
+    let (running, pipe) = Running::fed(command);
+    let ran = running.end(ARRIVES);
+    drop(pipe);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(ran.stderr.contains("host: the far mover ends again and again"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("starting another").count(), 1, "{}", ran.stderr);
+}
+
+/// As login nodes have it; of 64 MiB for each of many threads there is room for few.
+#[test]
+fn a_bounded_address_space_at_both_sides_is_enough_for_many_files() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for i in 0..3000 {
+        std::fs::write(scratch.path(&format!("from/small-{i}")), noise(i, 900)).unwrap();
+    }
+    for i in 0..3 {
+        std::fs::write(scratch.path(&format!("from/large-{i}")), noise(i, 24 << 20)).unwrap();
+    }
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--via-ssh", "-e", &in_place_of_ssh(&scratch)]);
+    command.args(["--far-path", env!("CARGO_BIN_EXE_thalweg")]);
+    command.arg(scratch.path("from/")).arg(format!("host:{}", scratch.path("far").display()));
+    let mut bounded = Command::new("sh");
+    bounded.args(["-c", "ulimit -v 400000 && exec \"$@\"", "sh"]);
+    let ran = Running::start(wrap(bounded, &command)).end(ARRIVES);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_same(&scratch.path("from"), &scratch.path("far"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is asked for and not here: two far places in one copy, several hosts for one, places of other kinds. Each failure
 //! says what was asked, why it is not done, and the command that does it instead.
 
-use crate::far_movers::Whom;
+use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Named;
 use std::fmt::Write;
 use thalweg_mover::failure::{Failure, FailureKind};
@@ -28,7 +28,9 @@ that begins with a tilde is HOST:./~NAME)";
 /// source. `command` is what was asked for: `cp`.
 pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) -> Failure {
     let at = |end: &Named| match Whom::of(end) {
-        Some(Whom::Ssh(host, _)) => host,
+        Some(Whom::Ssh(host, None)) => host,
+        // ssh takes this form too.
+        Some(Whom::Ssh(host, port)) => Named::Ssh { host, port, path: b".".to_vec() }.to_string(),
         Some(Whom::Daemon(address, _)) => {
             let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);
             Escaped(host.as_bytes()).to_string()
@@ -41,7 +43,7 @@ pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) ->
     };
     let is_at_source = is_ssh(first) || !is_ssh(destination);
     let host = at(if is_at_source { first } else { destination });
-    let is_same_host = at(first) == at(destination);
+    let is_same_host = is_same_mover(first, destination);
     // Whoever logs in there finds the place of this side on its disk.
     let words: Vec<String> = sources
         .iter()
@@ -166,9 +168,12 @@ fn typed(place: &Named) -> String {
 fn there(place: &Named) -> String {
     match place {
         Named::Ssh { path, .. } => {
-            let is_odd = !path.starts_with(b"/") && (path.contains(&b':') || b"-@".contains(&path[0]));
-            let path = Escaped(path).to_string();
-            quoted(if is_odd { format!("./{path}") } else { path }.as_bytes())
+            // From the home there, in which a login begins.
+            let path = crate::ssh::place(path.clone()).path;
+            let is_read_otherwise =
+                path.contains(&b':') || matches!(path.first(), None | Some(b'-' | b'@' | b'~'));
+            let is_odd = !path.starts_with(b"/") && is_read_otherwise;
+            quoted(&if is_odd { [&b"./"[..], &path].concat() } else { path })
         }
         Named::Daemon { path, .. } if path.is_empty() => "DIR".to_owned(),
         Named::Daemon { path, .. } => format!("DIR/{}", quoted(Escaped(path).to_string().as_bytes())),
@@ -223,6 +228,23 @@ mod tests {
                 &["h1:it's"],
                 "ssh://me@[::1]:22/y",
                 r"Log in to h1, and there: thalweg cp 'it'\''s' 'ssh://me@[::1]:22/y'",
+            ),
+            // Two tunnels, to two machines.
+            (
+                &["ssh://bob@127.0.0.1:2201/~/x1"],
+                "ssh://bob@127.0.0.1:2202/~/x9/",
+                "Log in to ssh://bob@127.0.0.1:2201, and there: thalweg cp x1 'ssh://bob@127.0.0.1:2202/~/x9/'",
+            ),
+            (
+                &["ssh://me@[::1]:22/~/a b", "ssh://me@[::1]:22/~/~/c"],
+                "ssh://me@[::1]:22/~/",
+                "Log in to ssh://me@[::1]:22, and there: thalweg cp 'a b' './~/c' ./",
+            ),
+            (&["ssh://h1/~/-x"], "h2:y", "Log in to h1, and there: thalweg cp ./-x h2:y"),
+            (
+                &["tw://a:1/one/x"],
+                "tw://a:2/two/",
+                "Log in to a, and there: thalweg cp DIR/x tw://a:2/two/ (DIR is what the daemon there exports as one)",
             ),
         ] {
             let cause = between(sources, destination);

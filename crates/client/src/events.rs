@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::basin::{Evidence, Verdict, width};
+use thalweg_mover::event::Event;
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
@@ -29,6 +30,72 @@ fn put_path(object: &mut Map<String, Value>, path: &RelativePath) {
     if std::str::from_utf8(path.as_bytes()).is_err() {
         object.insert("path_bytes".into(), thalweg_wire::hex::hex(path.as_bytes()).into());
     }
+}
+
+/// What is told of an event in words: to people and programs alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Name of the event, for programs.
+    pub name: &'static str,
+    /// The words.
+    pub text: String,
+    /// Who is told.
+    pub level: Level,
+}
+
+/// Who is told of a [`Note`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Everybody.
+    All,
+    /// Programs, and people who want to know more.
+    Programs,
+    /// Who wants to know more.
+    More,
+}
+
+impl Level {
+    /// Whether it is told to a program or a person that wants to know more or does not.
+    pub fn is_for(self, wants_more: bool, is_program: bool) -> bool {
+        match self {
+            Level::All => true,
+            Level::Programs => wants_more || is_program,
+            Level::More => wants_more,
+        }
+    }
+}
+
+impl Note {
+    /// An object `{"event": …, "text": …}`.
+    pub fn object(&self) -> Map<String, Value> {
+        let pairs = [("event", self.name), ("text", self.text.as_str())];
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+    }
+}
+
+/// The words for an event; `None` for one that is told in fields of its own, or not at all.
+pub fn note(event: &Event) -> Option<Note> {
+    let (name, text, level) = match event {
+        Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again"), Level::All),
+        Event::LinkUp(after) => {
+            ("link-up", format!("link is back after {:.1} s", after.as_secs_f64()), Level::All)
+        }
+        Event::StreamLost(stream, why) => ("stream-lost", format!("stream {stream}: {why}"), Level::More),
+        Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again"), Level::All),
+        Event::Note(text) => ("note", text.clone(), Level::All),
+        Event::Knob(text) => ("knob", text.clone(), Level::Programs),
+        Event::Detail(text) => ("detail", text.clone(), Level::More),
+        Event::Settled(..)
+        | Event::Aside(..)
+        | Event::Deleted(_)
+        | Event::ScanEnded(_)
+        | Event::Stands(..)
+        | Event::TriedAgain(..)
+        | Event::Planned(_)
+        | Event::Slot(_)
+        | Event::Finished(_) => return None,
+    };
+    Some(Note { name, text, level })
 }
 
 /// How an entry ended; `entry` if it was offered.
@@ -284,4 +351,35 @@ pub fn plan(plan: &Plan) -> Value {
 fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
     let one = |chosen: &Chosen<&'static str>| json!({"value": chosen.value, "why": chosen.why});
     json!({"source": one(&of_both[0]), "destination": one(&of_both[1])})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::FailureKind;
+
+    #[test]
+    fn an_event_has_one_name_and_one_text_whoever_tells_it() {
+        let why = || Failure::new(FailureKind::Connection, "read", "the peer is gone");
+        let seconds = Duration::from_millis(1_540);
+        let lost = format!("link lost: {}; trying again", why());
+        for (event, name, text) in [
+            (Event::LinkLost(why()), "link-lost", lost.as_str()),
+            (Event::LinkUp(seconds), "link-up", "link is back after 1.5 s"),
+            (Event::Repaired(3), "repaired", "3 damaged, sent again"),
+            (Event::Note("so".into()), "note", "so"),
+            (Event::Knob("turned".into()), "knob", "turned"),
+        ] {
+            let note = note(&event).unwrap();
+            assert_eq!((note.name, note.text.as_str()), (name, text));
+            assert_eq!(Value::Object(note.object()), json!({"event": name, "text": text}));
+            assert!(note.level.is_for(false, true), "{name}");
+            assert_eq!(note.level.is_for(false, false), name != "knob", "{name}");
+        }
+        for event in [Event::StreamLost(1, why()), Event::Detail("more".into())] {
+            let level = note(&event).unwrap().level;
+            assert!(level.is_for(true, true) && !level.is_for(false, true), "{event:?}");
+        }
+        assert_eq!(note(&Event::Deleted(RelativePath::root())), None);
+    }
 }

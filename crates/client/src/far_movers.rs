@@ -139,14 +139,19 @@ pub fn place_there(place: &Named) -> Option<Place> {
     }
 }
 
+/// Whether two places are at the same far mover. The same host at another port may be another machine, behind a tunnel.
+pub(crate) fn is_same_mover(one: &Named, other: &Named) -> bool {
+    match (Whom::of(one), Whom::of(other)) {
+        // Who we are to it says nothing of what is there.
+        (Some(Whom::Daemon(one, _)), Some(Whom::Daemon(other, _))) => one == other,
+        (one, other) => one.is_some() && one == other,
+    }
+}
+
 /// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a path
 /// with `..` may lead anywhere.
 pub fn holds(outer: &Named, inner: &Named) -> bool {
-    let is_same_mover = match (Whom::of(outer), Whom::of(inner)) {
-        // Who we are to it says nothing of what is there.
-        (Some(Whom::Daemon(outer, _)), Some(Whom::Daemon(inner, _))) => outer == inner,
-        (outer, inner) => outer.is_some() && outer == inner,
-    };
+    let is_same_mover = is_same_mover(outer, inner);
     let (Some(outer), Some(inner)) = (place_there(outer), place_there(inner)) else { return false };
     let is_same_export = outer.export == inner.export;
     let (outer, inner) = (plain(&outer.path), plain(&inner.path));

@@ -79,6 +79,10 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::NotFound | FailureKind::Permission, ssh::RUN) => {
             "this is the ssh of this machine: install OpenSSH's client, or name the program to start with -e (--rsh)"
         }
+        (_, ssh::PLACE) => {
+            "put the program there yourself, where it may run, and name it with --far-path; or have XDG_CACHE_HOME there name a \
+             directory that holds and runs it"
+        }
         (FailureKind::NotFound, ssh::START) => {
             "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
         }
@@ -87,6 +91,13 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         }
         (FailureKind::Connection, ssh::START) => {
             "ssh's own words stand above; the same host must work with `ssh`. The same command resumes"
+        }
+        (FailureKind::Connection, ssh::REACH) => {
+            "ssh started it there: the same host must work with `ssh`, and programs there must reach their own machine's \
+             loopback. The same command resumes"
+        }
+        (FailureKind::Unsupported, ssh::REACH) => {
+            "have that machine let it go on (`ulimit -v` and `ulimit -t` of a login there, memory); then the same command resumes"
         }
         // What a daemon trusts, and who it is, stands in the ticket.
         (FailureKind::Permission, _)
@@ -230,6 +241,23 @@ mod tests {
         let hint = |operation| of(&Failure::new(FailureKind::NotFound, operation, "")).expect("a hint");
         assert!(hint(ssh::RUN).contains("--rsh") && !hint(ssh::RUN).contains("--far-path"));
         assert!(hint(ssh::START).contains("--far-path"));
+    }
+
+    #[test]
+    fn a_mover_that_ssh_started_and_nobody_reaches_is_no_daemon_that_is_missing() {
+        let hint = |kind| of(&Failure::new(kind, ssh::REACH, "")).expect("a hint");
+        let lost = hint(FailureKind::Connection);
+        assert!(lost.contains("loopback") && !lost.contains("thalweg serve"), "{lost}");
+        assert!(hint(FailureKind::Unsupported).contains("`ulimit -v`"));
+    }
+
+    #[test]
+    fn a_cache_that_cannot_hold_or_run_the_program_is_not_told_to_take_it_again() {
+        for kind in [FailureKind::Permission, FailureKind::Io] {
+            let told = of(&Failure::new(kind, ssh::PLACE, "")).expect("a hint");
+            assert!(told.contains("--far-path") && told.contains("XDG_CACHE_HOME"), "{told}");
+            assert!(!told.contains("--bootstrap"), "{told}");
+        }
     }
 
     #[test]

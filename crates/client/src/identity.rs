@@ -20,9 +20,7 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
     };
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
-        let mut failure = failure::of_io("create the state directory", &error);
-        failure.cause = format!("`{}`: {}", directory.display(), failure.cause);
-        failure
+        failure::at_path(failure::of_io("create the state directory", &error), &directory)
     })?;
     Ok(directory)
 }

@@ -411,9 +411,10 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
         None => return Err("expected tw://host[:port]/export/path"),
     };
     let authority = std::str::from_utf8(authority).map_err(|_| "the host is not text")?;
-    let has_port = match authority.rsplit_once(':') {
-        Some((host, port)) => !port.contains(']') && !host.is_empty() && port.parse::<u16>().is_ok(),
-        None => false,
+    let (host, port) = match authority.rsplit_once(':') {
+        // Colons in brackets are an IPv6 address's own.
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
     };
     if authority.is_empty() || authority.starts_with(':') {
         return Err("the host is missing");
@@ -421,7 +422,16 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
     if authority.contains(',') {
         return Err(elsewhere::SEVERAL_HOSTS);
     }
-    let address = if has_port { authority.to_owned() } else { format!("{authority}:{DEFAULT_PORT}") };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_bracketed = bare.is_some_and(|bare| !bare.is_empty() && !bare.contains(['[', ']']));
+    if host.contains(['[', ']', ':']) && !is_bracketed {
+        return Err("an IPv6 address stands in brackets: tw://[ADDRESS]:PORT/export/path");
+    }
+    let address = match port {
+        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => authority.to_owned(),
+        Some(_) => return Err("a port is a number from 1 to 65535"),
+        None => format!("{authority}:{DEFAULT_PORT}"),
+    };
     let (export, path) = match path.iter().position(|&b| b == b'/') {
         Some(at) => (&path[..at], path[at + 1..].to_vec()),
         None => (path, Vec::new()),
@@ -602,6 +612,27 @@ mod tests {
             assert_eq!(there(&parse(shown)), there(&place), "{text}");
         }
         assert_eq!(parse("ssh://h:22").below(b"x").to_string(), "ssh://h:22/~/./x");
+    }
+
+    /// Each would else be looked up as a name, for as long as there is patience.
+    #[test]
+    fn a_port_that_is_none_and_an_address_without_its_brackets_are_no_host() {
+        for (text, told) in [
+            ("tw://10.9.0.1:99999/data/k", "from 1 to 65535"),
+            ("tw://h:0/data/k", "from 1 to 65535"),
+            ("tw://h:0/", "from 1 to 65535"),
+            ("tw://h:x/data", "from 1 to 65535"),
+            ("tw://[::1]:65536/data", "from 1 to 65535"),
+            ("tw://[fd09::1/data/k", "in brackets"),
+            ("tw://fd09::1/data/k", "in brackets"),
+            ("tw://fd09::1]:9/data/k", "in brackets"),
+            ("tw://[]/data", "in brackets"),
+        ] {
+            let error = Named::parse(OsStr::new(text), &Places::default()).unwrap_err();
+            assert_eq!(error.kind, FailureKind::Usage, "{text}");
+            assert!(error.cause.contains(told), "{text}: {error}");
+            assert_eq!(daemon_alone(OsStr::new(text), &Places::default()), None, "{text}");
+        }
     }
 
     #[test]

@@ -44,10 +44,12 @@ const DEPTH_MAX: usize = 256;
 const PROBE_HOLDS_S: u64 = 86_400;
 
 /// What is asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// The transfer would read back what it wrote.
     pub reads_back: bool,
+    /// It would read its source twice.
+    pub reads_twice: bool,
     /// It would be held to so many bits a second.
     pub bits_per_s_max: Option<u64>,
     /// It would have so many streams.
@@ -149,7 +151,7 @@ pub fn predict(
     let learned = routes::of(&job.from, &job.to).and_then(|route| routes::known(state, &route));
     let tuned = profiles.of(&job.from, &job.to, &ByHand::default()).and_then(|way| way.tuned.clone());
     let plan = plan::plan(&asked, &plan::Path { learned, tuned, ..path.clone() });
-    let by_hand = ByHand::streams(wanted.streams);
+    let by_hand = ByHand::streams(wanted.streams).and_reads_twice(wanted.reads_twice);
     let mut known = profiles.of(&job.from, &job.to, &by_hand).cloned().unwrap_or_default();
     let is_real =
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
@@ -362,7 +364,7 @@ pub(crate) mod tests {
     fn asked(state: &Path, job: &Job) -> (u32, Option<u64>) {
         let size =
             Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
-        let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
+        let wanted = Wanted::default();
         let mut measured = 0;
         let mut measure = || {
             measured += 1;
@@ -405,7 +407,7 @@ pub(crate) mod tests {
         assert!(Profiles::tuned(state.path(), &job.from, &job.to, Some(tuned)));
         let size =
             Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
-        let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
+        let wanted = Wanted::default();
         let told = predict(&job, size, state.path(), wanted, &path(&job, None), &mut || Ok(None)).unwrap();
         assert_eq!(told.plan.streams.value, 6);
     }
@@ -419,10 +421,9 @@ pub(crate) mod tests {
             let work = Work { bytes: 1e11, entries: 1.0, ..Work::default() };
             let size = Size { work, how: "as asked".to_owned() };
             let wanted = Wanted {
-                reads_back: false,
                 bits_per_s_max: Some(80_000_000_000),
-                streams: None,
                 deadline: Some(Duration::from_secs(60)),
+                ..Wanted::default()
             };
             predict(&job, size, state.path(), wanted, &path(&job, None), measured).unwrap()
         };
@@ -454,7 +455,7 @@ pub(crate) mod tests {
         };
         let size =
             Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
-        let wanted = Wanted { reads_back: false, bits_per_s_max: None, streams: None, deadline: None };
+        let wanted = Wanted::default();
         let told = predict(&job, size, state.path(), wanted, &path(&job, None), &mut measure).unwrap();
         let terms = &told.prediction.as_ref().unwrap().terms;
         let seconds = terms.iter().find(|(term, _)| *term == prediction::Term::Bytes).unwrap().1;

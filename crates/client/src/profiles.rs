@@ -18,7 +18,8 @@ use thalweg_mover::basin::{self, Cause, Evidence, Place};
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
-use thalweg_mover::plan::Tuned;
+use thalweg_mover::plan::{self, Tuned};
+use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Beginning, From, Report, To, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_sys::atomic_file::{self, Durability};
@@ -34,29 +35,103 @@ static WRITING: Mutex<()> = Mutex::new(());
 pub struct ByHand(Vec<String>);
 
 impl ByHand {
-    /// Of a copy.
+    /// Of a copy. Every wish is named, so that a new one is decided about here.
     pub fn of(wishes: &Wishes) -> ByHand {
-        let asked = &wishes.asked;
-        let ByHand(mut words) = ByHand::streams(asked.streams);
+        let Wishes {
+            asked,
+            verify,
+            check,
+            compress,
+            yields,
+            // It begins without what was learned and what trials found, and stays there.
+            holds_still,
+            disk,
+            link,
+            has_via,
+            has_bind,
+            // One that a limit held is told apart by its verdict.
+            rate: _,
+            // Not turned by hand: these come of earlier copies.
+            learned: _,
+            tuned: _,
+            // What is to be moved and kept is the work, not the way.
+            preserve: _,
+            delete_max: _,
+            ignore_existing: _,
+            update: _,
+            one_file_system: _,
+            filter: _,
+            only: _,
+            // Of these nothing is remembered.
+            dry_run: _,
+            no_profile: _,
+            trial: _,
+            trial_bytes_max: _,
+            // What is told and written besides.
+            unused: _,
+            state: _,
+            lines: _,
+            header: _,
+        } = wishes;
+        let plan::Asked {
+            streams,
+            chunk_bytes,
+            concurrency,
+            depth,
+            window_bytes,
+            request_bytes,
+            memory_bytes,
+            // The copy sets these of the wishes that have their names, and of this machine.
+            rate_bits_per_s: _,
+            yields: _,
+            disk: _,
+            no_io_uring: _,
+            compress: _,
+        } = asked;
+        let LinkSettings {
+            cipher,
+            tls_form,
+            congestion,
+            dscp,
+            // Of one that waited so long nothing is remembered: it was cut off.
+            stall_timeout: _,
+            patience: _,
+        } = link;
+        let usual = LinkSettings::default();
+        let ByHand(mut words) = ByHand::streams(*streams).and_reads_twice(reads_twice(*verify));
         let mut put =
             |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
-        put("chunk", asked.chunk_bytes.map(|bytes| bytes.to_string()));
-        put("request", asked.request_bytes.map(|bytes| bytes.to_string()));
-        put("concurrency", asked.concurrency.map(|files| files.to_string()));
-        put("depth", asked.depth.map(|tasks| tasks.to_string()));
-        put("window", asked.window_bytes.map(|bytes| bytes.to_string()));
-        put("memory", asked.memory_bytes.map(|bytes| bytes.to_string()));
-        put("disk", (wishes.disk != Disk::default()).then(|| format!("{:?}", wishes.disk)));
-        put("congestion", wishes.link.congestion.clone());
-        put("yields", wishes.yields.then(String::new));
-        put("compress", wishes.compress.then(String::new));
-        put("check", (wishes.check == Check::Digest).then(String::new));
+        put("chunk", chunk_bytes.map(|bytes| bytes.to_string()));
+        put("request", request_bytes.map(|bytes| bytes.to_string()));
+        put("concurrency", concurrency.map(|files| files.to_string()));
+        put("depth", depth.map(|tasks| tasks.to_string()));
+        put("window", window_bytes.map(|bytes| bytes.to_string()));
+        put("memory", memory_bytes.map(|bytes| bytes.to_string()));
+        put("disk", (*disk != Disk::default()).then(|| format!("{disk:?}")));
+        put("congestion", congestion.clone());
+        put("yields", yields.then(String::new));
+        put("compress", compress.then(String::new));
+        put("check", (*check == Check::Digest).then(String::new));
+        put("cipher", (*cipher != usual.cipher).then(|| format!("{cipher:?}")));
+        put("tls", (*tls_form != usual.tls_form).then(|| format!("{tls_form:?}")));
+        put("dscp", dscp.map(|mark| mark.to_string()));
+        put("via", has_via.then(String::new));
+        put("bind", has_bind.then(String::new));
+        put("still", holds_still.then(String::new));
         ByHand(words)
     }
 
     /// So many streams, and nothing else.
     pub fn streams(streams: Option<u16>) -> ByHand {
         ByHand(streams.map(|streams| format!("streams {streams}")).into_iter().collect())
+    }
+
+    /// The source is read twice, and both times while content is sent. (Reading back is a cost of its own, and what is known
+    /// of a way keeps copies with it apart.)
+    #[must_use]
+    pub fn and_reads_twice(mut self, reads_twice: bool) -> ByHand {
+        self.0.extend(reads_twice.then(|| "reads twice".to_owned()));
+        self
     }
 }
 
@@ -242,6 +317,10 @@ fn reads_back(verify: VerifyLevel) -> bool {
     verify != VerifyLevel::Written
 }
 
+fn reads_twice(verify: VerifyLevel) -> bool {
+    verify == VerifyLevel::Paranoid
+}
+
 /// Predicted by the copy's own beginning, where nothing else is known of its way: what came in the first half of the time
 /// in which content came, and what it cost. The last look at such a beginning says most. `None` where there was none.
 pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
@@ -315,9 +394,11 @@ impl Foreknown {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use thalweg_mover::link::{Identity, ServerTrust, client_config};
+    use std::time::Duration;
+    use thalweg_mover::link::{Identity, KernelTls, ServerTrust, client_config};
     use thalweg_mover::run::client::TcpConnect;
-    use thalweg_wire::message::Place as WirePlace;
+    use thalweg_wire::hello::Cipher;
+    use thalweg_wire::message::{Direct, Place as WirePlace};
 
     #[test]
     fn a_simulated_array_is_a_way_by_what_makes_it_slow_and_not_by_what_lies_on_it() {
@@ -333,6 +414,70 @@ mod tests {
         let one = profiles.key(&From::Zero(1), &To::Null, &ByHand::streams(Some(1)));
         assert_ne!(one, profiles.key(&From::Zero(1), &To::Null, &nothing));
         assert_eq!(one, profiles.key(&From::Zero(9), &To::Null, &ByHand::streams(Some(1))));
+    }
+
+    #[test]
+    fn each_knob_turned_by_hand_makes_a_way_of_its_own() {
+        fn with(turn: fn(&mut Wishes)) -> ByHand {
+            let mut wishes = Wishes::default();
+            turn(&mut wishes);
+            ByHand::of(&wishes)
+        }
+        let other_cipher = |wishes: &mut Wishes| {
+            let usual = LinkSettings::default().cipher;
+            wishes.link.cipher = match usual {
+                Cipher::ChaCha20Poly1305 => Cipher::Aes256Gcm,
+                _ => Cipher::ChaCha20Poly1305,
+            };
+        };
+        let turned: [(&str, fn(&mut Wishes)); 22] = [
+            ("streams", |wishes| wishes.asked.streams = Some(1)),
+            ("chunk", |wishes| wishes.asked.chunk_bytes = Some(1)),
+            ("request", |wishes| wishes.asked.request_bytes = Some(1)),
+            ("concurrency", |wishes| wishes.asked.concurrency = Some(1)),
+            ("depth", |wishes| wishes.asked.depth = Some(1)),
+            ("window", |wishes| wishes.asked.window_bytes = Some(1)),
+            ("memory", |wishes| wishes.asked.memory_bytes = Some(1)),
+            ("direct", |wishes| wishes.disk.source.direct = Direct::On),
+            ("no io_uring", |wishes| wishes.disk.no_io_uring = true),
+            ("congestion", |wishes| wishes.link.congestion = Some("bbr".into())),
+            ("yields", |wishes| wishes.yields = true),
+            ("compress", |wishes| wishes.compress = true),
+            ("check", |wishes| wishes.check = Check::Digest),
+            ("reads twice", |wishes| wishes.verify = VerifyLevel::Paranoid),
+            ("another cipher", other_cipher),
+            ("TLS", |wishes| wishes.link.cipher = Cipher::Tls),
+            ("kernel TLS", |wishes| wishes.link.tls_form.kernel = KernelTls::On),
+            ("records", |wishes| wishes.link.tls_form.records_max -= 1),
+            ("dscp", |wishes| wishes.link.dscp = Some(8)),
+            ("via", |wishes| wishes.has_via = true),
+            ("bind", |wishes| wishes.has_bind = true),
+            ("holds still", |wishes| wishes.holds_still = true),
+        ];
+        for (number, (name, turn)) in turned.iter().enumerate() {
+            assert_eq!(with(*turn), with(*turn), "{name}");
+            assert_ne!(with(*turn), ByHand::default(), "{name}");
+            for (other, turn_other) in &turned[..number] {
+                assert_ne!(with(*turn), with(*turn_other), "{name}, {other}");
+            }
+        }
+        // What is no knob, or is kept apart otherwise, makes none.
+        let alike: [fn(&mut Wishes); 4] = [
+            |_| {},
+            |wishes| wishes.verify = VerifyLevel::Readback,
+            |wishes| wishes.delete_max = Some(1),
+            |wishes| wishes.link.patience = Duration::ZERO,
+        ];
+        for turn in alike {
+            assert_eq!(with(turn), ByHand::default());
+        }
+        // `predict` finds those that it can ask for.
+        assert_eq!(with(|wishes| wishes.asked.streams = Some(3)), ByHand::streams(Some(3)));
+        let both = with(|wishes| {
+            wishes.asked.streams = Some(3);
+            wishes.verify = VerifyLevel::Paranoid;
+        });
+        assert_eq!(both, ByHand::streams(Some(3)).and_reads_twice(true));
     }
 
     #[test]

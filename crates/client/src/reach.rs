@@ -6,12 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Removed, SurveyPlace};
+use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::client::{Answers, Client, LinkSettings};
 use thalweg_wire::message::{Place, Question, Reply};
-use thalweg_wire::{Digest, Entry, Evidence};
+use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 
 /// See the module.
 pub enum Reach {
@@ -102,15 +102,28 @@ impl Reach {
     /// # Errors
     /// As there, and what the connection says.
     pub fn list(&self, recursive: bool, sink: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+        self.list_in_order(recursive, &mut |listed| match listed {
+            Listed::Found(found) => sink(found),
+            Listed::Unordered => Ok(()),
+        })
+    }
+
+    /// Lists it, and says where names come in no order; see [`survey::list_in_order`].
+    ///
+    /// # Errors
+    /// As there, and what the connection says.
+    pub fn list_in_order(&self, recursive: bool, sink: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
         match self {
-            Reach::Local(path) => survey::list(&local(path), recursive, sink),
+            Reach::Local(path) => survey::list_in_order(&local(path), recursive, sink),
             Reach::Far(client, place) => {
                 for reply in client.ask(Question::List { place: place.clone(), recursive })? {
                     match reply? {
+                        Reply::Entries(entries) if entries.is_empty() => sink(Listed::Unordered)?,
                         Reply::Entries(entries) => {
-                            entries.into_iter().try_for_each(|entry| sink(Found::Entry(entry)))?;
+                            let mut found = entries.into_iter().map(Found::Entry);
+                            found.try_for_each(|found| sink(Listed::Found(found)))?;
                         }
-                        Reply::Trouble(failure) => sink(Found::Trouble(failure))?,
+                        Reply::Trouble(failure) => sink(Listed::Found(Found::Trouble(failure)))?,
                         _ => return Err(unexpected()),
                     }
                 }
@@ -124,8 +137,21 @@ impl Reach {
     /// # Errors
     /// As there, and what the connection says.
     pub fn digest(&self, how: DigestAs, sink: &mut dyn FnMut(Digested) -> Result<()>) -> Result<()> {
+        self.digest_wanted(how, &|_| true, sink)
+    }
+
+    /// Digests the files in it whose paths are wanted; see [`survey::digest_wanted`]. A far mover is asked for all of them.
+    ///
+    /// # Errors
+    /// As there, and what the connection says.
+    pub fn digest_wanted(
+        &self,
+        how: DigestAs,
+        wanted: &dyn Fn(&RelativePath) -> bool,
+        sink: &mut dyn FnMut(Digested) -> Result<()>,
+    ) -> Result<()> {
         match self {
-            Reach::Local(path) => survey::digest(&local(path), how, sink),
+            Reach::Local(path) => survey::digest_wanted(&local(path), how, wanted, sink),
             Reach::Far(client, place) => {
                 let chunk_bytes = match how {
                     DigestAs::Plain => 0,
@@ -135,8 +161,9 @@ impl Reach {
                     match reply? {
                         Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive)?,
                         Reply::Digests(digests) => {
-                            digests.into_iter().try_for_each(|(path, bytes, digest)| {
-                                sink(Digested::File(path, bytes, digest))
+                            digests.into_iter().try_for_each(|(path, bytes, digest)| match wanted(&path) {
+                                true => sink(Digested::File(path, bytes, digest)),
+                                false => sink(Digested::Alive),
                             })?
                         }
                         Reply::Trouble(failure) => sink(Digested::Trouble(failure))?,

@@ -205,9 +205,7 @@ fn open_fifo(path: &Path, timeout: Duration) -> Result<File> {
 }
 
 fn of_io(path: &Path, error: &io::Error) -> thalweg_mover::Failure {
-    let mut failure = failure::of_io("write", error);
-    failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
-    failure
+    failure::at_path(failure::of_io("write", error), path)
 }
 
 fn header(asked: &Asked) -> Value {

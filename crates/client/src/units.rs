@@ -128,6 +128,21 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The shortest time after which a link may count as lost: with less, one that stands would be cut whenever a program had
+/// to wait for a processor.
+pub const STALL_MIN: Duration = Duration::from_millis(100);
+
+/// Reads a time as [`parse_time`], of at least [`STALL_MIN`]: without a sign of life, or without progress, for so long.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_stall(text: &str) -> Result<Duration, String> {
+    match parse_time(text)? {
+        time if time >= STALL_MIN => Ok(time),
+        _ => Err("at least 100ms: nothing comes at once over a network".to_owned()),
+    }
+}
+
 /// Reads `PERIOD:BYTES:DEADLINE` or `RATE:DEADLINE`.
 ///
 /// # Errors
@@ -393,6 +408,15 @@ mod tests {
         for bad in ["36501d", "10000000000000000000s", "99999999999999999999999999d"] {
             assert!(parse_time(bad).is_err_and(|why| why.contains("at most a century")), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_stall_in_which_nothing_could_come_is_refused() {
+        assert_eq!((parse_stall("100ms"), parse_stall("30")), (Ok(STALL_MIN), Ok(Duration::from_secs(30))));
+        for bad in ["0", "0s", "1ms", "99ms"] {
+            assert!(parse_stall(bad).is_err_and(|why| why.contains("at least 100ms")), "{bad}");
+        }
+        assert!(parse_stall("36501d").is_err() && parse_stall("x").is_err());
     }
 
     #[test]

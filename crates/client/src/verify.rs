@@ -30,7 +30,6 @@ use thalweg_mover::run::copy::Stop;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::digest::{PieceHasher, Pieces};
 use thalweg_wire::hex::hex;
-use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::Line;
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
@@ -401,9 +400,8 @@ fn pass_copies(
 }
 
 /// The same failure, with the receipt that it is about.
-fn named(path: &Path, mut failure: Failure) -> Failure {
-    failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
-    failure
+fn named(path: &Path, failure: Failure) -> Failure {
+    failure::at_path(failure, path)
 }
 
 /// By the key or by the certificate.

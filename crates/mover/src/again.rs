@@ -62,6 +62,12 @@ pub fn key(begin: &FlowBegin) -> Key {
     ((!begin.is_certain).then(|| begin.path.clone()), begin.origin)
 }
 
+/// Whether two flows are of the same file.
+pub fn is_same(one: &FlowBegin, other: &FlowBegin) -> bool {
+    let has_name = one.is_certain || one.path == other.path;
+    one.origin == other.origin && one.is_certain == other.is_certain && has_name
+}
+
 /// What has no origin is told apart by its name only.
 fn tells_apart((path, origin): &Key) -> bool {
     path.is_some() || *origin != Origin::default()

@@ -1,6 +1,7 @@
 //! Turns what the kernel says into a [`Failure`] with an operation, a place and a class.
 
 use std::io;
+use std::path::Path;
 use thalweg_sys::usage::lacks_descriptors;
 pub use thalweg_wire::message::{Failure, FailureKind};
 use thalweg_wire::path::Escaped;
@@ -19,6 +20,11 @@ pub fn with_words(failure: Failure, before: &str) -> Failure {
     // Anew, which cuts it to what may be said to a peer.
     let cut = Failure::new(failure.kind, &failure.operation, cause);
     Failure { path: failure.path, range: failure.range, ..cut }
+}
+
+/// The same failure, with the `path` that it is about before its cause, as the user wrote it.
+pub fn at_path(failure: Failure, path: &Path) -> Failure {
+    with_words(failure, &format!("`{}`", shown_path(path.as_os_str().as_encoded_bytes())))
 }
 
 /// Bytes of a path in a sentence: two of them leave what is said of them room.
@@ -52,6 +58,10 @@ pub fn of_memory(operation: &str, error: &io::Error) -> Failure {
     }
 }
 
+/// The kernel's number for links that lead on and on (generic Linux; not MIPS, SPARC, Alpha): `io::ErrorKind` has no stable
+/// name for it.
+pub(crate) const LINK_LOOP: i32 = 40;
+
 /// The class that a kernel error belongs to.
 pub fn kind_of_io(error: &io::Error) -> FailureKind {
     use io::ErrorKind as E;
@@ -59,6 +69,8 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
         // A limit that is used up, as that of a quota is.
         _ if lacks_descriptors(error) => FailureKind::Space,
         E::NotFound | E::NotADirectory => FailureKind::NotFound,
+        // It leads to nothing.
+        _ if error.raw_os_error() == Some(LINK_LOOP) => FailureKind::NotFound,
         E::PermissionDenied => FailureKind::Permission,
         E::StorageFull | E::QuotaExceeded | E::ReadOnlyFilesystem | E::FileTooLarge => FailureKind::Space,
         E::ConnectionRefused
@@ -94,13 +106,15 @@ fn describe(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use thalweg_wire::message::Message;
 
     #[test]
     fn a_failure_at_a_long_path_keeps_its_cause_and_may_be_said_to_a_peer() {
         let of = |path: &[u8]| {
             let failure = of_io("open", &io::Error::from_raw_os_error(2)).in_range(0, 7);
-            with_words(failure, &format!("`{}`", shown_path(path)))
+            at_path(failure, Path::new(OsStr::from_bytes(path)))
         };
         assert_eq!(of(b"/data").to_string(), "open failed at bytes 0..7: `/data`: No such file or directory");
         for path in [vec![b'a'; 4095], vec![0xff; 4095], "ä".repeat(2047).into_bytes()] {
@@ -123,6 +137,13 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Space);
             assert!(failure.cause.starts_with(NO_DESCRIPTORS), "{failure}");
         }
+    }
+
+    #[test]
+    fn a_loop_of_links_leads_to_nothing_and_is_no_broken_disk() {
+        let failure = of_io("open the source", &io::Error::from_raw_os_error(LINK_LOOP));
+        assert_eq!(failure.kind, FailureKind::NotFound);
+        assert_eq!(failure.to_string(), "open the source failed: Too many levels of symbolic links");
     }
 
     #[test]

@@ -3,14 +3,14 @@
 
 use crate::host::{Host, Origin};
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::ticket::ADDRESSES_MAX;
 use thalweg_mover::link::{ClientTrust, Connection, Identity, server_config};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 
@@ -25,6 +25,9 @@ const STRANGERS_PER_SOURCE_MAX: usize = 256;
 const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
 /// Lines of the log, in a minute, on those who were turned away: else strangers would decide how fast it grows.
 const TURNED_AWAY_LINES_MAX: u32 = 60;
+/// Connections that wait in the kernel: as many as it permits (`net.core.somaxconn`).
+const BACKLOG: u32 = u32::MAX;
+const LISTEN: &str = "listen";
 
 /// A server that listens.
 pub struct Listening {
@@ -201,10 +204,12 @@ impl Drop for Newcomer {
     }
 }
 
-/// Listens at `addresses` (`host:port`; port 0: the kernel chooses) for clients that `trust` admits.
+/// Listens at `addresses` (`host:port`; port 0: the kernel chooses) for clients that `trust` admits: of a name at all
+/// that it has here. Where there is no IPv6, `[::]` is `0.0.0.0`; where an IPv4 address with the same port is listed, it
+/// is IPv6 alone.
 ///
 /// # Errors
-/// If an address cannot be had.
+/// If an address cannot be had; `Usage` if one cannot be read.
 pub fn listen(
     host: Arc<Host>,
     identity: &Identity,
@@ -221,17 +226,13 @@ pub fn listen(
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
     let turned_away = Arc::<Mutex<TurnedAway>>::default();
+    let listeners = {
+        let _inside = runtime.enter();
+        bind_all(addresses)?
+    };
     let mut bound = Vec::new();
-    for address in addresses {
-        let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
-                std::io::ErrorKind::AddrInUse => FailureKind::Busy,
-                _ => FailureKind::NotFound,
-            };
-            Failure::new(kind, "listen", format!("{address}: {error}"))
-        })?;
-        bound.push(listener.local_addr().map_err(|error| failure::of_io("listen", &error))?);
+    for listener in listeners {
+        bound.push(listener.local_addr().map_err(|error| failure::of_io(LISTEN, &error))?);
         let door = Door {
             acceptor: acceptor.clone(),
             host: host.clone(),
@@ -242,6 +243,96 @@ pub fn listen(
     }
     let door = Door { acceptor, host, newcomers, turned_away };
     Ok(Listening { addresses: bound, door, runtime: Some(runtime) })
+}
+
+/// Sockets that listen at `addresses`, in order.
+fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
+    let wanted = addresses.iter().map(|text| addresses_of(text)).collect::<Result<Vec<_>>>()?;
+    let all = wanted.concat();
+    let mut listeners = Vec::new();
+    let mut taken: Vec<SocketAddr> = Vec::new();
+    for (text, wanted) in addresses.iter().zip(wanted) {
+        let mut missing = None;
+        let mut is_heard = false;
+        for address in wanted {
+            // Two names may have the same address; port 0 is another port each time.
+            if address.port() != 0 && taken.contains(&address) {
+                is_heard = true;
+                continue;
+            }
+            taken.push(address);
+            let is_ipv6_only = has_ipv4_beside(&address, &all);
+            let bound = match bind(address, is_ipv6_only) {
+                Err(error) if is_everywhere_in_ipv6(&address) && thalweg_sys::address::is_missing(&error) => {
+                    tracing::warn!(%address, %error, "there is no IPv6 here: it listens for IPv4 alone");
+                    // What is listed beside it is all of IPv4 that was asked for.
+                    if is_ipv6_only {
+                        is_heard = true;
+                        continue;
+                    }
+                    bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())), false)
+                }
+                bound => bound,
+            };
+            match bound {
+                Ok(listener) => {
+                    is_heard = true;
+                    listeners.push(listener);
+                }
+                Err(error) if thalweg_sys::address::is_missing(&error) => {
+                    tracing::info!(%address, %error, "it does not listen there");
+                    missing = Some(error);
+                }
+                Err(error) => return Err(not_bound(text, &error)),
+            }
+        }
+        if !is_heard {
+            return Err(not_bound(text, &missing.unwrap_or_else(|| std::io::ErrorKind::NotFound.into())));
+        }
+    }
+    Ok(listeners)
+}
+
+/// What `host:port` stands for.
+fn addresses_of(text: &str) -> Result<Vec<SocketAddr>> {
+    match text.to_socket_addrs() {
+        Ok(addresses) => Ok(addresses.collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+            let cause = format!("`{text}`: expected ADDRESS:PORT (of IPv6 [ADDRESS]:PORT)");
+            Err(Failure::new(FailureKind::Usage, LISTEN, cause))
+        }
+        Err(error) => Err(not_bound(text, &error)),
+    }
+}
+
+fn not_bound(text: &str, error: &std::io::Error) -> Failure {
+    let kind = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+        std::io::ErrorKind::AddrInUse => FailureKind::Busy,
+        _ => FailureKind::NotFound,
+    };
+    Failure::new(kind, LISTEN, format!("{text}: {error}"))
+}
+
+fn bind(address: SocketAddr, is_ipv6_only: bool) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A daemon that is started anew shall not wait until the kernel has forgotten connections of the old one.
+    socket.set_reuseaddr(true)?;
+    if is_ipv6_only {
+        thalweg_sys::socket::set_ipv6_only(&socket)?;
+    }
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn is_everywhere_in_ipv6(address: &SocketAddr) -> bool {
+    address.is_ipv6() && address.ip().is_unspecified()
+}
+
+/// Whether this is `[::]`, which would hear IPv4 as well, and an address of that with the same port is in the list.
+fn has_ipv4_beside(address: &SocketAddr, all: &[SocketAddr]) -> bool {
+    let is_beside = |other: &SocketAddr| other.is_ipv4() && other.port() == address.port();
+    is_everywhere_in_ipv6(address) && address.port() != 0 && all.iter().any(is_beside)
 }
 
 impl Listening {
@@ -290,16 +381,21 @@ const FIND_ADDRESSES: &str = "find the addresses of this machine";
 
 /// Of those listened at, the unspecified ones as what they stand for.
 fn reachable(listening: &[SocketAddr], own: &[IpAddr], ipv6_hears_ipv4: bool) -> Vec<SocketAddr> {
+    let hears = |address: &SocketAddr, own: &IpAddr| {
+        let hears_ipv4 = ipv6_hears_ipv4 && !has_ipv4_beside(address, listening);
+        own.is_ipv4() == address.is_ipv4() || own.is_ipv4() && hears_ipv4
+    };
+    let everywhere = || listening.iter().filter(|address| address.ip().is_unspecified());
+    let others = || own.iter().filter(|own| !own.is_loopback());
+    let is_alone = !everywhere().any(|address| others().any(|own| hears(address, own)));
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in listening {
         let of = |ip: &IpAddr| SocketAddr::new(*ip, address.port());
-        let stands_for: Vec<SocketAddr> = match address.ip() {
-            ip if !ip.is_unspecified() => vec![*address],
-            ip => {
-                let hears = |own: &IpAddr| own.is_ipv4() == ip.is_ipv4() || own.is_ipv4() && ipv6_hears_ipv4;
-                let heard: Vec<&IpAddr> = own.iter().filter(|own| hears(own)).collect();
-                let is_alone = heard.iter().all(|own| own.is_loopback());
-                heard.into_iter().filter(|own| is_alone || !own.is_loopback()).map(of).collect()
+        let stands_for: Vec<SocketAddr> = match address.ip().is_unspecified() {
+            false => vec![*address],
+            true => {
+                let heard = own.iter().filter(|own| hears(address, own));
+                heard.filter(|own| is_alone || !own.is_loopback()).map(of).collect()
             }
         };
         stands_for.into_iter().for_each(|address| {
@@ -425,9 +521,32 @@ mod tests {
             found(&["0.0.0.0:1", "[::]:1", "127.0.0.1:2"], &own, true),
             at(&["192.0.2.1:1", "[2001:db8::7]:1", "127.0.0.1:2"])
         );
+        // Of IPv4 it hears what is listed, and no other address of this machine.
+        assert_eq!(found(&["127.0.0.1:1", "[::]:1"], &own, true), at(&["127.0.0.1:1", "[2001:db8::7]:1"]));
+        assert_eq!(found(&["0.0.0.0:1", "[::]:1"], &own[..3], true), at(&["192.0.2.1:1"]));
         // Without a network it is found by who is here.
         assert_eq!(found(&["[::]:1"], &own[..1], true), at(&["127.0.0.1:1"]));
         assert!(found(&["0.0.0.0:1"], &own[2..], true).is_empty());
+    }
+
+    #[test]
+    fn an_address_to_listen_at_that_cannot_be_read_is_a_wrong_command() {
+        for bad in ["xx", "127.0.0.1", "127.0.0.1:99999", "[::1]"] {
+            let failure = addresses_of(bad).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
+            assert!(failure.cause.contains("ADDRESS:PORT"), "{failure}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_two_names_have_is_listened_at_once_and_port_0_is_another_each_time() {
+        let texts = |of: &[&str]| of.iter().map(ToString::to_string).collect::<Vec<String>>();
+        // As long as it is held, nobody else gets this port at all addresses.
+        let held = bind_all(&texts(&["127.0.0.1:0"])).unwrap().remove(0);
+        let named = format!("127.77.0.1:{}", held.local_addr().unwrap().port());
+        let named = named.as_str();
+        assert_eq!(bind_all(&texts(&[named, named])).unwrap().len(), 1);
+        assert_eq!(bind_all(&texts(&["127.0.0.1:0", "127.0.0.1:0", "0.0.0.0:0"])).unwrap().len(), 3);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Removed, SurveyPlace};
+use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::session::Session;
@@ -73,8 +73,8 @@ fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()
     let place = resolve(host, place, false)?;
     let mut batch: Vec<Entry> = Vec::new();
     let mut batch_bytes = 0;
-    survey::list(&place, recursive, &mut |found| match found {
-        Found::Entry(entry) => {
+    survey::list_in_order(&place, recursive, &mut |listed| match listed {
+        Listed::Found(Found::Entry(entry)) => {
             batch_bytes += entry.heap_bytes() + ITEM_BYTES;
             batch.push(entry);
             if batch.len() < BATCH_ITEMS && batch_bytes < BATCH_BYTES {
@@ -83,7 +83,14 @@ fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()
             batch_bytes = 0;
             pen.say(Reply::Entries(std::mem::take(&mut batch)))
         }
-        Found::Trouble(failure) => pen.say(Reply::Trouble(failure)),
+        Listed::Found(Found::Trouble(failure)) => pen.say(Reply::Trouble(failure)),
+        Listed::Unordered => {
+            batch_bytes = 0;
+            if !batch.is_empty() {
+                pen.say(Reply::Entries(std::mem::take(&mut batch)))?;
+            }
+            pen.say(Reply::Entries(Vec::new()))
+        }
     })?;
     if batch.is_empty() { Ok(()) } else { pen.say(Reply::Entries(batch)) }
 }

@@ -8,6 +8,10 @@ use thalweg_wire::limits;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::Escaped;
 
+/// What is wrong with an export whose directory has no name any more, or not the one that was given: it is held open,
+/// and would show what was there when the daemon began.
+const REPLACED: &str = "the export's directory was removed or replaced: start the daemon anew";
+
 /// A directory that clients may use under a name.
 #[derive(Debug, Clone)]
 pub struct Export {
@@ -69,16 +73,18 @@ impl Exports {
     /// For a directory that cannot be opened, or a name given twice.
     pub fn open(exports: Vec<Export>) -> Result<Exports> {
         let mut open: Vec<(Export, Dir)> = Vec::with_capacity(exports.len());
-        for export in exports {
+        for mut export in exports {
             if open.iter().any(|(other, _)| other.name == export.name) {
                 let cause = format!("the export `{}` is given twice", export.name);
                 return Err(Failure::new(FailureKind::Usage, "open exports", cause));
             }
             let directory = Dir::open(&export.directory).map_err(|error| {
-                let mut failure = failure::of_io("open export", &error);
-                failure.cause = format!("`{}`: {}", export.directory.display(), failure.cause);
-                failure
+                failure::at_path(failure::of_io("open export", &error), &export.directory)
             })?;
+            // Wherever this process goes, it is found again.
+            if let Ok(absolute) = std::path::absolute(&export.directory) {
+                export.directory = absolute;
+            }
             open.push((export, directory));
         }
         Ok(Exports::Named(Arc::new(open)))
@@ -95,8 +101,8 @@ impl Exports {
     /// Checks a place that a client named.
     ///
     /// # Errors
-    /// `NotFound` for an export that there is not, `Permission` for writing to one that is read-only,
-    /// `Usage` for a path that could leave it, or of more than [`limits::PLACE_LEVELS_MAX`] levels.
+    /// `NotFound` for an export that there is not, or whose directory is gone, `Permission` for writing to one that is
+    /// read-only, `Usage` for a path that could leave it, or of more than [`limits::PLACE_LEVELS_MAX`] levels.
     pub fn resolve(&self, place: &Place, write: bool) -> Result<Resolved> {
         let trailing_slash = place.path.ends_with(b"/");
         match (self, &place.export) {
@@ -109,6 +115,10 @@ impl Exports {
                 if write && export.read_only {
                     let cause = format!("the export `{}` is read-only", Escaped(name.as_bytes()));
                     return Err(Failure::new(FailureKind::Permission, "open", cause));
+                }
+                if is_replaced(export, directory) {
+                    let cause = format!("`{}`: {REPLACED}", Escaped(name.as_bytes()));
+                    return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 }
                 let (mut path, mut levels) = (Vec::new(), 0);
                 for component in place.path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".") {
@@ -138,9 +148,47 @@ impl Exports {
     }
 }
 
+/// Whether the directory that is held was removed, or its path leads to another by now. One that was only moved away is
+/// what was meant, and so is one whose path may not be looked at.
+fn is_replaced(export: &Export, held: &Dir) -> bool {
+    let Ok(held) = held.stat_self() else { return false };
+    match Dir::open(&export.directory).and_then(|there| there.stat_self()) {
+        Ok(there) => !there.is_same_entry(&held),
+        // Not by itself: some file systems count no names of directories.
+        Err(_) => held.links == 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_export_whose_directory_was_removed_or_replaced_is_said_to_be() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        let (directory, other) = (at("srv"), at("other"));
+        std::fs::create_dir(&directory).unwrap();
+        let export = Export { name: "data".into(), directory: directory.clone(), read_only: false };
+        let open = || Exports::open(vec![export.clone()]).unwrap();
+        let place = Place { export: Some("data".into()), path: b"x".to_vec() };
+        let refused = |exports: &Exports| {
+            let failure = exports.resolve(&place, false).err().expect("it is gone");
+            assert_eq!(failure.kind, FailureKind::NotFound);
+            assert!(failure.cause.contains(REPLACED), "{failure}");
+        };
+        let exports = open();
+        assert!(exports.resolve(&place, false).is_ok());
+        std::fs::remove_dir(&directory).unwrap();
+        refused(&exports);
+        std::fs::create_dir(&directory).unwrap();
+        refused(&exports);
+        let exports = open();
+        std::fs::rename(&directory, &other).unwrap();
+        assert!(exports.resolve(&place, false).is_ok(), "it is only called otherwise");
+        std::fs::create_dir(&directory).unwrap();
+        refused(&exports);
+    }
 
     #[test]
     fn an_export_is_a_name_and_a_directory() {

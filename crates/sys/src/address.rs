@@ -27,6 +27,12 @@ pub fn ipv6_hears_ipv4() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/bindv6only").map_or(true, |text| text.trim() == "0")
 }
 
+/// Whether a socket cannot be had for an address because this machine, or this network namespace, does not have that,
+/// or nothing of its kind.
+pub fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
+}
+
 /// `/proc/net/fib_trie`: an address stands on a line `|-- ADDRESS`, and below it what is routed so: `/32 host LOCAL` if it is
 /// ours. A table may be shown twice.
 fn of_routes(text: &str) -> Vec<Ipv4Addr> {

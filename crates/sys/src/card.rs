@@ -107,6 +107,27 @@ pub fn is_there(name: &str) -> io::Result<bool> {
     }
 }
 
+/// The network cards of this network namespace with their numbers, the loopback too.
+///
+/// # Errors
+/// What the kernel says, if it cannot be asked.
+pub fn all() -> io::Result<Vec<(String, u32)>> {
+    // That of `/proc` is of the process that reads it, whoever mounted it; that of `/sys` is of who mounted it.
+    let text = std::fs::read("/proc/net/dev")?;
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let mut cards = Vec::new();
+    // Two lines of headings have bars and no colon.
+    for (name, _) in String::from_utf8_lossy(&text).lines().filter_map(|line| line.split_once(':')) {
+        match rustix::net::netdevice::name_to_index(&socket, name.trim()) {
+            Ok(index) => cards.push((name.trim().to_owned(), index)),
+            // It went meanwhile.
+            Err(rustix::io::Errno::NODEV) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(cards)
+}
+
 /// `struct ifreq`, as this call reads it.
 #[repr(C)]
 struct Ask {
@@ -153,6 +174,11 @@ mod tests {
         assert!(is_there("lo").unwrap());
         assert!(!is_there("nosuchdevice0").unwrap());
         assert!(!is_there("a-name-that-is-too-long-for-it").unwrap());
+    }
+
+    #[test]
+    fn the_loopback_is_among_all_cards() {
+        assert!(all().unwrap().contains(&("lo".to_owned(), 1)));
     }
 
     #[test]

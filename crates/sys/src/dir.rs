@@ -27,8 +27,10 @@ use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
 mod file_system;
 mod open;
+mod pinned;
 
 pub use file_system::{FileSystem, FileSystemKind};
+pub use pinned::Pinned;
 
 /// A held directory. Closed on drop.
 #[derive(Debug)]

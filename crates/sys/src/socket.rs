@@ -6,7 +6,6 @@
 use std::ffi::{c_int, c_ulong};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{AddressFamily, sockopt};
@@ -52,6 +51,11 @@ pub(crate) fn namespace_cookie() -> io::Result<u64> {
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
 pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, on)?)
+}
+
+/// Has a socket of IPv6 hear no IPv4 (`IPV6_V6ONLY`): before it is bound.
+pub fn set_ipv6_only(fd: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_ipv6_v6only(fd, true)?)
 }
 
 /// Chooses the congestion control of this connection, at any time (`TCP_CONGESTION`).
@@ -124,11 +128,6 @@ pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_send_buffer_size(fd, bytes)?)
 }
 
-/// Like [`set_send_buffer`] without the limit (`SO_SNDBUFFORCE`). Needs `CAP_NET_ADMIN` (`EPERM`).
-pub fn set_send_buffer_force(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    Ok(sockopt::set_socket_send_buffer_size_force(fd, bytes)?)
-}
-
 /// The send buffer in bytes, as the kernel counts it: twice what was asked for.
 pub fn send_buffer(fd: impl AsFd) -> io::Result<usize> {
     Ok(sockopt::socket_send_buffer_size(fd)?)
@@ -172,14 +171,6 @@ pub fn receive_buffer(fd: impl AsFd) -> io::Result<usize> {
     Ok(sockopt::socket_recv_buffer_size(fd)?)
 }
 
-/// Bytes that must have arrived before a reader wakes (`SO_RCVLOWAT`).
-///
-/// A shorter message wakes nobody until the stream ends: lower it before the last one, and set it only after
-/// a handshake. At most half the receive buffer.
-pub fn set_receive_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_number(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, c_int::try_from(bytes).unwrap_or(c_int::MAX))
-}
-
 /// Most bytes a second this socket sends (`SO_MAX_PACING_RATE`); `u64::MAX` for no limit. The kernel enforces
 /// it.
 pub fn set_pacing_rate(fd: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
@@ -199,29 +190,6 @@ pub fn set_dscp(fd: impl AsFd, dscp: u8) -> io::Result<()> {
         return Ok(sockopt::set_ipv6_tclass(&fd, class.into())?);
     }
     Ok(sockopt::set_ip_tos(&fd, class)?)
-}
-
-/// How long sent bytes may stay unacknowledged before the connection is given up (`TCP_USER_TIMEOUT`), in
-/// steps of 1 ms; zero for the system's default.
-pub fn set_user_timeout(fd: impl AsFd, timeout: Duration) -> io::Result<()> {
-    // The kernel keeps a signed number of milliseconds.
-    let milliseconds = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as u32;
-    Ok(sockopt::set_tcp_user_timeout(fd, milliseconds)?)
-}
-
-/// Probes a silent peer: first after `idle`, then every `interval`, and gives up after `count` without an
-/// answer.
-///
-/// The kernel takes whole seconds, 1..=32767, and 1..=127 probes; both are brought into these bounds, seconds
-/// rounded up.
-pub fn set_keepalive(fd: impl AsFd, idle: Duration, interval: Duration, count: u32) -> io::Result<()> {
-    let whole = |time: Duration| {
-        Duration::from_secs(time.as_secs().saturating_add((time.subsec_nanos() > 0).into()).clamp(1, 32_767))
-    };
-    sockopt::set_tcp_keepidle(&fd, whole(idle))?;
-    sockopt::set_tcp_keepintvl(&fd, whole(interval))?;
-    sockopt::set_tcp_keepcnt(&fd, count.clamp(1, 127))?;
-    Ok(sockopt::set_socket_keepalive(&fd, true)?)
 }
 
 /// Bytes in the send queue that were not sent yet (`SIOCOUTQNSD`).

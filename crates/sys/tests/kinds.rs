@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use thalweg_sys::{Dir, Kind, Links, Time, usage};
+use thalweg_sys::{Dir, Kind, Links, Replace, Time, usage};
 
 fn scratch() -> (tempfile::TempDir, Dir) {
     let scratch = tempfile::tempdir().unwrap();
@@ -35,6 +35,26 @@ fn a_pipe_never_blocks_an_open() {
         root.xattrs(b"pipe").unwrap();
         assert_eq!(root.stat(b"pipe").unwrap().mode, 0o640);
     });
+}
+
+#[test]
+fn a_pinned_pipe_stays_the_one_that_is_changed_whatever_has_its_name() {
+    let (_scratch, root) = scratch();
+    root.make_fifo(b"pipe", 0o600).unwrap();
+    root.create_new(b"other", 0o600).unwrap();
+    let before = root.stat(b"other").unwrap();
+    let pinned = root.pin(b"pipe").unwrap();
+    root.rename(b"pipe", &root, b"moved", Replace::Never).unwrap();
+    root.rename(b"other", &root, b"pipe", Replace::Never).unwrap();
+    let stat = pinned.stat().unwrap();
+    pinned.set_mode(0o640).unwrap();
+    pinned.set_owner(Some(stat.uid), Some(stat.gid)).unwrap();
+    pinned.set_times(None, Some(Time { seconds: 1, nanos: 2 })).unwrap();
+    pinned.xattrs().unwrap();
+    let (moved, other) = (root.stat(b"moved").unwrap(), root.stat(b"pipe").unwrap());
+    assert_eq!((moved.kind, moved.mode, moved.mtime.seconds), (Kind::Fifo, 0o640, 1));
+    assert_eq!((other.mode, other.mtime), (before.mode, before.mtime));
+    assert_eq!(root.pin(b"nothing").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

@@ -97,19 +97,8 @@ fn options_hold_on_tcp_over_both_internets() {
         assert_eq!(socket::receive_buffer(&far).unwrap(), before);
         // Known to the same kernels.
         assert_eq!(socket::release_buffers(&far).is_ok(), socket::hold_receive_buffer(&far).is_ok());
-        socket::set_receive_low_water(&far, 1000).unwrap();
-        socket::set_receive_low_water(&far, 1).unwrap();
         socket::set_pacing_rate(&near, 1_000_000_000).unwrap();
         socket::set_pacing_rate(&near, u64::MAX).unwrap();
-        socket::set_user_timeout(&near, Duration::from_millis(1500)).unwrap();
-        assert_eq!(rustix::net::sockopt::tcp_user_timeout(&near).unwrap(), 1500);
-        socket::set_user_timeout(&near, Duration::MAX).unwrap();
-        socket::set_user_timeout(&near, Duration::ZERO).unwrap();
-        socket::set_keepalive(&near, Duration::from_millis(10_001), Duration::ZERO, 0).unwrap();
-        assert_eq!(rustix::net::sockopt::tcp_keepidle(&near).unwrap(), Duration::from_secs(11));
-        assert_eq!(rustix::net::sockopt::tcp_keepintvl(&near).unwrap(), Duration::from_secs(1));
-        assert!(rustix::net::sockopt::socket_keepalive(&near).unwrap());
-        socket::set_keepalive(&near, Duration::MAX, Duration::MAX, u32::MAX).unwrap();
 
         socket::set_dscp(&near, 46).unwrap();
         let class = if address.starts_with('[') {
@@ -135,10 +124,8 @@ fn buffers_are_twice_what_was_asked_for_up_to_the_limit() {
     assert_eq!(socket::receive_buffer(&near).unwrap(), 2 * ask);
     socket::set_send_buffer(&near, 1 << 30).unwrap();
     assert_eq!(socket::send_buffer(&near).unwrap() as u64, 2 * limits.wmem_max.min(1 << 30));
-    for forced in [socket::set_send_buffer_force(&near, ask), socket::set_receive_buffer_force(&near, ask)] {
-        if let Err(error) = forced {
-            println!("skipped: forcing buffers is not permitted here: {error}");
-        }
+    if let Err(error) = socket::set_receive_buffer_force(&near, ask) {
+        println!("skipped: forcing buffers is not permitted here: {error}");
     }
 }
 

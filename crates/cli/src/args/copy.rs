@@ -193,10 +193,10 @@ pub struct CopyArgs {
     #[command(flatten)]
     pub ssh: SshArgs,
     /// Drop a link that acknowledges nothing for so long, and dial again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
     /// Give up without progress for so long
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_stall)]
     pub patience: Duration,
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]
@@ -268,10 +268,13 @@ pub struct Sides<T> {
     pub destination: Option<T>,
 }
 
+/// The least bound for buffers, in bytes.
+pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
+
 /// A bound for buffers, in bytes.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
     let bytes = units::parse_size(text)?;
-    if bytes >= 8 << 20 { Ok(bytes) } else { Err("at least 8MiB".into()) }
+    if bytes >= MEMORY_BYTES_MIN { Ok(bytes) } else { Err("at least 8MiB".into()) }
 }
 
 fn parse_chunk(text: &str) -> Result<u64, String> {

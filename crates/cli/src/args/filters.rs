@@ -3,7 +3,6 @@
 use clap::{ArgMatches, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::{parse_filter_line, parse_pattern_line};
@@ -108,11 +107,7 @@ impl FilterArgs {
             true => std::io::stdin().lock().read_to_end(&mut bytes),
             false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
         };
-        read.map_err(|error| {
-            let mut failure = failure::of_io("read", &error);
-            failure.cause = format!("`{}`: {}", Escaped(file.as_os_str().as_bytes()), failure.cause);
-            failure
-        })?;
+        read.map_err(|error| failure::at_path(failure::of_io("read", &error), file))?;
         Ok(bytes)
     }
 }

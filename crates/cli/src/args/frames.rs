@@ -65,7 +65,7 @@ pub struct ChannelArgs {
     #[arg(long)]
     pub unattended: bool,
     /// Drop a link that acknowledges nothing for so long, and dial again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
     /// Give up when there was no link for so long
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]

@@ -31,10 +31,10 @@ pub struct LinkArgs {
     #[command(flatten)]
     pub ssh: SshArgs,
     /// Drop a link that acknowledges nothing for so long, and dial again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
     /// Give up without progress for so long
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_stall)]
     pub patience: Duration,
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]

@@ -29,7 +29,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
     pub patience: Duration,
     /// Without a sign of life for so long, a link counts as lost
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
     /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
     #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]

@@ -1,10 +1,12 @@
 //! `thalweg check`: compares two places by content, and changes nothing.
 //!
 //! 1. Both sides are listed at once and paired by path: what is missing, extra, or of another kind or size.
-//! 2. Both sides digest their files, each its own, past the page cache; digests of the same path are compared.
+//! 2. If there are files on both sides that are alike so far, both sides digest theirs, each its own, past the page cache;
+//!    digests of the same path are compared. Of the files here only those are read; a far mover is asked for all of its own.
 //!
-//! Listings come in the same order from both sides, so pairs meet early; what waits for its partner is what differs
-//! and, in directories beyond 65,536 names, what came in another order.
+//! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told at
+//! once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536 names:
+//! there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
 
 use crate::args::places::CheckArgs;
 use crate::commands::places::{Troubles, answered};
@@ -13,10 +15,12 @@ use crate::place::Places;
 use crate::reach::{self, Reach};
 use crate::{json, out, units};
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasher;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use thalweg_mover::endpoint::local::survey::{DigestAs, Digested, Found};
+use thalweg_mover::endpoint::local::survey::{DigestAs, Digested, Found, Listed};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
@@ -24,15 +28,36 @@ use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Pieces that one side may be ahead.
 const AHEAD: usize = 1024;
+/// Paths told to be different whose hashes are kept: 36 MiB.
+const KNOWN_MAX: usize = 2 << 20;
 
 enum Piece<T> {
     Item(RelativePath, T),
+    /// What is in the last item comes in no order.
+    Unordered,
     Trouble(Failure),
     End(Result<()>),
 }
 
-/// What one side has and the other has not, in order.
-type Alone<T> = Vec<(RelativePath, T)>;
+/// What comes of a path.
+enum Met<T> {
+    /// Both sides have it: the source, the destination.
+    Pair(T, T),
+    /// One side alone has it: 0, the source, or 1.
+    Alone(usize, T),
+}
+
+/// Takes what comes of each path.
+type Meet<'a, T> = &'a mut dyn FnMut(&mut Differences, &RelativePath, Met<T>) -> Result<()>;
+
+/// In which order both sides tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// That of listings; they say where not.
+    InOrder,
+    /// Mostly so, and nobody says where not.
+    Anyhow,
+}
 
 /// Where one side tells what it finds.
 struct Tell<'a, T> {
@@ -71,75 +96,85 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     let destination = Reach::open(&args.destination, &mut far_movers)?;
     let mut report = Differences {
         json: args.ask.json,
-        said: HashSet::new(),
+        known: Known::default(),
         troubles: Troubles::new(args.ask.json),
         counts: [0; 3],
         left_out: 0,
     };
     let mut entries = 0u64;
     let mut single = [false; 2];
-
-    let (left, right) =
-        both(|tell| list(&source, tell), |tell| list(&destination, tell), &mut report, &mut |report,
-                                                                                             path,
-                                                                                             a: (
-            Entry,
-            bool,
-        ),
-                                                                                             b: (
-            Entry,
-            bool,
-        )| {
+    let mut has_alike = false;
+    let mut listed = |report: &mut Differences, path: &RelativePath, met: Met<(Entry, bool)>| match met {
+        Met::Pair((a, a_single), (b, b_single)) => {
             entries += 1;
-            single = [a.1, b.1];
-            match difference(&a.0, &b.0) {
-                Some(why) => report.differs(path, &why),
-                None => Ok(()),
+            single = [a_single, b_single];
+            match difference(&a, &b) {
+                Some(why) => {
+                    report.known.insert(path);
+                    report.differs(path, &why)
+                }
+                None => {
+                    // A place that is a link is digested as what it leads to.
+                    has_alike |= a_single || matches!(a.kind, Kind::File { .. });
+                    Ok(())
+                }
             }
-        })?;
-    for (path, (entry, _)) in left {
-        // What a copy leaves out too.
-        match !args.devices && matches!(entry.kind, Kind::Fifo | Kind::Device { .. }) {
-            true => report.left_out += 1,
-            false => report.missing(&path)?,
         }
-    }
-    for (path, _) in right {
-        report.extra(&path)?;
-    }
+        // What a copy leaves out too.
+        Met::Alone(0, (Entry { kind: Kind::Fifo | Kind::Device { .. }, .. }, _)) if !args.devices => {
+            report.left_out += 1;
+            Ok(())
+        }
+        Met::Alone(side, (entry, _)) => {
+            if matches!(entry.kind, Kind::File { .. }) || path.is_root() {
+                report.known.insert(path);
+            }
+            if side == 0 { report.missing(path) } else { report.extra(path) }
+        }
+    };
+    both(
+        |tell| list(&source, tell),
+        |tell| list(&destination, tell),
+        Told::InOrder,
+        &mut report,
+        &mut listed,
+    )?;
 
     let (mut files, mut bytes) = (0u64, 0u64);
     let how = DigestAs::Marked { segment_bytes: u64::from(plan::SEGMENT_BYTES) };
-    let (left, right) = both(
-        |tell| digest(&source, how, single[0], tell),
-        |tell| digest(&destination, how, single[1], tell),
-        &mut report,
-        &mut |report, path, a: (u64, Digest), b: (u64, Digest)| {
-            if report.said.contains(path) {
-                return Ok(());
-            }
+    let known = std::mem::take(&mut report.known);
+    let mut digested = |report: &mut Differences, path: &RelativePath, met: Met<(u64, Digest)>| match met {
+        // Told already, most likely.
+        Met::Pair(a, b) if known.is_cut && a.0 != b.0 => Ok(()),
+        Met::Pair(a, b) => {
             files += 1;
             bytes += a.0;
             if a == b { Ok(()) } else { report.differs(path, "content") }
-        },
-    )?;
-    // What could not be digested on one side was told as a trouble; what came or went meanwhile was not.
-    for (path, _) in left.iter().chain(&right) {
-        if !report.said.contains(path) && report.troubles.is_empty() {
-            report.differs(path, "it came or went while it was compared")?;
         }
+        // What could not be digested on one side was told as a trouble; what came or went meanwhile was not.
+        Met::Alone(..) if known.is_cut || !report.troubles.is_empty() => Ok(()),
+        Met::Alone(..) => report.differs(path, "it came or went while it was compared"),
+    };
+    if has_alike {
+        both(
+            |tell| digest(&source, how, single[0], &known, tell),
+            |tell| digest(&destination, how, single[1], &known, tell),
+            Told::Anyhow,
+            &mut report,
+            &mut digested,
+        )?;
     }
     report.end(entries, files, bytes)
 }
 
-/// Runs both sides at once and pairs what they tell by path. Returns what stayed alone, in order. When one side fails, so
-/// does all at once, for its reason.
+/// Runs both sides at once and pairs what they tell by path. When one side fails, so does all at once, for its reason.
 fn both<T: Send>(
     left: impl FnOnce(&Tell<'_, T>) -> Result<()> + Send,
     right: impl FnOnce(&Tell<'_, T>) -> Result<()> + Send,
+    told: Told,
     report: &mut Differences,
-    pair: &mut dyn FnMut(&mut Differences, &RelativePath, T, T) -> Result<()>,
-) -> Result<(Alone<T>, Alone<T>)> {
+    meet: Meet<'_, T>,
+) -> Result<()> {
     let over = Mutex::new(None);
     let paired = std::thread::scope(|scope| {
         let (tell_left, hear_left) = sync_channel(AHEAD);
@@ -148,7 +183,7 @@ fn both<T: Send>(
         let tell_right = Tell { pieces: tell_right, over: &over };
         scope.spawn(move || tell_left.end(left(&tell_left)));
         scope.spawn(move || tell_right.end(right(&tell_right)));
-        let paired = pair_all([Side::new(hear_left), Side::new(hear_right)], report, pair);
+        let paired = pair_all([Side::new(hear_left, told), Side::new(hear_right, told)], report, meet);
         if let Err(failure) = &paired {
             lock(&over).get_or_insert_with(|| failure.clone());
         }
@@ -157,11 +192,7 @@ fn both<T: Send>(
     paired.map_err(|failure| lock(&over).take().unwrap_or(failure))
 }
 
-fn pair_all<T>(
-    mut sides: [Side<T>; 2],
-    report: &mut Differences,
-    pair: &mut dyn FnMut(&mut Differences, &RelativePath, T, T) -> Result<()>,
-) -> Result<(Alone<T>, Alone<T>)> {
+fn pair_all<T>(mut sides: [Side<T>; 2], report: &mut Differences, meet: Meet<'_, T>) -> Result<()> {
     while !(sides[0].ended && sides[1].ended) {
         let behind = usize::from(
             sides[0].ended
@@ -169,12 +200,20 @@ fn pair_all<T>(
         );
         match sides[behind].hear.recv() {
             Ok(Piece::Item(path, item)) => {
-                sides[behind].last = path.clone();
+                sides[behind].go_to(&path)?;
+                let path = InOrder(path);
                 match sides[1 - behind].alone.remove(&path) {
-                    Some(other) if behind == 0 => pair(report, &path, item, other)?,
-                    Some(other) => pair(report, &path, other, item)?,
+                    Some(other) if behind == 0 => meet(report, &path.0, Met::Pair(item, other))?,
+                    Some(other) => meet(report, &path.0, Met::Pair(other, item))?,
+                    None if sides[1 - behind].has_passed(&path.0) => {
+                        meet(report, &path.0, Met::Alone(behind, item))?;
+                    }
                     None => drop(sides[behind].alone.insert(path, item)),
                 }
+            }
+            Ok(Piece::Unordered) => {
+                let last = sides[behind].last.clone();
+                sides[behind].unordered.push(last);
             }
             Ok(Piece::Trouble(failure)) => report.troubles.add(&failure),
             Ok(Piece::End(end)) => {
@@ -183,27 +222,73 @@ fn pair_all<T>(
             }
             Err(_) => return Err(Failure::new(FailureKind::Internal, "check", "a thread ended early")),
         }
+        let [left, right] = &mut sides;
+        let (passer, other) = if behind == 0 { (left, right) } else { (right, left) };
+        while let Some(first) = other.alone.first_entry()
+            && passer.has_passed(&first.key().0)
+        {
+            let (path, item) = first.remove_entry();
+            meet(report, &path.0, Met::Alone(1 - behind, item))?;
+        }
     }
-    Ok(sides.map(Side::rest).into())
+    Ok(())
 }
 
 struct Side<T> {
     hear: Receiver<Piece<T>>,
     last: RelativePath,
-    alone: HashMap<RelativePath, T>,
+    /// Directories that the last path is in, and whose names come in no order.
+    unordered: Vec<RelativePath>,
+    /// What waits for its partner.
+    alone: BTreeMap<InOrder, T>,
     ended: bool,
 }
 
 impl<T> Side<T> {
-    fn new(hear: Receiver<Piece<T>>) -> Self {
-        Side { hear, last: RelativePath::root(), alone: HashMap::new(), ended: false }
+    fn new(hear: Receiver<Piece<T>>, told: Told) -> Self {
+        let unordered = if told == Told::Anyhow { vec![RelativePath::root()] } else { Vec::new() };
+        Side { hear, last: RelativePath::root(), unordered, alone: BTreeMap::new(), ended: false }
     }
 
-    fn rest(self) -> Alone<T> {
-        let mut rest: Alone<T> = self.alone.into_iter().collect();
-        rest.sort_by(|(a, _), (b, _)| in_order(a, b));
-        rest
+    /// # Errors
+    /// `Protocol` where it goes back in the order that it keeps: what it passed by was told to be missing.
+    fn go_to(&mut self, path: &RelativePath) -> Result<()> {
+        self.unordered.retain(|directory| is_below(path, directory));
+        if in_order(path, &self.last) == Ordering::Less && self.unordered.is_empty() {
+            let cause = "its names come in no order, and it does not say so: is thalweg older there?";
+            return Err(Failure::new(FailureKind::Protocol, "list", cause).at(path));
+        }
+        self.last = path.clone();
+        Ok(())
     }
+
+    /// Whether it does not tell this path any more.
+    fn has_passed(&self, path: &RelativePath) -> bool {
+        let is_behind = || in_order(path, &self.last) == Ordering::Less;
+        self.ended || (is_behind() && !self.unordered.iter().any(|directory| is_below(path, directory)))
+    }
+}
+
+/// A path by the order of listings.
+#[derive(PartialEq, Eq)]
+struct InOrder(RelativePath);
+
+impl Ord for InOrder {
+    fn cmp(&self, other: &Self) -> Ordering {
+        in_order(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for InOrder {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Whether a path is in a directory, at any depth.
+fn is_below(path: &RelativePath, directory: &RelativePath) -> bool {
+    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
+    directory.is_root() || rest.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// The order of listings: component by component.
@@ -214,18 +299,28 @@ fn in_order(a: &RelativePath, b: &RelativePath) -> Ordering {
 /// Tells entries, and with each whether the place is that one entry: it has no name of its own then.
 fn list(reach: &Reach, tell: &Tell<'_, (Entry, bool)>) -> Result<()> {
     let mut is_directory = false;
-    reach.list(true, &mut |found| match found {
-        Found::Entry(entry) => {
+    reach.list_in_order(true, &mut |listed| match listed {
+        Listed::Found(Found::Entry(entry)) => {
             is_directory |= entry.path.is_root();
             let path = if is_directory { entry.path.clone() } else { RelativePath::root() };
             tell.say(Piece::Item(path, (entry, !is_directory)))
         }
-        Found::Trouble(failure) => tell.say(Piece::Trouble(failure)),
+        Listed::Found(Found::Trouble(failure)) => tell.say(Piece::Trouble(failure)),
+        Listed::Unordered => tell.say(Piece::Unordered),
     })
 }
 
-fn digest(reach: &Reach, how: DigestAs, single: bool, tell: &Tell<'_, (u64, Digest)>) -> Result<()> {
-    reach.digest(how, &mut |digested| match digested {
+/// Tells digests, but for what is `known` to be different.
+fn digest(
+    reach: &Reach,
+    how: DigestAs,
+    single: bool,
+    known: &Known,
+    tell: &Tell<'_, (u64, Digest)>,
+) -> Result<()> {
+    let root = RelativePath::root();
+    let wanted = |path: &RelativePath| !known.has(if single { &root } else { path });
+    reach.digest_wanted(how, &wanted, &mut |digested| match digested {
         Digested::File(_, bytes, digest) if single => {
             tell.say(Piece::Item(RelativePath::root(), (bytes, digest)))
         }
@@ -255,9 +350,33 @@ fn difference(a: &Entry, b: &Entry) -> Option<String> {
     }
 }
 
+/// Paths that are told to be different: their content is not asked for. As hashes: another path that has the same one is not
+/// compared, among places that are different anyway.
+#[derive(Default)]
+struct Known {
+    hashes: HashSet<u64>,
+    state: RandomState,
+    /// There were more than are kept.
+    is_cut: bool,
+}
+
+impl Known {
+    fn insert(&mut self, path: &RelativePath) {
+        if self.hashes.len() < KNOWN_MAX {
+            self.hashes.insert(self.state.hash_one(path));
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    fn has(&self, path: &RelativePath) -> bool {
+        self.hashes.contains(&self.state.hash_one(path))
+    }
+}
+
 struct Differences {
     json: bool,
-    said: HashSet<RelativePath>,
+    known: Known,
     troubles: Troubles,
     /// Missing, extra, different.
     counts: [u64; 3],
@@ -280,7 +399,6 @@ impl Differences {
 
     fn say(&mut self, what: usize, word: &str, path: &RelativePath, why: &str) -> Result<()> {
         self.counts[what] += 1;
-        self.said.insert(path.clone());
         let told = if self.json {
             let mut object = json::about("difference", path);
             object.insert("what".into(), word.into());
@@ -328,6 +446,83 @@ mod tests {
     /// Only a side that goes on to the end of its file takes so long.
     const HANG: Duration = Duration::from_secs(120);
 
+    fn nothing_told() -> Differences {
+        Differences {
+            json: false,
+            known: Known::default(),
+            troubles: Troubles::new(false),
+            counts: [0; 3],
+            left_out: 0,
+        }
+    }
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text.as_bytes().to_vec()).unwrap()
+    }
+
+    /// What comes of two listings: `a/` has names in no order.
+    fn met(told: Told, sides: [&[&str]; 2]) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        let hear = sides.map(|names| {
+            let (tell, hear) = sync_channel(AHEAD);
+            for name in names {
+                let (name, is_unordered) = name.strip_suffix('/').map_or((*name, false), |name| (name, true));
+                tell.send(Piece::Item(path(name), ())).unwrap();
+                if is_unordered {
+                    tell.send(Piece::Unordered).unwrap();
+                }
+            }
+            tell.send(Piece::End(Ok(()))).unwrap();
+            Side::new(hear, told)
+        });
+        pair_all(hear, &mut nothing_told(), &mut |_, path, met| {
+            all.push(match met {
+                Met::Pair(..) => path.to_string(),
+                Met::Alone(0, ()) => format!("-{path}"),
+                Met::Alone(..) => format!("+{path}"),
+            });
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn what_the_other_side_has_passed_by_is_told_at_once_and_kept_no_longer() {
+        // The destination has but a root and what comes last: most of the source would wait.
+        let (tell_left, hear_left) = sync_channel(AHEAD);
+        let (tell_right, hear_right) = sync_channel(AHEAD);
+        for number in 0..AHEAD / 2 {
+            tell_left.send(Piece::Item(path(&format!("many/{number:04}")), ())).unwrap();
+        }
+        tell_right.send(Piece::Item(path("z"), ())).unwrap();
+        let mut alone = 0;
+        let sides = [Side::new(hear_left, Told::InOrder), Side::new(hear_right, Told::InOrder)];
+        // Nobody has said that this is the end: what is told is told before.
+        drop((tell_left, tell_right));
+        let ended = pair_all(sides, &mut nothing_told(), &mut |_, _, met| {
+            assert!(matches!(met, Met::Alone(0, ())));
+            alone += 1;
+            Ok(())
+        });
+        assert_eq!((ended.unwrap_err().kind, alone), (FailureKind::Internal, AHEAD / 2));
+    }
+
+    #[test]
+    fn pairs_meet_whatever_the_order_of_a_directory_that_says_it_has_none() {
+        let of = |left: &[&str], right: &[&str]| met(Told::InOrder, [left, right]).unwrap();
+        assert_eq!(of(&["a", "a/b", "c"], &["a", "a-b", "c"]), ["a", "-a/b", "+a-b", "c"]);
+        assert_eq!(
+            of(&["a/", "a/z", "a/b", "d"], &["a", "a/b", "a/z", "c"]),
+            ["a", "a/z", "a/b", "+c", "-d"]
+        );
+        assert_eq!(of(&["a/", "a/z", "a/b"], &["a/", "a/m", "a/b"]), ["a", "-a/z", "a/b", "+a/m"]);
+        // One that does not say so is not believed.
+        let silent = met(Told::InOrder, [&["a", "a/z", "a/b"], &["a", "a/b", "a/z"]]);
+        assert_eq!(silent.unwrap_err().kind, FailureKind::Protocol);
+        let anyhow = met(Told::Anyhow, [&["a/z", "a/b"], &["a/b", "a/z"]]).unwrap();
+        assert_eq!(anyhow, ["a/z", "a/b"]);
+    }
+
     #[test]
     fn a_side_that_fails_ends_the_other_in_the_middle_of_a_file() {
         let scratch = tempfile::tempdir().unwrap();
@@ -337,24 +532,19 @@ mod tests {
         let (tell, hear) = mpsc::channel();
         let path = scratch.path().to_owned();
         std::thread::spawn(move || {
-            let mut report = Differences {
-                json: false,
-                said: HashSet::new(),
-                troubles: Troubles::new(false),
-                counts: [0; 3],
-                left_out: 0,
-            };
+            let mut report = nothing_told();
+            let known = &Known::default();
             let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
             for failing in [0, 1] {
                 let side = |number| {
                     let path = path.clone();
                     move |tell: &Tell<'_, (u64, Digest)>| match number == failing {
                         true => lost(),
-                        false => digest(&Reach::Local(path), DigestAs::Plain, false, tell),
+                        false => digest(&Reach::Local(path), DigestAs::Plain, false, known, tell),
                     }
                 };
-                let ended = both(side(0), side(1), &mut report, &mut |_, _, _, _| Ok(()));
-                let _ = tell.send(ended.map(drop));
+                let ended = both(side(0), side(1), Told::Anyhow, &mut report, &mut |_, _, _| Ok(()));
+                let _ = tell.send(ended);
             }
         });
         for failing in ["source", "destination"] {

@@ -3,15 +3,18 @@
 use crate::commands::places::answered;
 use crate::commands::testbed;
 use crate::exit::Exit;
+use crate::place::{Named, Places};
 use crate::{identity, json, out};
 use serde_json::json;
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_cli::args::doctor::DoctorArgs;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 use thalweg_sys::child::dies_with_us;
 
 /// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
@@ -25,12 +28,12 @@ const TRIAL_RATE_BITS_PER_S: u64 = 1_000_000_000;
 /// # Errors
 /// If a path does not exist or is no directory, nothing could be changed, or a proof is to go by a way that could not be
 /// measured.
-pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
+pub fn doctor(args: &DoctorArgs, places: &Places) -> Result<Exit> {
     let roots = Roots::below(args.root.as_deref().unwrap_or(Path::new("/")));
     if args.undo {
         return undone(args, &roots);
     }
-    let paths = args.paths.iter().map(|path| directory(path)).collect::<Result<Vec<PathBuf>>>()?;
+    let paths = distinct(args.paths.iter().map(|path| found(path, places)).collect::<Result<_>>()?);
     let probes = match args.root {
         Some(_) => Probes::default(),
         None => Probes::take(&devices(&roots), &paths, args.to.as_deref()),
@@ -151,18 +154,33 @@ fn state(args: &DoctorArgs) -> Result<PathBuf> {
     Ok(identity::state_directory(args.state.as_deref())?.join("doctor"))
 }
 
+/// As [`directory`]; what is not here and names a far place has its disk there.
+fn found(path: &Path, places: &Places) -> Result<PathBuf> {
+    directory(path).map_err(|failure| match Named::parse(path.as_os_str(), places) {
+        Ok(far @ (Named::Daemon { .. } | Named::Ssh { .. })) if failure.kind == FailureKind::NotFound => {
+            let cause = format!("`{far}`: only this machine is looked at: run `thalweg doctor` there");
+            Failure::new(FailureKind::Unsupported, "find a path", cause)
+        }
+        _ => failure,
+    })
+}
+
 /// Its absolute path.
 fn directory(path: &Path) -> Result<PathBuf> {
-    let absolute = path.canonicalize().map_err(|error| {
-        let mut failure = of_io("find a path", &error);
-        failure.cause = format!("`{}`: {}", path.display(), failure.cause);
-        failure
-    })?;
+    let absolute = path.canonicalize().map_err(|error| at_path(of_io("find a path", &error), path))?;
     if !absolute.is_dir() {
-        let cause = format!("`{}`: is no directory", path.display());
-        return Err(Failure::new(FailureKind::Usage, "find a path", cause));
+        return Err(at_path(Failure::new(FailureKind::Usage, "find a path", "is no directory"), path));
     }
     Ok(absolute)
+}
+
+/// Each directory once, by whatever ways it was named.
+fn distinct(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    // One that is gone by now is left to who looks at it.
+    let mut is_new = |about: std::fs::Metadata| seen.insert((about.dev(), about.ino()));
+    paths.retain(|path| std::fs::metadata(path).map_or(true, &mut is_new));
+    paths
 }
 
 fn exit_of(done: &[Done]) -> Exit {
@@ -271,6 +289,30 @@ mod tests {
             path_cpu_s_per_gb: 1.0,
             helps: Some(false),
         }
+    }
+
+    #[test]
+    fn a_directory_that_was_named_in_two_ways_is_one() {
+        let scratch = tempfile::tempdir().expect("a scratch directory");
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(at("one")).expect("make a directory");
+        std::fs::create_dir(at("other")).expect("make a directory");
+        std::os::unix::fs::symlink("one", at("link")).expect("make a link");
+        let found = |name: &str| directory(&at(name)).expect("a directory");
+        let named = ["link/", "one", "other", "one/../one"].map(found).to_vec();
+        assert_eq!(distinct(named), [found("one"), found("other")]);
+    }
+
+    #[test]
+    fn a_far_place_is_told_to_be_looked_at_where_it_is() {
+        let refused = |text: &str| found(Path::new(text), &Places::default()).expect_err(text);
+        for far in ["far:x1", "tw://h/x", "ssh://me@far:22/x"] {
+            let failure = refused(far);
+            assert_eq!(failure.kind, FailureKind::Unsupported, "{failure}");
+            assert!(failure.cause.contains("run `thalweg doctor` there"), "{failure}");
+        }
+        assert_eq!(refused("/absent").kind, FailureKind::NotFound);
+        assert_eq!(refused("@unknown/x").kind, FailureKind::NotFound);
     }
 
     #[test]

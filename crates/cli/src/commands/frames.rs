@@ -209,15 +209,11 @@ impl Teller {
     /// What happens to the link, and to a slot.
     fn events(self) -> Events {
         Arc::new(move |event| match &event {
-            Event::LinkLost(why) => {
-                let text = format!("link lost: {why}; trying again");
-                self.tell(&json!({"event": "link-lost", "text": text}), || text.clone());
+            Event::LinkLost(_) | Event::LinkUp(_) | Event::Note(_) => {
+                if let Some(note) = events::note(&event) {
+                    self.tell(&Value::Object(note.object()), || note.text.clone());
+                }
             }
-            Event::LinkUp(after) => {
-                let text = format!("link is back after {:.1} s", after.as_secs_f64());
-                self.tell(&json!({"event": "link-up", "text": text}), || text.clone());
-            }
-            Event::Note(text) => self.tell(&json!({"event": "note", "text": text}), || text.clone()),
             // Of windows that follow bursts people are told once, in words.
             Event::Slot(held) if held.moves > 0 && !self.json => {}
             Event::Slot(held) => self.tell(&events::slot(held), || slots::taken_line(held)),

@@ -17,7 +17,7 @@ use thalweg_cli::args::model::{
 };
 use thalweg_lab::bench::record::Sample;
 use thalweg_lab::report::FLAT;
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, OneSided, Prediction, fit};
 use thalweg_mover::model::frames::Scan;
@@ -655,9 +655,7 @@ fn read_text(file: &Path) -> Result<String> {
         false => std::fs::File::open(file).and_then(|opened| opened.take(limit).read_to_string(&mut text)),
     };
     if let Err(error) = done {
-        let mut failure = of_io("read measurements", &error);
-        failure.cause = format!("`{}`: {}", shown(file), failure.cause);
-        return Err(failure);
+        return Err(at_path(of_io("read measurements", &error), file));
     }
     match text.len() as u64 > INPUT_BYTES_MAX {
         true => Err(failure_about(file, &format_args!("is larger than {}", units::size(INPUT_BYTES_MAX)))),

@@ -29,6 +29,7 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let measurer = Measurer::new(&job, args.streams, args.measure, &state, args.ask.json)?;
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,
+        reads_twice: args.verify == Verify::Paranoid,
         bits_per_s_max: args.bwlimit,
         streams: args.streams,
         deadline: args.deadline,

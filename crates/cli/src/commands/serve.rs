@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
+use thalweg_cli::args::copy::MEMORY_BYTES_MIN;
 use thalweg_cli::args::slots::SlotRate;
+use thalweg_lab::doctor::{Roots, group_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
 use thalweg_mover::measure::{self, Measure};
@@ -28,7 +30,8 @@ use thalweg_wire::path::Escaped;
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
-    super::copy::bound_memory(args.memory);
+    let memory = args.memory.or_else(|| group_memory_bytes(&Roots::below(Path::new("/"))).map(of_group));
+    super::copy::bound_memory(memory);
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
@@ -81,6 +84,12 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Bytes of buffers in a control group that may have so many in all, where nobody says how many: what is read and
+/// written, sockets and the rest of the program count there too, and who goes beyond is killed.
+fn of_group(bytes: u64) -> u64 {
+    (bytes / 4).max(MEMORY_BYTES_MIN)
+}
+
 /// Where it listens, with the ports that the kernel chose, and what it is said to be reached at.
 fn where_to(listening: &[SocketAddr], advertised: &[String]) -> String {
     let listening: Vec<String> = listening.iter().map(ToString::to_string).collect();
@@ -94,11 +103,7 @@ fn where_to(listening: &[SocketAddr], advertised: &[String]) -> String {
 /// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two places,
 /// each with its own view of who may do what.
 fn take_state(state: &Path) -> Result<File> {
-    let of_io = |error: std::io::Error| {
-        let mut failure = failure::of_io(TAKE_STATE, &error);
-        failure.cause = format!("`{}`: {}", shown(state), failure.cause);
-        failure
-    };
+    let of_io = |error: std::io::Error| failure::at_path(failure::of_io(TAKE_STATE, &error), state);
     let lock = Dir::open(state).and_then(|state| state.lock(LOCK)).map_err(of_io)?;
     lock.ok_or_else(|| {
         let cause = format!("another `thalweg serve` has `{}`", shown(state));

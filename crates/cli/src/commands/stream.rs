@@ -237,16 +237,10 @@ impl Teller {
             // Of windows that follow bursts people are told once, in words.
             Event::Slot(held) if held.moves > 0 => return,
             Event::Slot(held) => ("slot", slots::taken_line(held)),
-            Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
-            Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),
-            Event::StreamLost(stream, why) if self.verbose => {
-                ("stream-lost", format!("stream {stream}: {why}"))
-            }
-            Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
-            Event::Note(text) => ("note", text.clone()),
-            Event::Knob(text) if self.verbose || self.json => ("knob", text.clone()),
-            Event::Detail(text) if self.verbose => ("detail", text.clone()),
-            _ => return,
+            event => match events::note(event) {
+                Some(note) if note.level.is_for(self.verbose, self.json) => (note.name, note.text),
+                _ => return,
+            },
         };
         if self.json {
             tell(self.is_stdout, &json!({"event": name, "text": text}));

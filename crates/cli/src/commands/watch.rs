@@ -282,10 +282,11 @@ fn notes(item: Option<&RelativePath>, event: &Event) -> Vec<Note> {
         let is_item = path.is_root() || item.is_some_and(|item| item.name() == path.as_bytes());
         if is_item { String::new() } else { format!("`{path}`: ") }
     };
-    let of_all = |text: String| vec![Note { head: "", within: String::new(), text }];
     match event {
-        Event::Note(text) => of_all(text.clone()),
-        Event::Repaired(count) => of_all(format!("{count} damaged, sent again")),
+        Event::Note(_) | Event::Repaired(_) => {
+            let of_all = |note: events::Note| Note { head: "", within: String::new(), text: note.text };
+            events::note(event).map(of_all).into_iter().collect()
+        }
         Event::Settled(entry, message::Outcome::Done { losses, .. }) => {
             let lost = |loss: &message::Loss| Note {
                 head: "warning: ",
@@ -302,13 +303,8 @@ fn notes(item: Option<&RelativePath>, event: &Event) -> Vec<Note> {
 }
 
 fn note_object(item: Option<&RelativePath>, event: &Event) -> Option<serde_json::Value> {
-    let of_text = |event: &str, text: &str| {
-        let pairs = [("event", event), ("text", text)];
-        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
-    };
-    let mut object: serde_json::Map<_, _> = match event {
-        Event::Note(text) => of_text("note", text),
-        Event::Repaired(count) => of_text("repaired", &format!("{count} damaged, sent again")),
+    let mut object = match event {
+        Event::Note(_) | Event::Repaired(_) => events::note(event)?.object(),
         Event::Settled(entry, outcome) => events::settled(Some(entry), &entry.path, outcome),
         Event::Aside(path, outcome) => events::settled(None, path, outcome),
         _ => return None,
@@ -338,9 +334,11 @@ fn tell(told: &Told<'_>, json: bool, quiet: bool) {
         Told::Started(name, attempt) => format!("{name}  run {attempt} of the command"),
         Told::Ended(name, ..) => format!("{name}  the command succeeded"),
         Told::Done(name) => format!("{name}  done"),
-        Told::Link(Event::LinkLost(why)) => format!("link lost: {why}; trying again"),
-        Told::Link(Event::LinkUp(after)) => format!("link is back after {:.1} s", after.as_secs_f64()),
-        Told::Link(_) | Told::Noted(..) => return,
+        Told::Link(event) => match events::note(event) {
+            Some(note) => note.text,
+            None => return,
+        },
+        Told::Noted(..) => return,
     };
     out::tell(&line);
 }
@@ -386,13 +384,8 @@ fn object(told: &Told<'_>) -> serde_json::Value {
             }
             object
         }
-        Told::Link(Event::LinkLost(why)) => {
-            serde_json::json!({"event": "link-lost", "text": why.to_string()})
-        }
-        Told::Link(Event::LinkUp(after)) => {
-            serde_json::json!({"event": "link-up", "text": format!("after {:.1} s", after.as_secs_f64())})
-        }
-        Told::Link(_) | Told::Noted(..) => none,
+        Told::Link(event) => events::note(event).map_or(none, |note| note.object().into()),
+        Told::Noted(..) => none,
     }
 }
 

@@ -25,7 +25,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 
 /// The file of sysctl.d; late, so that it goes over a distribution's own.
 const SYSCTL_FILE: &str = "90-thalweg.conf";
@@ -656,7 +656,5 @@ fn save(state: &Path, record: &Record) -> Result<()> {
 }
 
 fn of(path: &Path, operation: &str, error: &io::Error) -> Failure {
-    let mut failure = of_io(operation, error);
-    failure.cause = format!("`{}`: {}", path.display(), failure.cause);
-    failure
+    at_path(of_io(operation, error), path)
 }

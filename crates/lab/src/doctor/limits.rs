@@ -97,13 +97,7 @@ fn limit(text: &str, label: &str, name: &str, least: u64, item: &str, why: &str)
 
 /// What the control group and those above it allow: each may limit (a job's, a user's), and the tightest one does.
 fn groups(roots: &Roots) -> Vec<Finding> {
-    // Version 1 says "no limit" with a number near the largest.
-    let tightest = |files: &[(&str, &str)]| {
-        let numbers = files.iter().flat_map(|(controller, file)| {
-            groups_of(roots, controller).into_iter().filter_map(move |group| number::<u64>(&group.join(file)))
-        });
-        numbers.filter(|number| *number < 1 << 62).min()
-    };
+    let tightest = |files: &[(&str, &str)]| tightest(roots, files);
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let said = |name: &str, value: Option<String>, why: &str| {
         let current = value.unwrap_or_else(|| "no limit".into());
@@ -113,11 +107,7 @@ fn groups(roots: &Roots) -> Vec<Finding> {
     let taken = "of the control group or one around it; what is above it is taken away";
     vec![
         said("CPUs of the control group", cpu_quota(roots).map(|cpus| format!("{cpus:.2}")), taken),
-        said(
-            "memory of the control group",
-            tightest(&[("", "memory.max"), ("memory", "memory.limit_in_bytes")]).map(mib),
-            taken,
-        ),
+        said("memory of the control group", group_memory_bytes(roots).map(mib), taken),
         said(
             "memory that slows the control group",
             tightest(&[("", "memory.high")]).map(mib),
@@ -134,6 +124,20 @@ fn groups(roots: &Roots) -> Vec<Finding> {
             "of it or one around it (pids.max): threads count, and above it none can be started",
         ),
     ]
+}
+
+/// Memory that the control group and those above it may have: the tightest limit. `None` if there is none.
+pub fn group_memory_bytes(roots: &Roots) -> Option<u64> {
+    tightest(roots, &[("", "memory.max"), ("memory", "memory.limit_in_bytes")])
+}
+
+/// The least number that these files, each of a controller, have in the control group and in those above it.
+fn tightest(roots: &Roots, files: &[(&str, &str)]) -> Option<u64> {
+    let numbers = files.iter().flat_map(|(controller, file)| {
+        groups_of(roots, controller).into_iter().filter_map(move |group| number::<u64>(&group.join(file)))
+    });
+    // Version 1 says "no limit" with a number near the largest.
+    numbers.filter(|number| *number < 1 << 62).min()
 }
 
 /// CPUs at once by the quota of the control group and of those above it: the tightest.

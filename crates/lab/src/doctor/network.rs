@@ -12,17 +12,57 @@ use thalweg_sys::card::Rings;
 
 /// Network devices that lead out: those with hardware behind them; without any, all but the loopback.
 pub fn devices(roots: &Roots) -> Vec<String> {
-    let directory = roots.sys.join("class/net");
-    let all: Vec<String> =
-        names(&directory).into_iter().filter(|name| name != "lo" && !name.contains("bonding")).collect();
-    let hardware: Vec<String> =
-        all.iter().filter(|name| directory.join(name).join("device").exists()).cloned().collect();
-    if hardware.is_empty() { all } else { hardware }
+    Devices::of(roots).names
+}
+
+/// Devices that lead out, and where their files are.
+struct Devices {
+    names: Vec<String>,
+    /// Why there are no files of them, if there are none.
+    directory: Result<PathBuf, String>,
+}
+
+impl Devices {
+    fn of(roots: &Roots) -> Devices {
+        let directory = roots.sys.join("class/net");
+        // A machine of files has what its files say.
+        let is_here = roots.sys == Path::new("/sys");
+        let own = is_here.then(|| thalweg_sys::card::all().ok()).flatten();
+        if let Some(own) = own
+            && !are_of(&directory, &own)
+        {
+            let names = own.into_iter().map(|(name, _)| name).filter(|name| name != "lo").collect();
+            let why = match directory.exists() {
+                true => "/sys is that of another network namespace".to_owned(),
+                false => format!("{} is not there", directory.display()),
+            };
+            return Devices { names, directory: Err(why) };
+        }
+        let all: Vec<String> =
+            names(&directory).into_iter().filter(|name| name != "lo" && !name.contains("bonding")).collect();
+        let hardware: Vec<String> =
+            all.iter().filter(|name| directory.join(name).join("device").exists()).cloned().collect();
+        Devices { names: if hardware.is_empty() { all } else { hardware }, directory: Ok(directory) }
+    }
+
+    fn directory_of(&self, name: &str) -> Option<PathBuf> {
+        self.directory.as_ref().ok().map(|directory| directory.join(name))
+    }
+}
+
+/// Whether files of devices are those of the devices that the kernel tells this process of, with their numbers: the
+/// files belong to the network namespace of who mounted them.
+fn are_of(directory: &Path, own: &[(String, u32)]) -> bool {
+    let number_of = |name: String| Some((number::<u32>(&directory.join(&name).join("ifindex"))?, name));
+    let seen: BTreeSet<(u32, String)> = names(directory).into_iter().filter_map(number_of).collect();
+    let own: BTreeSet<(u32, String)> = own.iter().map(|(name, number)| (*number, name.clone())).collect();
+    seen == own
 }
 
 /// The rate of the fastest line that is up, in bits a second; none if no card says.
 pub fn line_rate_bits_per_s(roots: &Roots) -> Option<u64> {
-    let cards = devices(roots).into_iter().map(|device| roots.sys.join("class/net").join(device));
+    let devices = Devices::of(roots);
+    let cards = devices.names.iter().filter_map(|name| devices.directory_of(name));
     // Drivers that do not say leave it at `unknown`.
     let is_up = |card: &PathBuf| {
         read(&card.join("operstate")).map_or(true, |state| ["up", "unknown"].contains(&&*state))
@@ -42,8 +82,13 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
         let control = roots.sysctl_value(super::congestion::DEFAULT).ok();
         queue::weigh_default(default, control.as_deref(), machine.reach(Reach::Kernel).is_ok());
     }
-    for device in devices(roots) {
-        card(roots, machine, probes, &device, &mut found);
+    let devices = Devices::of(roots);
+    if let Err(why) = &devices.directory {
+        found.push(Finding::unseen(Subject::Network, "lines and interrupts of cards", why));
+    }
+    for device in &devices.names {
+        let directory = devices.directory_of(device);
+        card(roots, machine, probes, (device.as_str(), directory.as_deref()), &mut found);
     }
     if let Some(way) = &probes.way {
         found.extend(the_way(way));
@@ -84,9 +129,15 @@ pub fn sysctls(roots: &Roots, machine: &Machine, subject: Subject) -> Vec<Findin
         .collect()
 }
 
-fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: &mut Vec<Finding>) {
-    let directory = roots.sys.join("class/net").join(device);
-    let rate = rate(&directory);
+/// `device`: its name, and where its files are.
+fn card(
+    roots: &Roots,
+    machine: &Machine,
+    probes: &Probes,
+    (device, directory): (&str, Option<&Path>),
+    found: &mut Vec<Finding>,
+) {
+    let rate = directory.and_then(rate);
     let scope = match machine.hypervisor() {
         Some(_) => "the guest's card; the card of the host has its own",
         None => "this card",
@@ -109,8 +160,11 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
             "the driver does not say how fast the line is",
         ),
     };
-    say(line);
-    if let Some(mtu) = number::<u32>(&directory.join("mtu")) {
+    // Without files that is told once, of all cards.
+    if directory.is_some() {
+        say(line);
+    }
+    if let Some(mtu) = directory.and_then(|directory| number::<u32>(&directory.join("mtu"))) {
         say(packets(device, mtu, rate));
     }
     match probes.cards.get(device) {
@@ -129,7 +183,7 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
             match &card.queue {
                 Ok(queue) => {
                     let control = roots.sysctl_value(super::congestion::DEFAULT).ok();
-                    let is_hardware = directory.join("device").exists();
+                    let is_hardware = directory.is_some_and(|directory| directory.join("device").exists());
                     say(queue::finding(device, queue, is_hardware, control.as_deref(), scope));
                 }
                 Err(why) => say(Finding::unseen(Subject::Network, format!("{device} queue"), why)),
@@ -137,7 +191,7 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
         }
         None => say(Finding::unseen(Subject::Network, rings_name(device), "the driver was not asked")),
     }
-    if let Some(finding) = interrupts(roots, device, &directory) {
+    if let Some(finding) = directory.and_then(|directory| interrupts(roots, device, directory)) {
         say(finding);
     }
 }
@@ -291,5 +345,30 @@ fn the_way(way: &Tried<super::measure::Way>) -> Vec<Finding> {
                 "as far as the kernel has found out; only large packets under way show a smaller one",
             ),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_cards_are_of_this_namespace_if_it_has_these_cards_with_their_numbers_and_no_other() {
+        let scratch = tempfile::tempdir().unwrap();
+        for (name, number) in [("lo", "1\n"), ("eth0", "2\n")] {
+            std::fs::create_dir(scratch.path().join(name)).unwrap();
+            std::fs::write(scratch.path().join(name).join("ifindex"), number).unwrap();
+        }
+        // Where there are bonds this is a file among the cards.
+        std::fs::write(scratch.path().join("bonding_masters"), "\n").unwrap();
+        let are = |own: &[(&str, u32)]| {
+            let own = own.iter().map(|(name, number)| ((*name).to_owned(), *number));
+            are_of(scratch.path(), &own.collect::<Vec<_>>())
+        };
+        assert!(are(&[("eth0", 2), ("lo", 1)]));
+        assert!(!are(&[("lo", 1)]));
+        assert!(!are(&[("lo", 1), ("eth0", 7)]));
+        assert!(!are(&[("lo", 1), ("eth1", 2)]));
+        assert!(!are(&[("lo", 1), ("eth0", 2), ("eth1", 3)]));
     }
 }

@@ -291,8 +291,9 @@ pub trait Destination: Send + Sync {
     /// may have its name by now: the directory may be new and the name is taken all the same.
     fn offered_before(&self, _path: &RelativePath) {}
 
-    /// Links a hard link to its first name, which is settled by now. [`Decision::Fresh`] where no link can be made, or
-    /// not to what was offered: then the sender offers the same path again, as what it is by itself.
+    /// Links a hard link to its first name, which is settled by now; or to a second name that came by itself, where it
+    /// could not be linked to the first. [`Decision::Fresh`] where no link can be made, or not to what was offered: then
+    /// the sender offers the same path again, as what it is by itself.
     fn link(&self, entry: &Entry) -> Decision;
 
     /// Begins a partial file for `entry`, preallocated unless sparse, and notes it in the journal.

@@ -120,6 +120,10 @@ struct Flow {
     /// It was complete at another receiver, with so many bytes, and this one was asked about it.
     is_again: bool,
     again_bytes: u64,
+    /// The flow of the same file that begins when this one is settled.
+    next: Option<EntryId>,
+    /// It has not begun for the receiver: that is still asked about an earlier flow of the same file.
+    is_held: bool,
 }
 
 impl Flow {
@@ -138,6 +142,8 @@ impl Flow {
             is_ended: false,
             is_again: false,
             again_bytes: 0,
+            next: None,
+            is_held: false,
         }
     }
 
@@ -303,11 +309,37 @@ impl Sender {
         self.next_flow += 1;
         self.progress.flows += 1;
         let begin = FlowBegin { flow, path, origin, mode, is_certain };
-        if self.is_linked {
+        let is_held = self.hold_behind(&begin);
+        if self.is_linked && !is_held {
             self.say(FlowMessage::Begin(vec![begin.clone()]));
         }
-        self.flows.insert(flow, Flow::new(begin, None));
+        self.flows.insert(flow, Flow { is_held, ..Flow::new(begin, None) });
         Ok(flow)
+    }
+
+    /// The destination has one file: of what begins now nothing older is to be asked about any more. Whether that is being
+    /// done, so that it has to wait.
+    fn hold_behind(&mut self, begin: &FlowBegin) -> bool {
+        let before = self.again.len();
+        self.again.retain(|done| !again::is_same(&done.begin, begin));
+        self.progress.settled += (before - self.again.len()) as u64;
+        if self.asked_again.0 == 0 {
+            return false;
+        }
+        let is_it = |flow: &&mut Flow| flow.is_again && again::is_same(&flow.begin, begin);
+        let Some(older) = self.flows.values_mut().find(is_it) else { return false };
+        older.next = Some(begin.flow);
+        true
+    }
+
+    /// What waited for an earlier flow of the same file begins now; without a link, with the next.
+    fn begin_held(&mut self, flow: EntryId) {
+        let Some(known) = self.flows.get_mut(&flow).filter(|known| known.is_held) else { return };
+        known.is_held = false;
+        let begin = known.begin.clone();
+        if self.is_linked {
+            self.say(FlowMessage::Begin(vec![begin]));
+        }
     }
 
     /// A name that is no flow because it could not be read: the receiver counts it, and both have it in their receipts.
@@ -384,6 +416,8 @@ impl Sender {
 
     /// The flow cannot go on: the receiver keeps what is marked.
     pub fn give_up(&mut self, flow: EntryId, failure: Failure) {
+        // Only what began is counted by the receiver.
+        self.begin_held(flow);
         let Some(known) = self.flows.get(&flow) else { return };
         let failure = match failure.path {
             Some(_) => failure,
@@ -414,21 +448,22 @@ impl Sender {
         self.link_up();
     }
 
-    /// Of a file that was complete more than once, because it grew again, only what it has last is asked about: the
-    /// destination has one file.
+    /// Of a file that was complete more than once, because it grew again, only what it has last is asked about, whatever it
+    /// is called by now: the destination has one file.
     fn forget_older(&mut self) {
-        let of = |begin: &FlowBegin| (begin.path.clone(), begin.origin);
         let mut newest = BTreeMap::new();
         for begin in
             self.flows.values().map(|flow| &flow.begin).chain(self.again.iter().map(|done| &done.begin))
         {
-            let last = newest.entry(of(begin)).or_insert(begin.flow);
+            let last = newest.entry(again::key(begin)).or_insert(begin.flow);
             *last = begin.flow.max(*last);
         }
-        let is_newest = |begin: &FlowBegin| newest.get(&of(begin)) == Some(&begin.flow);
+        let is_newest = |begin: &FlowBegin| newest.get(&again::key(begin)) == Some(&begin.flow);
         let before = self.again.len() + self.flows.len();
         self.again.retain(|done| is_newest(&done.begin));
         self.flows.retain(|_, flow| !flow.is_again || is_newest(&flow.begin));
+        // What they waited for is not asked about any more.
+        self.flows.values_mut().for_each(|flow| flow.is_held = false);
         self.count_asked_again();
         self.progress.settled += (before - self.again.len() - self.flows.len()) as u64;
     }
@@ -453,7 +488,7 @@ impl Sender {
         self.unlink();
         self.is_linked = true;
         self.is_last_told = false;
-        let open = || self.flows.values().filter(|flow| flow.phase == Phase::Asked);
+        let open = || self.flows.values().filter(|flow| flow.phase == Phase::Asked && !flow.is_held);
         let begins: Vec<FlowBegin> =
             open().filter(|flow| flow.missed.is_none()).map(|flow| flow.begin.clone()).collect();
         let asides: Vec<Action> = open().filter_map(Flow::aside).map(Action::Say).collect();
@@ -683,7 +718,7 @@ impl Sender {
         self.kept_pieces -= known.kept.len();
         self.kept_bytes -= known.kept.iter().map(|kept| kept.piece.bytes.len()).sum::<usize>();
         self.progress.settled += 1;
-        let Flow { begin, name, is_again, again_bytes, .. } = known;
+        let Flow { begin, name, is_again, again_bytes, next, .. } = known;
         if matches!(outcome, Outcome::Done { .. }) {
             if self.done.len() >= limits::FLOWS_DONE_KEPT_MAX {
                 self.done.pop_front();
@@ -692,6 +727,9 @@ impl Sender {
             self.done.push_back(Done { begin: begin.clone(), name: name.clone(), end });
         }
         self.actions.push_back(Action::Settled(Box::new(Over { begin, name, bytes: end.0, outcome })));
+        if let Some(next) = next {
+            self.begin_held(next);
+        }
         if is_again {
             self.asked_again = (self.asked_again.0 - 1, self.asked_again.1 - again_bytes);
             self.ask_again();

@@ -36,6 +36,10 @@ pub use line::{
 
 /// Name of what fails here, for messages and hints.
 pub const START: &str = "start by ssh";
+/// Name of what fails where a far mover that ssh started is not reached, or not any more.
+pub const REACH: &str = "reach the far mover";
+/// Name of what fails where the far side cannot keep or run our own program.
+pub const PLACE: &str = "place the program";
 /// Name of what fails where this machine's own ssh cannot be started.
 pub const RUN: &str = "run ssh";
 /// Time for a login, with whatever its user has to type.
@@ -289,7 +293,7 @@ pub fn bridge(
 ) -> Result<(OwnedFd, Child)> {
     const OVER: &str = "the copy is over";
     if is_over.load(Ordering::Acquire) {
-        return Err(Failure::new(FailureKind::Connection, "connect", OVER));
+        return Err(Failure::new(FailureKind::Connection, REACH, OVER));
     }
     let until = Instant::now() + deadline;
     let of_io = |error: std::io::Error| failure::of_io(START, &error);
@@ -302,7 +306,7 @@ pub fn bridge(
     drop(command);
     let failed = |child: &mut Child, kind, cause: String| {
         end(child, Duration::ZERO);
-        Err(Failure::new(kind, "connect", cause))
+        Err(Failure::new(kind, REACH, cause))
     };
     let (mut line, mut noise_bytes) = (Vec::new(), 0);
     loop {
@@ -322,7 +326,7 @@ pub fn bridge(
                 let code = end(&mut child, END_TIMEOUT);
                 let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
                 let cause = format!("{}: ssh ended with {code}", ssh.name());
-                return Err(Failure::new(FailureKind::Connection, "connect", cause));
+                return Err(Failure::new(FailureKind::Connection, REACH, cause));
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => {}
@@ -339,7 +343,7 @@ pub fn bridge(
                 return Ok((ours.into(), child));
             }
             Some(b"gone") => {
-                let cause = format!("{}: the far mover is gone", ssh.name());
+                let cause = format!("{}: it could not be reached on that machine's loopback", ssh.name());
                 return failed(&mut child, FailureKind::NotFound, cause);
             }
             _ => {
@@ -521,6 +525,10 @@ fn why_ended(ssh: &Ssh, program: &FarProgram, code: Option<i32>, noise: &[u8]) -
         Some(255) | None => not_reached(ssh).into(),
         Some(127) => not_found(format!("no `{program}` at {name}")),
         Some(126) => not_found(format!("`{program}` at {name} cannot be run")),
+        // csh has no other code for what it does not find.
+        Some(1) if noise.trim_ascii().is_empty() => not_found(format!(
+            "`{program}` at {name} ended with exit code 1 before it was ready, or a csh did not find it"
+        )),
         Some(code) => {
             let mut cause = format!("`{program}` at {name} ended with exit code {code} before it was ready");
             let said = String::from_utf8_lossy(&noise[..noise.len().min(200)]);
@@ -758,6 +766,16 @@ mod tests {
         for never in ["exec sleep 60", "exit 255"] {
             assert_eq!(said(never), "ssh did not reach far");
         }
+    }
+
+    #[test]
+    fn an_end_without_a_word_may_be_a_csh_that_did_not_find_the_program() {
+        let ssh = Ssh::new(OsStr::new("ssh"), "far", None).unwrap();
+        let program = FarProgram::at("thalweg".into());
+        let why = |code: i32, noise: &[u8]| why_ended(&ssh, &program, Some(code), noise).failure;
+        assert_eq!(why(1, b"\n").kind, FailureKind::NotFound);
+        assert_eq!(why(1, b"thalweg 0.0.1\n").kind, FailureKind::Protocol);
+        assert_eq!(why(3, b"").kind, FailureKind::Protocol);
     }
 
     #[test]

@@ -20,10 +20,9 @@
 
 use super::identity::{Fingerprint, IDENTITY_BYTES_MAX, Identity};
 use super::secret_file;
-use crate::{Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Result};
 use std::fmt;
 use std::path::Path;
-use thalweg_wire::path::Escaped;
 use zeroize::Zeroizing;
 
 /// Version of the format that is written and read.
@@ -70,10 +69,7 @@ impl Ticket {
     pub fn read(path: &Path) -> Result<Ticket> {
         let bytes = secret_file::read(path, TICKET_BYTES_MAX)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| refuse("it is not text"));
-        text.and_then(Ticket::from_text).map_err(|mut failure| {
-            failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
-            failure
-        })
+        text.and_then(Ticket::from_text).map_err(|failure| failure::at_path(failure, path))
     }
 
     /// The text of the file. A secret.

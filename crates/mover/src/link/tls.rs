@@ -39,8 +39,6 @@ use zeroize::Zeroizing;
 
 /// The protocol's name in ALPN. The number is that of the way from TLS to the hello, not of the protocol version in it.
 pub const ALPN: &[u8] = b"thalweg/1";
-/// Default for the whole handshake, and for the exchange of hellos.
-pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Largest record that a TLS 1.3 peer sends (RFC 8446, 5.2), without its header.
 const RECORD_BYTES_MAX: usize = (1 << 14) + 256;
@@ -141,7 +139,7 @@ impl Connection {
     /// Handshake as client, over a connected stream socket of any family.
     ///
     /// `server_name` is what goes into SNI with [`ServerTrust::Authority`] (whose own name is the one that is checked);
-    /// otherwise it goes nowhere. `deadline` is for all of it, see [`HANDSHAKE_DEADLINE`].
+    /// otherwise it goes nowhere. `deadline` is for all of it.
     ///
     /// A server that refuses our certificate says so only after this has returned: the next read tells it.
     ///

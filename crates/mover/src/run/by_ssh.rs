@@ -9,7 +9,8 @@
 //!
 //! If it cannot be reached any more while the copy goes on and its ssh has ended, it is looked for by ssh. One that is there
 //! is reached by bridges from then on. If it is gone (its machine was started anew, or somebody ended it), another one is
-//! started; the session ends, and the copy resumes by what the destination's journal holds.
+//! started; the session ends, and the copy resumes by what the destination's journal holds. Where one after the other ends
+//! soon, and nothing more gets across, nothing is started any more.
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -22,7 +23,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 use thalweg_sys::priority::Priority;
@@ -37,6 +38,10 @@ pub const FIRST_SESSION_LIMIT: Duration =
     BRIDGE_LIMIT.saturating_add(DIAL_LIMIT.saturating_mul(3)).saturating_add(DIAL_TIMEOUT);
 /// A far mover whose port is shut while ssh has ended is looked for at once; one that is only silent, after so long.
 const SILENT_IS_GONE: Duration = Duration::from_secs(60);
+/// A far mover that ends within so long of its start has ended soon: later than a silent one is looked for.
+const SOON: Duration = SILENT_IS_GONE.saturating_mul(2);
+/// Of such so many in a row are as many as are started: what ends them stays.
+const FRUITLESS_MAX: u32 = 2;
 /// Between two tries to start a far mover anew.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// ssh logins of bridges at the same time: sshd turns strangers away at random from ten on (`MaxStartups 10:30:100`).
@@ -91,6 +96,7 @@ pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<F
         logins: Default::default(),
         next_login: AtomicUsize::new(0),
         is_over: AtomicBool::new(false),
+        most_across: AtomicU64::new(0),
     };
     connect.summon(&mut connect.lock(), true)?;
     Ok(FarMover::new(Arc::new(connect), tls, "thalweg"))
@@ -110,6 +116,8 @@ struct SshConnect {
     next_login: AtomicUsize,
     /// Nothing is to be reached any more: logins that are under way end, and none begins.
     is_over: AtomicBool,
+    /// The most that got across in any session.
+    most_across: AtomicU64,
 }
 
 struct State {
@@ -119,6 +127,9 @@ struct State {
     summoned: u64,
     failing_since: Option<Instant>,
     renewed_at: Option<Instant>,
+    lives: Lives,
+    /// Why no other one is started.
+    hopeless: Option<Failure>,
 }
 
 impl Default for State {
@@ -130,7 +141,33 @@ impl Default for State {
             summoned: 0,
             failing_since: None,
             renewed_at: None,
+            lives: Lives::default(),
+            hopeless: None,
         }
+    }
+}
+
+/// How the far movers that were started so far have ended.
+#[derive(Default)]
+struct Lives {
+    /// When the one that is there was started, and what had got across by then.
+    begun: Option<(Instant, u64)>,
+    /// So many in a row ended soon, and nothing more got across.
+    fruitless: u32,
+}
+
+impl Lives {
+    fn begin(&mut self, now: Instant, across: u64) {
+        self.begun = Some((now, across));
+    }
+
+    /// It has ended. Whether another one may do better.
+    fn end(&mut self, now: Instant, across: u64) -> bool {
+        if let Some((begun, before)) = self.begun.take() {
+            let was_fruitless = across <= before && now.saturating_duration_since(begun) < SOON;
+            self.fruitless = if was_fruitless { self.fruitless + 1 } else { 0 };
+        }
+        self.fruitless < FRUITLESS_MAX
     }
 }
 
@@ -145,11 +182,14 @@ impl Connect for SshConnect {
     fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
         let (way, summoned) = {
             let state = self.lock();
+            if let Some(why) = &state.hopeless {
+                return Err(why.clone());
+            }
             (state.way.clone(), state.summoned)
         };
         let dialled = match &way {
             Some(way) => self.dial(way, deadline),
-            None => Err(Failure::new(FailureKind::Connection, "connect", "there is no far mover")),
+            None => Err(Failure::new(FailureKind::Connection, ssh::REACH, "there is no far mover")),
         };
         let failure = match dialled {
             Ok(fd) => {
@@ -173,6 +213,9 @@ impl Connect for SshConnect {
         }
         state.renewed_at = Some(Instant::now());
         if self.is_gone(&state)? {
+            if !state.lives.end(Instant::now(), self.most_across.load(Ordering::Relaxed)) {
+                return Err(self.gives_up(&mut state));
+            }
             self.summon(&mut state, false).map_err(unreached)?;
         } else if let Some(port) = state.far.as_ref().map(|far| far.ready.bridge_port) {
             let why = "its port is shut by now";
@@ -194,6 +237,10 @@ impl Connect for SshConnect {
 
     fn is_carried(&self) -> bool {
         matches!(self.lock().way, Some(Way::Bridge(_)))
+    }
+
+    fn got_across(&self, total: u64) {
+        self.most_across.fetch_max(total, Ordering::Relaxed);
     }
 
     fn name(&self) -> String {
@@ -236,7 +283,7 @@ impl SshConnect {
     fn summon(&self, state: &mut State, first: bool) -> Result<()> {
         // Looking whether the old one is gone takes a login's time, and the copy may have ended meanwhile.
         if self.is_over.load(Ordering::Acquire) {
-            return Err(Failure::new(FailureKind::Connection, "connect", "the copy is over"));
+            return Err(Failure::new(FailureKind::Connection, ssh::REACH, "the copy is over"));
         }
         if !first {
             (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
@@ -269,11 +316,27 @@ impl SshConnect {
                 "data ride in ssh ({why}): OpenSSH's window of about 2 MB limits each stream to 2 MB per round trip"
             )));
         }
+        state.lives.begin(Instant::now(), self.most_across.load(Ordering::Relaxed));
         state.far = Some(far);
         state.way = Some(way);
         state.summoned += 1;
         state.failing_since = None;
         Ok(())
+    }
+
+    /// Starts none any more; why.
+    fn gives_up(&self, state: &mut State) -> Failure {
+        if let Some(mut old) = state.far.take() {
+            old.close();
+        }
+        state.way = None;
+        let cause = format!(
+            "{}: the far mover ends again and again (see what it said above; `ulimit -v`?)",
+            self.name()
+        );
+        let why = Failure::new(FailureKind::Unsupported, ssh::REACH, cause);
+        state.hopeless = Some(why.clone());
+        why
     }
 
     fn choose(&self, far: &mut StartedMover) -> Way {
@@ -426,6 +489,10 @@ const CLOSED: FailureKind = FailureKind::NotFound;
 /// To whoever dials, a far mover that cannot be reached is an outage; `NotFound` would be taken for a session that is gone.
 fn unreached(mut failure: Failure) -> Failure {
     failure.kind = FailureKind::Connection;
+    // No daemon is missing there.
+    if failure.operation == "connect" {
+        failure.operation = ssh::REACH.to_owned();
+    }
     failure
 }
 
@@ -518,7 +585,44 @@ mod tests {
             logins: Default::default(),
             next_login: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
+            most_across: AtomicU64::new(0),
         }
+    }
+
+    #[test]
+    fn movers_that_end_soon_one_after_the_other_are_given_up_unless_something_gets_across() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        // Of each: for how long it lived, how much had got across by its end, and whether another is started.
+        for (story, movers) in [
+            ("nothing ever", &[(second, 0, true), (2 * second, 0, false)][..]),
+            ("the same again is nothing", &[(second, 7, true), (second, 7, true), (second, 5, false)]),
+            ("a little each time", &[(second, 1, true), (second, 2, true), (second, 3, true)]),
+            ("long lives", &[(SOON, 0, true), (SOON, 0, true), (second, 0, true), (SOON, 0, true)]),
+        ] {
+            let (mut lives, mut most) = (Lives::default(), 0);
+            for (lived, across, goes_on) in movers {
+                lives.begin(now, most);
+                most = most.max(*across);
+                assert_eq!(lives.end(now + *lived, most), *goes_on, "{story}: {lived:?}, {across}");
+                // That another could not be started is no end of a mover.
+                assert_eq!(lives.end(now + *lived, most), *goes_on, "{story}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_no_far_mover_stays_none_is_started_any_more_and_no_outage_is_waited_for() {
+        let connect = bridged(Ssh::new(OsStr::new("false"), "far", None).unwrap());
+        let why = connect.gives_up(&mut connect.lock());
+        assert!(why.cause.contains("far: the far mover ends again and again"), "{why}");
+        let again = connect.connect(LONG).unwrap_err();
+        assert_eq!((again.kind, again.to_string()), (FailureKind::Unsupported, why.to_string()));
+    }
+
+    #[test]
+    fn what_ssh_started_is_not_told_as_a_daemon_that_is_missing() {
+        let failure = unreached(Failure::new(CLOSED, "connect", "10.0.0.1:7: Connection refused"));
+        assert_eq!((failure.kind, &*failure.operation), (FailureKind::Connection, ssh::REACH));
     }
 
     #[test]

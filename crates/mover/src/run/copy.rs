@@ -6,7 +6,7 @@ use crate::endpoint::dataset::DatasetSpec;
 use crate::endpoint::simulated::ArraySpec;
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::link::Identity;
+use crate::link::{Identity, ssh};
 use crate::model::prediction::Compared;
 use crate::plan::{Asked, Learned, Plan, Tuned};
 use crate::run::agree::Agreed;
@@ -284,8 +284,8 @@ impl Job<'_> {
     /// Whether the next attempt may go better.
     fn may_heal(&self, failure: &Failure, attempts: u32) -> bool {
         let had_link = self.had_link.load(Ordering::Relaxed);
-        let again =
-            had_link || (attempts < FIRST_TRIES && !matches!(&*failure.operation, "connect" | "look up"));
+        let is_away = matches!(&*failure.operation, "connect" | "look up" | ssh::REACH);
+        let again = had_link || (attempts < FIRST_TRIES && !is_away);
         match failure.kind {
             FailureKind::Connection => again,
             // Of a handshake: what came was altered on the way.

@@ -56,6 +56,12 @@ impl Spread {
             return Err(Failure::new(FailureKind::Usage, SPREAD, cause));
         }
         local.iter().try_for_each(check_local)?;
+        let known = inner.addresses();
+        // Without an address to dial they go as the control connection does.
+        if !known.is_empty() {
+            let dialled = if far.is_empty() { &known } else { &far };
+            local.iter().try_for_each(|local| check_family(local, dialled))?;
+        }
         Ok(Spread { inner, far, local, ways: Mutex::new(Ways::new(count)), began: Instant::now() })
     }
 
@@ -189,6 +195,10 @@ impl Connect for Spread {
         self.lock().lost(stream, self.began.elapsed());
     }
 
+    fn got_across(&self, total: u64) {
+        self.inner.got_across(total);
+    }
+
     fn addresses(&self) -> Vec<String> {
         self.inner.addresses()
     }
@@ -223,6 +233,26 @@ fn check_local(local: &Local) -> Result<()> {
             Ok(_) | Err(_) => Ok(()),
         },
     }
+}
+
+/// Nothing leads from an address of IPv4 to one of IPv6, or back. A name may have both.
+fn check_family(local: &Local, far: &[String]) -> Result<()> {
+    let Local::Address(own) = local else { return Ok(()) };
+    let may_lead = |far: &String| address_of(far).is_none_or(|far| far.is_ipv4() == own.is_ipv4());
+    if far.iter().any(may_lead) {
+        return Ok(());
+    }
+    let cause =
+        format!("from {own} (--bind) nothing leads to {}: one is of IPv4, the other of IPv6", far.join(", "));
+    Err(Failure::new(FailureKind::Usage, SPREAD, cause))
+}
+
+/// The address of `host` or `host:port`; none if it is a name.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let host = if has_port(text) { text.rsplit_once(':')?.0 } else { text };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    // Behind `%` stands the card that leads to it.
+    bare.split('%').next()?.parse().ok()
 }
 
 /// An IPv6 address may be written with brackets or without.
@@ -513,6 +543,26 @@ mod tests {
         }
         let failure = failed(&[], &["127.0.0.1"], Vec::new());
         assert_eq!(failure.to_string(), "connect failed: in its own way");
+    }
+
+    #[test]
+    fn an_address_from_which_nothing_leads_to_any_of_those_to_dial_is_refused() {
+        let check = |own: &str, far: &[&str]| {
+            let far: Vec<String> = far.iter().map(ToString::to_string).collect();
+            check_family(&Local::Address(own.parse().unwrap()), &far)
+        };
+        for (own, far) in [
+            ("fd09::2", &["10.9.0.1:8487"][..]),
+            ("10.9.0.2", &["[fd09::1]:8487", "fd09::1", "[fe80::1%eth0]"][..]),
+        ] {
+            let failure = check(own, far).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
+            assert!(failure.cause.contains(own) && failure.cause.contains(far[0]), "{failure}");
+        }
+        for far in ["[fd09::1]:8487", "fd09::1", "host", "host:8487"] {
+            check("fd09::2", &["10.9.0.1:8487", far]).unwrap();
+        }
+        check_family(&Local::Interface("lo".into()), &["10.9.0.1:8487".to_owned()]).unwrap();
     }
 
     #[test]

@@ -127,9 +127,4 @@ impl Stage {
             Stage::Conclude => "conclude",
         }
     }
-
-    /// The stage with this number.
-    pub fn from_number(number: u8) -> Option<Stage> {
-        Stage::ALL.get(usize::from(number)).copied()
-    }
 }

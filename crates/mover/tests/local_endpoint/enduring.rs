@@ -381,6 +381,113 @@ fn second_names_of_links_and_fifos_are_linked_too() {
 }
 
 #[test]
+fn a_fifo_or_device_that_stands_there_stays_and_its_second_name_is_linked_to_it() {
+    for is_fifo in [true, false] {
+        let trees = trees();
+        fs::create_dir(&trees.target).unwrap();
+        let (from, there) = (Dir::open(&trees.source).unwrap(), Dir::open(&trees.target).unwrap());
+        let make = |dir: &Dir, mode| match is_fifo {
+            true => dir.make_fifo(b"a", mode),
+            false => dir.make_device(b"a", mode, false, 1, 3),
+        };
+        if make(&from, 0o640).is_err() {
+            eprintln!("skipped: only root may make a device");
+            continue;
+        }
+        make(&there, 0o600).unwrap();
+        fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+        let long_ago = thalweg_sys::Time { seconds: 1_000_000_000, nanos: 0 };
+        there.set_times(b"a", None, Some(long_ago)).unwrap();
+        let before = there.stat(b"a").unwrap();
+        for (run, is_done) in [true, true, false].into_iter().enumerate() {
+            let terms = Terms { dry_run: run == 0, ..terms() };
+            let copied = copy(&in_order(&trees, ["a", "b"]), To { terms, ..to(&trees.target) });
+            for outcome in ["a", "b"].map(|name| &copied.outcomes[name.as_bytes()]) {
+                assert_eq!(matches!(outcome, Outcome::Done { .. }), is_done, "run {run}: {outcome:?}");
+                assert_eq!(matches!(outcome, Outcome::Unchanged { .. }), !is_done, "run {run}: {outcome:?}");
+            }
+            if run > 0 {
+                let source = from.stat(b"a").unwrap();
+                let [a, b] = [b"a", b"b"].map(|name| there.stat(name).unwrap());
+                assert!(a.is_same_entry(&before) && a.is_same_entry(&b), "run {run}");
+                assert_eq!((a.mode, a.mtime), (source.mode, source.mtime), "run {run}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fifos_that_the_source_has_apart_come_apart() {
+    let trees = trees();
+    let from = Dir::open(&trees.source).unwrap();
+    from.make_fifo(b"a", 0o600).unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+    copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+    from.remove_file(b"b").unwrap();
+    from.make_fifo(b"b", 0o640).unwrap();
+    for round in 0..2 {
+        copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+        assert_eq!(picture(&trees.target), picture(&trees.source), "round {round}");
+    }
+}
+
+/// A FIFO, a link to what stands behind `->`, or a file of this content; nothing for nothing.
+fn make(path: &Path, what: &str) {
+    match (what, what.strip_prefix("->")) {
+        ("", _) => {}
+        ("fifo", _) => {
+            let name = path.file_name().unwrap().as_bytes();
+            Dir::open(path.parent().unwrap()).unwrap().make_fifo(name, 0o600).unwrap();
+        }
+        (_, Some(target)) => symlink(target, path).unwrap(),
+        (content, None) => fs::write(path, content).unwrap(),
+    }
+}
+
+#[test]
+fn a_dry_run_tells_of_the_names_of_one_file_what_a_copy_does() {
+    let told = |copied: &Copied| {
+        let word = |name: &str| match &copied.outcomes[name.as_bytes()] {
+            Outcome::Done { .. } => "done",
+            Outcome::Unchanged { .. } => "unchanged",
+            Outcome::Skipped(_) => "skipped",
+            Outcome::Failed(_) => "failed",
+        };
+        (word("a"), word("b"), copied.fresh)
+    };
+    let ignore = || Terms { ignore_existing: true, ..terms() };
+    let anew = || Terms { check: thalweg_wire::message::Check::Nothing, ..terms() };
+    // What both names are of at the source, and what has them at the destination: `=` is another name of the first.
+    let rows = [
+        ("file", "", "", terms(), ("done", "done", 1)),
+        ("file", "other", "", ignore(), ("skipped", "done", 1)),
+        ("file", "fifo", "", terms(), ("failed", "done", 1)),
+        ("newer", "old", "=", terms(), ("done", "done", 1)),
+        ("file", "file", "=", anew(), ("done", "done", 1)),
+        ("fifo", "", "fifo", terms(), ("done", "done", 0)),
+        ("fifo", "file", "fifo", terms(), ("done", "done", 0)),
+        ("fifo", "->x", "fifo", terms(), ("done", "done", 0)),
+        ("->x", "->other", "", terms(), ("done", "done", 0)),
+    ];
+    for (source, first, second, terms, expected) in rows {
+        let trees = trees();
+        fs::create_dir(&trees.target).unwrap();
+        make(&trees.source.join("a"), source);
+        fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+        make(&trees.target.join("a"), first);
+        match second {
+            "=" => fs::hard_link(trees.target.join("a"), trees.target.join("b")).unwrap(),
+            _ => make(&trees.target.join("b"), second),
+        }
+        for dry_run in [true, false] {
+            let terms = Terms { dry_run, ..terms.clone() };
+            let copied = copy(&in_order(&trees, ["a", "b"]), To { terms, ..to(&trees.target) });
+            assert_eq!(told(&copied), expected, "{source}: {first}, {second}, dry run: {dry_run}");
+        }
+    }
+}
+
+#[test]
 fn two_names_of_a_newer_file_are_both_left_alone_when_asked() {
     let trees = linked();
     set_mtime(&trees.target.join("a"), 2_000_000_000, 0);

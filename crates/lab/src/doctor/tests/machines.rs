@@ -144,6 +144,9 @@ fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
     ];
     assert_eq!(told(&container), are("1.50", "no limit"));
+    // A daemon that is not told how much it may have goes by the same.
+    let bytes = |files: &[(&str, &str)]| group_memory_bytes(&Tree::with(files).roots());
+    assert_eq!((bytes(&around), bytes(&version_1), bytes(&container)), (Some(1 << 30), Some(2 << 30), None));
 }
 
 #[test]

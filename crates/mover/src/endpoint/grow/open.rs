@@ -4,6 +4,7 @@ use super::files::{FilesFeed, FilesSpec};
 use super::pipe::{PipeFeed, refuse_other_ends};
 use super::{Feed, Taker};
 use crate::again::Rule;
+use crate::endpoint::local::failed_at_place;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -127,6 +128,9 @@ impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
 
 impl GrowingPlace {
     fn failed(&self, error: &io::Error) -> Failure {
+        if self.below.is_some() {
+            return failed_at_place("open", &self.path, true, error);
+        }
         let shown = failure::shown_path(self.path.as_os_str().as_bytes());
         failure::with_words(failure::of_io("open", error), &shown)
     }

@@ -2,6 +2,7 @@
 
 use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Seen, Spot};
+use super::foretold::Outlook;
 use super::metadata::{Has, Named, Target, Wanted, apply, are_same, differs};
 use super::partial::Caching;
 use super::spool::Spooled;
@@ -39,6 +40,7 @@ impl LocalDestination {
             Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. } => self.special(entry),
             Kind::HardLink { .. } => Ok(self.link_entry(entry)),
         };
+        self.foretell(entry, &decided);
         let decided = decided.and_then(|decision| {
             let builds_on_the_past = matches!(
                 &decision,
@@ -50,6 +52,28 @@ impl LocalDestination {
             Ok(decision)
         });
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
+    }
+
+    /// Remembers in a dry run what would become of an entry, for its second names. What is told as done can be a thing
+    /// that stays and gets other metadata: of a FIFO or device [`Self::dress_special`] says so, and a file is told as
+    /// done only then.
+    fn foretell(&self, entry: &Entry, decided: &Result<Decision, Failure>) {
+        if !self.terms.dry_run || matches!(entry.kind, Kind::Directory | Kind::HardLink { .. }) {
+            return;
+        }
+        let outlook = match decided {
+            Ok(Decision::Fresh | Decision::Wanted { .. }) => Outlook::Comes,
+            Ok(Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }) => Outlook::Stays,
+            Ok(Decision::Settled { outcome: Outcome::Done { .. }, .. }) => match entry.kind {
+                Kind::File { .. } => Outlook::Stays,
+                _ if lock(&self.foretold).of(entry.id).is_some() => return,
+                _ => Outlook::Comes,
+            },
+            Ok(Decision::Settled { outcome: Outcome::Skipped(_) | Outcome::Failed(_), .. }) | Err(_) => {
+                Outlook::Left
+            }
+        };
+        lock(&self.foretold).note(entry.id, kind_of(&entry.kind), outlook);
     }
 
     /// Remembers the name, so that it is not deleted at the end.
@@ -369,6 +393,7 @@ impl LocalDestination {
             let is_remembered = self.is_unchanged(entry, &stat, &place).flatten().is_some();
             let decision = self.keep(entry, &place, &name, &stat, Some(digest), is_remembered)?;
             if self.terms.dry_run {
+                lock(&self.foretold).note(entry.id, thalweg_sys::Kind::File, Outlook::Stays);
                 return Ok(decision);
             }
             // Before the sync, which may take seconds: who writes into the file meanwhile changes what is seen now.
@@ -388,12 +413,15 @@ impl LocalDestination {
         kept.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
-    /// Links, FIFOs and devices: made in staging, with all they need, and renamed into place.
+    /// Links, FIFOs and devices: made in staging, with all they need, and renamed into place. A FIFO or device that
+    /// stands there already stays, for somebody may have it open.
     fn special(&self, entry: &Entry) -> Result<Decision, Failure> {
         let path = &entry.path;
         let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
         let stat = self.look(&place, &name, entry, false)?;
         if let Some(stat) = &stat {
+            let source = (entry.evidence.device, entry.evidence.inode);
+            let is_of_another = lock(&self.shared).is_of_another(stat, path, source);
             if let Some(skipped) = self.left_alone(entry, stat) {
                 return Ok(skipped);
             }
@@ -401,8 +429,12 @@ impl LocalDestination {
             if stat.kind == thalweg_sys::Kind::Dir {
                 self.check_way(&place, &name, path)?;
             }
-            if self.is_same_special(entry, &place, &name, stat) {
+            // What another entry keeps is made anew, as a file is.
+            if !is_of_another && self.is_same_special(entry, &place, &name, stat) {
                 return Ok(unchanged(None, false));
+            }
+            if !is_of_another && is_same_node(&entry.kind, stat) {
+                return self.dress_special(entry, &place, &name, stat);
             }
         }
         if self.terms.dry_run {
@@ -434,6 +466,44 @@ impl LocalDestination {
                 Err(failure)
             }
         }
+    }
+
+    /// Gives a FIFO or device that stands there the metadata of its entry.
+    fn dress_special(
+        &self,
+        entry: &Entry,
+        place: &Place,
+        name: &[u8],
+        stat: &Stat,
+    ) -> Result<Decision, Failure> {
+        let path = &entry.path;
+        if self.terms.dry_run {
+            lock(&self.foretold).note(entry.id, kind_of(&entry.kind), Outlook::Stays);
+            return Ok(done(false));
+        }
+        let of_io = |error: io::Error| failed("set the metadata of", path, &error);
+        // Held: as root what takes its name meanwhile would be given away.
+        let node = self.with_descriptors(|| place.dir.pin(name)).map_err(of_io)?;
+        let found = node.stat().map_err(of_io)?;
+        if !found.is_same_entry(stat) || found.kind != stat.kind {
+            return Err(conflict(path, "it was replaced while it was looked at"));
+        }
+        let preserve = &self.terms.preserve;
+        let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(stat) };
+        let wanted = Wanted::of(entry);
+        let (mut losses, is_changed) =
+            apply(&node, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
+        losses.extend(self.lost_link(path));
+        if is_changed {
+            self.changed_loosely(&place.territory);
+            if !place.territory.syncs_whole {
+                // It cannot be synced by itself: its directory is the nearest thing that can be.
+                self.changed_parent(path, place);
+            }
+        } else {
+            self.sync_the_past().map_err(|failure| failure.at(path))?;
+        }
+        Ok(settled(Outcome::Done { digest: None, losses }, is_changed))
     }
 
     fn make_special(&self, entry: &Entry, dir: &Dir, name: &[u8]) -> io::Result<Vec<Loss>> {
@@ -468,13 +538,7 @@ impl LocalDestination {
                     && same_time
                     && place.dir.read_link(name).is_ok_and(|found| found == *target)
             }
-            Kind::Fifo => stat.kind == thalweg_sys::Kind::Fifo && same_mode,
-            Kind::Device { block, major, minor } => {
-                let kind =
-                    if *block { thalweg_sys::Kind::BlockDevice } else { thalweg_sys::Kind::CharDevice };
-                stat.kind == kind && (stat.rdev_major, stat.rdev_minor) == (*major, *minor) && same_mode
-            }
-            _ => false,
+            kind => is_same_node(kind, stat) && same_mode && same_time,
         };
         same && same_owner
             && (!preserve.xattrs
@@ -577,6 +641,16 @@ fn are_same_without_label(mut found: Vec<(Vec<u8>, Vec<u8>)>, wanted: &[Xattr]) 
     found.retain(|(name, _)| !is_label(name));
     let wanted: Vec<Xattr> = wanted.iter().filter(|xattr| !is_label(&xattr.name)).cloned().collect();
     are_same(&found, &wanted)
+}
+
+/// Whether this is the FIFO, or the device, that an entry of this kind is.
+fn is_same_node(kind: &Kind, stat: &Stat) -> bool {
+    let is_it = match kind {
+        Kind::Fifo => true,
+        Kind::Device { major, minor, .. } => (stat.rdev_major, stat.rdev_minor) == (*major, *minor),
+        _ => false,
+    };
+    is_it && stat.kind == kind_of(kind)
 }
 
 /// What stands at the path of an entry of this kind.

@@ -11,6 +11,7 @@
 
 use super::behind::Brought;
 use super::file::LocalFile;
+use super::foretold::Foretold;
 use super::held::Held;
 use super::metadata::Rights;
 use super::nursery::{Fate, is_nursery};
@@ -92,6 +93,8 @@ pub struct LocalDestination {
     pub(super) scratch: Mutex<Option<Scratch>>,
     /// What stands there under several names.
     pub(super) shared: Mutex<SharedFiles>,
+    /// What this dry run decided of entries that may have second names; nothing of any in a copy.
+    pub(super) foretold: Mutex<Foretold>,
     /// Why hard links come as files of their own, by their paths, until those have their last word.
     pub(super) unlinked: Mutex<HashMap<RelativePath, String>>,
     /// By reading what stands there, to compare it.
@@ -243,6 +246,7 @@ impl LocalDestination {
             top_times: Mutex::default(),
             scratch: Mutex::default(),
             shared: Mutex::default(),
+            foretold: Mutex::default(),
             unlinked: Mutex::default(),
             brought: Brought::of_a_copy(),
             root,

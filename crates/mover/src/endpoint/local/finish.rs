@@ -2,6 +2,7 @@
 
 use super::decide::{check_replaceable, done, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen};
+use super::foretold::Outlook;
 use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
@@ -355,14 +356,12 @@ impl LocalDestination {
     fn linked(&self, entry: &Entry) -> Result<Decision> {
         let path = &entry.path;
         let of_io = |error: io::Error| failed("link", path, &error);
-        let thalweg_wire::Kind::HardLink { first, .. } = &entry.kind else {
+        let thalweg_wire::Kind::HardLink { first, of } = &entry.kind else {
             return Err(Failure::new(FailureKind::Internal, "link", "it is no hard link").at(path));
         };
-        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
         let first_place = self.parent_of(first);
         let first_stat = first_place.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
-        let there = self.look(&place, &name, entry, true)?;
-        let is_as_offered = first_place.as_ref().is_ok_and(|(first_place, _)| {
+        let stands_as_offered = first_place.as_ref().is_ok_and(|(first_place, _)| {
             first_stat.as_ref().is_some_and(|first| {
                 // Only its time tells a FIFO that stands in a file's way from one that was offered.
                 first.size == entry.evidence.size
@@ -371,8 +370,23 @@ impl LocalDestination {
                         || self.grain(first_place).is_same(entry.evidence.mtime, first.mtime))
             })
         });
+        let foretold = lock(&self.foretold).of(*of);
+        let shows_by_time = |kind: Kind| self.terms.preserve.times || kind == Kind::File;
+        let is_as_offered = match foretold {
+            Some((Outlook::Comes, kind)) => shows_by_time(kind),
+            Some((Outlook::Stays, kind)) => shows_by_time(kind) || stands_as_offered,
+            Some((Outlook::Left, _)) | None => stands_as_offered,
+        };
+        // It failed, was left alone, or somebody changed it. A dry run that does not remember it hopes for the best.
+        let is_by_itself = !is_as_offered && (!self.terms.dry_run || foretold.is_some());
+        let Some((place, name)) = self.parent_or_dry(path)? else {
+            return Ok(if is_by_itself { Decision::Fresh } else { done(false) });
+        };
+        let there = self.look(&place, &name, entry, true)?;
         let is_linked = match (&first_stat, &there) {
-            (Some(first), Some(there)) => first.is_same_entry(there),
+            (Some(first), Some(there)) => {
+                first.is_same_entry(there) && !matches!(foretold, Some((Outlook::Comes, _)))
+            }
             _ => false,
         };
         // Under both names may be what stood there before.
@@ -384,24 +398,28 @@ impl LocalDestination {
         {
             return Ok(settled(Outcome::Skipped(reason.to_owned()), false));
         }
-        // It failed, was left alone, or somebody changed it.
-        if !is_as_offered && !self.terms.dry_run {
+        if is_by_itself {
             return Ok(Decision::Fresh);
         }
         if let Some(there) = &there {
-            let kind = first_stat.filter(|_| is_as_offered).map_or(Kind::File, |first| first.kind);
+            let kind = match foretold {
+                Some((Outlook::Comes | Outlook::Stays, kind)) => kind,
+                _ => first_stat.filter(|_| is_as_offered).map_or(Kind::File, |first| first.kind),
+            };
             check_replaceable(path, there, kind)?;
             if there.kind == Kind::Dir {
                 self.check_way(&place, &name, path)?;
             }
         }
+        if let Ok((first_place, _)) = &first_place
+            && first_place.territory.key != place.territory.key
+        {
+            return Ok(self.unlinked(entry, "its first name is on another file system".to_owned()));
+        }
         if self.terms.dry_run {
             return Ok(done(false));
         }
         let (first_place, first_name) = first_place?;
-        if first_place.territory.key != place.territory.key {
-            return Ok(self.unlinked(entry, "its first name is on another file system".to_owned()));
-        }
         let staging = self.staging_at(&place).map_err(of_io)?;
         let temporary = format!("made-{}", self.new_number()).into_bytes();
         if let Err(error) = first_place.dir.make_link(&first_name, &staging.dir, &temporary) {

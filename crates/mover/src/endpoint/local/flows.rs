@@ -162,16 +162,23 @@ impl LocalFlows {
         }
     }
 
-    /// The flow of this path and origin; or, in a directory, the one that its source had under another name, unless something
-    /// writes that now.
-    fn known(&self, marks: &Marks, path: &RelativePath, begin: &FlowBegin) -> Option<(u64, Known)> {
-        let is_open =
-            |number: &u64| lock(&self.opened).get(number).is_some_and(|grown| grown.strong_count() > 0);
-        let may_be_renamed = begin.is_certain && self.single.is_none();
-        let renamed =
-            || marks.find_renamed(&begin.origin).filter(|(number, _)| may_be_renamed && !is_open(number));
-        let found = marks.find(path, &begin.origin).or_else(renamed);
-        found.map(|(number, known)| (number, known.clone()))
+    /// The flow of this path and origin; or, in a directory, the one that its source had under another name.
+    ///
+    /// # Errors
+    /// `Busy` if something writes that now: a second file would have part of what it is.
+    fn known(&self, marks: &Marks, path: &RelativePath, begin: &FlowBegin) -> Result<Option<(u64, Known)>> {
+        if let Some((number, known)) = marks.find(path, &begin.origin) {
+            return Ok(Some((number, known.clone())));
+        }
+        if !begin.is_certain || self.single.is_some() {
+            return Ok(None);
+        }
+        let Some((number, known)) = marks.find_renamed(&begin.origin) else { return Ok(None) };
+        let is_open = lock(&self.opened).get(&number).is_some_and(|grown| grown.strong_count() > 0);
+        match is_open {
+            true => Err(another_writes(&known.name)),
+            false => Ok(Some((number, known.clone()))),
+        }
     }
 
     /// Notes what nothing more comes of. Says whether there was anything.
@@ -263,6 +270,11 @@ impl LocalFlows {
     }
 }
 
+/// One at a time writes a file.
+fn another_writes(name: &RelativePath) -> Failure {
+    Failure::new(FailureKind::Busy, "open the destination", "another stream writes it").at(name)
+}
+
 /// Looks at what stands at this name.
 fn stat_below(root: &Dir, name: &RelativePath) -> io::Result<Stat> {
     let (above, last) = name.split().unwrap_or((b"", name.as_bytes()));
@@ -293,7 +305,7 @@ impl FlowDestination for LocalFlows {
         }
         let mut marks = lock(&self.marks);
         marks.make_certain()?;
-        let known = self.known(&marks, &path, begin);
+        let known = self.known(&marks, &path, begin)?;
         let (number, name, marked, (file, made_in)) = match known {
             Some((number, known)) => {
                 let name = known.name.clone();
@@ -331,8 +343,7 @@ impl FlowDestination for LocalFlows {
             }
         };
         if !file.lock_exclusive().map_err(|error| failed("lock", &name, &error))? {
-            let cause = "another stream writes it";
-            return Err(Failure::new(FailureKind::Busy, "open the destination", cause).at(&name));
+            return Err(another_writes(&name));
         }
         let size = file.stat().map_err(|error| failed("look at a file", &name, &error))?.size;
         // What is behind the mark may be torn, and is written again.

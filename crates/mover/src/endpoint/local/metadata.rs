@@ -1,8 +1,8 @@
 //! Owner, mode, attributes and times of what was made or found, by descriptor.
 //!
-//! In the order owner, attributes, mode, times: changing the owner clears set-id bits and capabilities, `user.`
-//! attributes need the write bit that the mode may take away, an ACL changes the mode's group bits, and all of
-//! them but the last leave the time of change alone.
+//! In the order owner, attributes, ACLs, mode, times: changing the owner clears set-id bits and capabilities, `user.`
+//! attributes need the write bit that an ACL or the mode may take away, an ACL changes the mode's group bits, and all
+//! of them but the last leave the time of change alone.
 //!
 //! What cannot be kept is a loss, told with the entry; only errors of the medium are failures.
 
@@ -10,7 +10,7 @@ use super::staging::Grain;
 use super::{errno, is_errno, sys_time};
 use crate::failure;
 use std::io;
-use thalweg_sys::{File, Stat, usage};
+use thalweg_sys::{File, Pinned, Stat, usage};
 use thalweg_wire::entry::Xattr;
 use thalweg_wire::message::{Loss, Preserve};
 use thalweg_wire::path::Escaped;
@@ -61,7 +61,7 @@ impl Wanted {
     }
 }
 
-/// Something whose metadata can be set: an open file, or a name in a directory that is ours alone.
+/// Something whose metadata can be set: an open file, a held FIFO or device, or a name in a directory that is ours alone.
 pub(super) trait Target {
     fn look(&self) -> io::Result<Stat>;
     fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()>;
@@ -74,6 +74,30 @@ pub(super) trait Target {
 }
 
 impl Target for File {
+    fn look(&self) -> io::Result<Stat> {
+        self.stat()
+    }
+    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+        self.set_owner(uid, gid)
+    }
+    fn permit(&self, mode: u32) -> io::Result<()> {
+        self.set_mode(mode)
+    }
+    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
+        self.set_times(atime, Some(sys_time(mtime)))
+    }
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.xattrs()
+    }
+    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.set_xattr(name, value)
+    }
+    fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
+        self.remove_xattr(name)
+    }
+}
+
+impl Target for Pinned {
     fn look(&self) -> io::Result<Stat> {
         self.stat()
     }
@@ -267,8 +291,11 @@ impl<T: Target> Applying<'_, T> {
                 Err(error) => self.lose_xattr(name, &error),
             }
         }
-        for xattr in &wanted.xattrs {
-            if present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value) {
+        // ACLs last: one may take away the write bit that the others need.
+        let of_kind = |acls: bool| wanted.xattrs.iter().filter(move |xattr| is_acl(&xattr.name) == acls);
+        for xattr in of_kind(false).chain(of_kind(true)) {
+            let is_there = present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value);
+            if is_there || stays_where_it_is(&xattr.name) {
                 continue;
             }
             match self.target.set_attribute(&xattr.name, &xattr.value) {
@@ -386,9 +413,24 @@ pub(super) fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr]) -> bool
 }
 
 /// Whether the file system makes this attribute itself, of each file: the ACLs of NFSv4 and of SMB, by which its server
-/// shows modes and owners. They cannot be taken off.
+/// shows modes and owners, and what [stays where it is](stays_where_it_is). They cannot be taken off, or not alone.
 fn is_of_the_file_system(name: &[u8]) -> bool {
     [&b"system.nfs4_"[..], b"system.cifs_"].iter().any(|prefix| name.starts_with(prefix))
+        || stays_where_it_is(name)
+}
+
+/// Whether an attribute has a meaning only where it is, so that it is neither sent nor set: the names by which XFS lists
+/// each ACL to root a second time (who sets or removes one does that to the ACL), and what IRIX and managers of storage
+/// keep beside them; the ACLs of AFS; what the kernel alone computes, of each inode (EVM). `/etc/xattr.conf` has all of
+/// them skipped too. The hash or signature of IMA is not meant: it is of the content.
+pub(super) fn stays_where_it_is(name: &[u8]) -> bool {
+    [&b"trusted.SGI_"[..], b"xfsroot.", b"afs."].iter().any(|prefix| name.starts_with(prefix))
+        || name == b"security.evm"
+}
+
+/// Whether an attribute is an ACL of the kernel's own kind, of a file or for what is made in a directory.
+fn is_acl(name: &[u8]) -> bool {
+    name.starts_with(b"system.posix_acl_")
 }
 
 /// The group bits of a mode that these attributes' ACL gives to the owning group itself; none if that cannot be read.
@@ -441,11 +483,13 @@ mod tests {
         attributes: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
         /// What is answered to who gives it away or gives it an ACL.
         refusal: i32,
+        /// It takes ACLs, and its owner may only read by them.
+        has_acls: bool,
     }
 
     impl Poor {
         fn new(mode: u32, refusal: i32) -> Poor {
-            Poor { mode: Cell::new(mode), attributes: RefCell::default(), refusal }
+            Poor { mode: Cell::new(mode), attributes: RefCell::default(), refusal, has_acls: false }
         }
 
         fn has(&self) -> Has {
@@ -487,10 +531,14 @@ mod tests {
             Ok(self.attributes.borrow().clone())
         }
         fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
-            if name == ACL {
+            if name == ACL && !self.has_acls {
                 return Err(io::Error::from_raw_os_error(self.refusal));
             }
-            self.is_open()?;
+            if name == ACL {
+                self.mode.set(self.mode.get() & !0o200);
+            } else {
+                self.is_open()?;
+            }
             self.attributes.borrow_mut().push((name.to_vec(), value.to_vec()));
             Ok(())
         }
@@ -533,6 +581,38 @@ mod tests {
         assert_eq!(*poor.attributes.borrow(), [(b"user.a".to_vec(), b"1".to_vec())]);
         assert_eq!(poor.mode.get(), 0o444);
         assert_eq!(poor.apply(&wanted), (Vec::new(), false), "nothing is opened for nothing");
+    }
+
+    #[test]
+    fn an_acl_that_takes_the_write_bit_away_is_set_after_what_needs_it() {
+        let poor = Poor { has_acls: true, ..Poor::new(0o644, errno::NOT_SUPPORTED) };
+        let wanted = wanted(0o444, &[(ACL, &b"r for its owner"[..]), (&b"user.a"[..], &b"1"[..])]);
+        assert_eq!(poor.apply(&wanted), (Vec::new(), true));
+        let names: Vec<Vec<u8>> = poor.attributes.borrow().iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(names, [b"user.a".to_vec(), ACL.to_vec()]);
+        assert_eq!(poor.mode.get(), 0o444);
+    }
+
+    #[test]
+    fn the_second_names_of_acls_on_xfs_are_neither_set_nor_removed_nor_compared() {
+        let poor = Poor::new(0o644, errno::NOT_SUPPORTED);
+        let names = [
+            &b"trusted.SGI_ACL_FILE"[..],
+            b"trusted.SGI_ACL_DEFAULT",
+            b"trusted.SGI_DMI_DMATTR",
+            b"xfsroot.a",
+            b"afs.acl",
+            b"security.evm",
+        ];
+        let listed: Vec<_> = names.map(|name| (name.to_vec(), b"an ACL".to_vec())).to_vec();
+        *poor.attributes.borrow_mut() = listed.clone();
+        assert_eq!(poor.apply(&wanted(0o644, &[])), (Vec::new(), false));
+        // A sender of another version sends them.
+        let stale = wanted(0o644, &names.map(|name| (name, &b"of another file system"[..])));
+        assert_eq!(poor.apply(&stale), (Vec::new(), false));
+        assert_eq!(*poor.attributes.borrow(), listed);
+        assert!(are_same(&listed, &[]) && are_same(&listed, &stale.xattrs));
+        assert!(!stays_where_it_is(b"security.ima") && !stays_where_it_is(b"trusted.a"));
     }
 
     #[test]

@@ -10,9 +10,11 @@
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
 //! while we hold it is still worked in.
 //!
-//! Not kept: access times, inode flags, birth times, sockets. Hard links are found again as long as the set of
+//! Not kept: access times, inode flags, birth times, sockets, attributes that mean something only where they are
+//! ([`metadata`]). Hard links are found again as long as the set of
 //! link sets that are still open stays below [`scan::LINK_BYTES_MAX`]; where none can be made, each name becomes a
-//! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]).
+//! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]). A dry run remembers
+//! what would become of first names ([`foretold`]).
 
 use crate::failure::{self, Failure, FailureKind};
 use crate::mutex::lock;
@@ -54,6 +56,8 @@ mod metadata;
 pub mod destination;
 
 mod shared;
+
+mod foretold;
 
 mod decide;
 
@@ -116,7 +120,7 @@ mod errno {
     pub const TOO_MANY_OPEN: i32 = 24;
     pub const TOO_MANY_LINKS: i32 = 31;
     pub const NO_SYSTEM_CALL: i32 = 38;
-    pub const LOOP: i32 = 40;
+    pub const LOOP: i32 = crate::failure::LINK_LOOP;
     pub const NO_DATA: i32 = 61;
     pub const OVERFLOW: i32 = 75;
     pub const NOT_SUPPORTED: i32 = 95;
@@ -152,6 +156,31 @@ fn failed(operation: &str, path: &RelativePath, error: &io::Error) -> Failure {
 /// A failure that names a path as the user wrote it.
 fn failed_at_words(operation: &str, words: &std::path::Path, error: &io::Error) -> Failure {
     at_words(failure::of_io(operation, error), words)
+}
+
+/// The failure of `operation` at a place that is looked up in an export, or not: there, what a link leads out to is not told
+/// from what is not there.
+pub(in crate::endpoint) fn failed_at_place(
+    operation: &str,
+    words: &std::path::Path,
+    is_in_export: bool,
+    error: &io::Error,
+) -> Failure {
+    match is_in_export && leads_nowhere(error) {
+        true => not_in_export(operation, words),
+        false => failed_at_words(operation, words, error),
+    }
+}
+
+/// Whether what was looked up below a directory leads to no place in it.
+fn leads_nowhere(error: &io::Error) -> bool {
+    use io::ErrorKind as E;
+    matches!(error.kind(), E::NotFound | E::NotADirectory | E::CrossesDevices) || is_errno(error, errno::LOOP)
+}
+
+/// One sentence for all that a client need not tell apart.
+fn not_in_export(operation: &str, words: &std::path::Path) -> Failure {
+    Failure::new(FailureKind::NotFound, operation, format!("the export has no {}", shown(words)))
 }
 
 /// The same failure, with a path as the user wrote it.

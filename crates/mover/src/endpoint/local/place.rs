@@ -3,7 +3,7 @@
 //! A single file that goes to something that is no directory gets that as its new name; everything else goes
 //! into the directory named, which is made with all that is missing above it.
 
-use super::{failed_at_words, is_in_staging, is_staging, shown};
+use super::{failed_at_place, is_in_staging, is_staging, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -100,7 +100,7 @@ impl Maker<'_> {
                     missing.push((at, name));
                     at = parent;
                 }
-                _ => return Err(not_opened(at, error)),
+                _ => return Err(not_opened(self.place, at, error)),
             }
         };
         // By whatever links: who wrote in there could put other content under what another transfer makes.
@@ -127,9 +127,9 @@ impl Maker<'_> {
             // A dangling link is there and leads nowhere: refused, not followed.
             let made = dir.open_beneath(name.as_bytes(), Links::Refuse).map_err(|error| match error {
                 error if super::is_errno(&error, super::errno::LOOP) => {
-                    not_opened(path, io::ErrorKind::NotADirectory.into())
+                    not_opened(self.place, path, io::ErrorKind::NotADirectory.into())
                 }
-                error => not_opened(path, error),
+                error => not_opened(self.place, path, error),
             })?;
             self.made_in.push(std::mem::replace(&mut dir, Arc::new(made)));
         }
@@ -151,13 +151,13 @@ pub(super) fn of_export(failure: Failure, place: &DestinationPlace, words: &Path
     }
 }
 
-fn not_opened(path: &Path, error: io::Error) -> Failure {
+fn not_opened(place: &DestinationPlace, path: &Path, error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             let cause = format!("{} is not a directory", shown(path));
             Failure::new(FailureKind::Conflict, "open the destination", cause)
         }
-        _ => failed_at_words("open the destination", path, &error),
+        _ => failed_at_place("open the destination", path, place.below.is_some(), &error),
     }
 }
 
@@ -188,6 +188,18 @@ mod tests {
         let made = resolved(scratch.path(), "there/a/b/c", false).unwrap();
         assert!(made.root.is_some() && scratch.path().join("there/a/b/c").is_dir());
         assert_eq!((made.made_in.len(), made.missing_above), (3, dry.missing_above));
+    }
+
+    #[test]
+    fn what_a_link_leads_out_to_is_not_told_from_what_is_not_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("..", scratch.path().join("out")).unwrap();
+        std::os::unix::fs::symlink("loop", scratch.path().join("loop")).unwrap();
+        for path in ["out/x", "loop/x", "loop"] {
+            let refused = resolved(scratch.path(), path, false).err().expect(path);
+            assert_eq!(refused.kind, FailureKind::NotFound, "{refused}");
+            assert_eq!(refused.cause, format!("the export has no `{path}`"));
+        }
     }
 
     #[test]

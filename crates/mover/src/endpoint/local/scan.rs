@@ -2,6 +2,7 @@
 //!
 //! Nothing is opened but directories; links are not followed unless asked; FIFOs and devices are only looked at.
 
+use super::metadata::stays_where_it_is;
 use super::source::{LocalSource, Root};
 use super::walk::{Reopen, Step, Walk};
 use super::{STAGING_NAME, evidence_of, failed};
@@ -461,6 +462,7 @@ fn built(
     stat: &Stat,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 ) -> Entry {
+    let sent = xattrs.into_iter().filter(|(name, _)| !stays_where_it_is(name));
     Entry {
         id: EntryId(0),
         path,
@@ -469,7 +471,7 @@ fn built(
         uid: stat.uid,
         gid: stat.gid,
         evidence: evidence_of(stat),
-        xattrs: xattrs.into_iter().map(|(name, value)| Xattr { name, value }).collect(),
+        xattrs: sent.map(|(name, value)| Xattr { name, value }).collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use super::destination::LocalDestination;
 use super::leftover::sweep;
 use super::place::{DestinationPlace, parent_words};
 use super::staging::own_dir;
-use super::{STAGING_NAME, failed_at_words, shown};
+use super::{STAGING_NAME, failed_at_place, failed_at_words, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::io;
@@ -78,7 +78,10 @@ fn nearest(place: &DestinationPlace) -> Result<(Dir, PathBuf)> {
             {
                 words = parent_words(&words);
             }
-            Err(error) => return Err(failed_at_words("open the destination", &words, &error)),
+            Err(error) => {
+                let is_in_export = place.below.is_some();
+                return Err(failed_at_place("open the destination", &words, is_in_export, &error));
+            }
         }
     }
 }

@@ -5,6 +5,8 @@
 //! Entries that are one file at the source keep it together: a hard link whose first name was left alone is a file. Where
 //! content is compared whatever size and time say, they come apart: what is found of one changes what the other stands on.
 //!
+//! The same goes for FIFOs and devices, which stay where they stand and get their entries' metadata.
+//!
 //! Not looked at: names that are no entries of this transfer. What happens to the file happens to them too.
 
 use std::collections::HashMap;
@@ -31,7 +33,8 @@ impl SharedFiles {
     /// Whether the file that stands at the path of an entry is kept by another entry. The first that asks keeps it, and
     /// who has the same `source`: device and inode there, (0, 0) if they are not known.
     pub(super) fn is_of_another(&mut self, stat: &Stat, path: &RelativePath, source: (u64, u64)) -> bool {
-        let is_shared = stat.kind == Kind::File && stat.links > 1;
+        let stays = matches!(stat.kind, Kind::File | Kind::Fifo | Kind::BlockDevice | Kind::CharDevice);
+        let is_shared = stays && stat.links > 1;
         if !is_shared && self.keepers.is_empty() {
             return false;
         }

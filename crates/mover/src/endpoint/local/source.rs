@@ -13,7 +13,7 @@ use super::behind::Brought;
 use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
-use super::{evidence_of, failed, failed_at_words, is_in_staging, is_staging, lock, shown};
+use super::{evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, shown};
 use crate::endpoint::{Placed, Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -477,7 +477,8 @@ fn follow(mut directory: PathBuf, mut spot: Spot) -> io::Result<Spot> {
 }
 
 fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
-    let of_io = |error: io::Error| failed_at_words("open the source", &root.path, &error);
+    let of_io =
+        |error: io::Error| failed_at_place("open the source", &root.path, root.below.is_some(), &error);
     let name = root.path.file_name().map(|name| name.as_bytes().to_vec());
     // `.`, `..` and `/` have no name of their own to give.
     let ends_in_dot = root.path.as_os_str().as_bytes().ends_with(b"/.") || name.is_none();

@@ -11,7 +11,9 @@
 use super::once::ReadOnce;
 use super::scan::entry_of;
 use super::walk::{Step, Walk};
-use super::{STAGING_NAME, at_words, errno, evidence_of, failed, failed_at_words, is_errno};
+use super::{
+    STAGING_NAME, at_words, errno, evidence_of, failed, failed_at_words, leads_nowhere, not_in_export,
+};
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,7 +23,6 @@ use std::time::{Duration, Instant};
 use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
 use thalweg_wire::message::Preserve;
-use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// A place that a question is about.
@@ -40,6 +41,15 @@ pub enum Found {
     Entry(Entry),
     /// Something that could not be looked at; the listing goes on.
     Trouble(Failure),
+}
+
+/// A piece of a listing whose order matters: a directory before what is in it, and its names in the order of their bytes.
+#[derive(Debug)]
+pub enum Listed {
+    /// It.
+    Found(Found),
+    /// The directory told last has so many names that they come in no order; what is in each of them follows it none the less.
+    Unordered,
 }
 
 /// A piece of an answer about digests.
@@ -102,13 +112,31 @@ const FOLLOW_MAX: usize = 40;
 /// # Errors
 /// `NotFound`, `Permission`, `Io` for the place itself; what the sink says.
 pub fn list(place: &SurveyPlace, recursive: bool, sink: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
-    visit(place, recursive, &mut |seen| match seen {
-        Seen::Name { dir, name, path, stat } => match entry_of(dir, name, path, stat, &BARE) {
-            Ok(entry) => sink(Found::Entry(entry)),
-            Err(failure) => sink(Found::Trouble(failure)),
-        },
-        Seen::Root(stat) => sink(Found::Entry(directory(stat))),
-        Seen::Trouble(failure) => sink(Found::Trouble(failure)),
+    list_in_order(place, recursive, &mut |listed| match listed {
+        Listed::Found(found) => sink(found),
+        Listed::Unordered => Ok(()),
+    })
+}
+
+/// As [`list`], and says where names come in no order.
+///
+/// # Errors
+/// As [`list`].
+pub fn list_in_order(
+    place: &SurveyPlace,
+    recursive: bool,
+    sink: &mut dyn FnMut(Listed) -> Result<()>,
+) -> Result<()> {
+    visit(place, recursive, &mut |seen| {
+        sink(match seen {
+            Seen::Name { dir, name, path, stat } => match entry_of(dir, name, path, stat, &BARE) {
+                Ok(entry) => Listed::Found(Found::Entry(entry)),
+                Err(failure) => Listed::Found(Found::Trouble(failure)),
+            },
+            Seen::Root(stat) => Listed::Found(Found::Entry(directory(stat))),
+            Seen::Trouble(failure) => Listed::Found(Found::Trouble(failure)),
+            Seen::Unordered => Listed::Unordered,
+        })
     })
 }
 
@@ -203,21 +231,39 @@ pub fn digest(
     how: DigestAs,
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
+    digest_wanted(place, how, &|_| true, sink)
+}
+
+/// As [`digest`], of the files whose paths, as in a listing, are wanted; others are not even opened.
+///
+/// # Errors
+/// As [`digest`].
+pub fn digest_wanted(
+    place: &SurveyPlace,
+    how: DigestAs,
+    wanted: &dyn Fn(&RelativePath) -> bool,
+    sink: &mut dyn FnMut(Digested) -> Result<()>,
+) -> Result<()> {
     if let Ok(Spot::Name { dir, name, stat }) = place.find()
         && stat.kind == Kind::Symlink
     {
         let path = RelativePath::new(name).unwrap_or_default();
         drop(dir);
+        if !wanted(&path) {
+            return Ok(());
+        }
         let file = open_file(place)?;
         return digest_one(&file, path, how, sink);
     }
     visit(place, true, &mut |seen| match seen {
+        // A sink that is gone says so at what nobody wants, too.
+        Seen::Name { path, .. } if !wanted(&path) => sink(Digested::Alive),
         Seen::Name { dir, name, path, stat } if stat.kind == Kind::File => match dir.open_read(name) {
             Ok(file) => digest_one(&file, path, how, sink),
             Err(error) => sink(Digested::Trouble(failed("open", &path, &error))),
         },
         Seen::Trouble(failure) => sink(Digested::Trouble(failure)),
-        Seen::Name { .. } | Seen::Root(_) => Ok(()),
+        Seen::Name { .. } | Seen::Root(_) | Seen::Unordered => Ok(()),
     })
 }
 
@@ -457,8 +503,15 @@ const BARE: Preserve = Preserve { xattrs: false, hard_links: false, ..Preserve::
 
 enum Seen<'a> {
     Root(&'a Stat),
-    Name { dir: &'a Dir, name: &'a [u8], path: RelativePath, stat: &'a Stat },
+    Name {
+        dir: &'a Dir,
+        name: &'a [u8],
+        path: RelativePath,
+        stat: &'a Stat,
+    },
     Trouble(Failure),
+    /// The names of the directory seen last come in no order.
+    Unordered,
 }
 
 fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> Result<()>) -> Result<()> {
@@ -474,6 +527,9 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
     let reopen = |path: &[u8]| root.open_beneath(path, Links::Refuse);
     let mut walk = Walk::new(Box::new(reopen));
     walk.enter(b"", root.clone()).map_err(|error| place.failed("list", &error))?;
+    if walk.is_unordered() {
+        see(Seen::Unordered)?;
+    }
     loop {
         let (name, kind) = match walk.next() {
             Step::End => return Ok(()),
@@ -511,8 +567,10 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
         if recursive && stat.kind == Kind::Dir {
             let entered =
                 dir.open_beneath(&name, Links::Refuse).and_then(|child| walk.enter(&name, Arc::new(child)));
-            if let Err(error) = entered {
-                see(Seen::Trouble(failed("list", &path, &error)))?;
+            match entered {
+                Ok(()) if walk.is_unordered() => see(Seen::Unordered)?,
+                Ok(()) => {}
+                Err(error) => see(Seen::Trouble(failed("list", &path, &error)))?,
             }
         }
     }
@@ -591,19 +649,9 @@ impl SurveyPlace {
         if self.below.is_none() {
             return failed_at_words(operation, &self.path, error);
         }
-        let hidden = matches!(
-            error.kind(),
-            io::ErrorKind::NotFound
-                | io::ErrorKind::NotADirectory
-                | io::ErrorKind::CrossesDevices
-                | io::ErrorKind::InvalidInput
-                | io::ErrorKind::InvalidFilename
-        ) || is_errno(error, errno::LOOP);
-        match hidden {
-            true => {
-                let cause = format!("the export has no `{}`", Escaped(self.path.as_os_str().as_bytes()));
-                Failure::new(FailureKind::NotFound, operation, cause)
-            }
+        let is_no_name = matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename);
+        match is_no_name || leads_nowhere(error) {
+            true => not_in_export(operation, &self.path),
             false => crate::failure::of_io(operation, error),
         }
     }

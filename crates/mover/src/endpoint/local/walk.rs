@@ -102,6 +102,11 @@ impl<'a> Walk<'a> {
         Ok(dir)
     }
 
+    /// Whether names of the current directory may come that belong before some that came.
+    pub(super) fn is_unordered(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.rest.is_some())
+    }
+
     /// Device and inode of the directories on the way, outermost first.
     pub(super) fn identities(&self) -> impl Iterator<Item = (u64, u64)> {
         self.frames.iter().map(|frame| frame.identity)

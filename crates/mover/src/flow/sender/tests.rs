@@ -262,36 +262,119 @@ fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
 fn of_a_file_that_was_complete_twice_another_receiver_is_asked_about_the_last() {
     let mut sender = Sender::new(64 << 10);
     sender.link_up();
-    let path = RelativePath::new(b"log".to_vec()).unwrap();
-    let complete = |sender: &mut Sender, bytes: u64| {
-        let flow = sender.begin(path.clone(), (Origin([1; 16]), true), 0o644).unwrap();
-        let at = FlowMark { flow, bytes, digest: Digest([bytes as u8; 32]) };
-        stands(sender, at);
-        sender.rewound(&at, Ok(()));
-        sender.end(flow);
-        let outcome = Outcome::Done { digest: Some(at.digest), losses: Vec::new() };
-        sender.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
-        at
-    };
-    complete(&mut sender, 5);
-    let last = complete(&mut sender, 9);
+    // It was renamed in between.
+    complete(&mut sender, "log", 1, 5);
+    let last = complete(&mut sender, "log.1", 1, 9);
     sender.last();
-    while sender.take_action().is_some() {}
+    begun_now(&mut sender);
     sender.rebind();
-    let begun: Vec<EntryId> = std::iter::from_fn(|| sender.take_action())
-        .filter_map(|action| match action {
-            Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) => Some(begins),
-            _ => None,
-        })
-        .flatten()
-        .map(|begin| begin.flow)
-        .collect();
-    assert_eq!(begun, [last.flow]);
+    assert_eq!(begun_now(&mut sender), [last.flow]);
     stands(&mut sender, last);
-    let outcome = Outcome::Done { digest: Some(last.digest), losses: Vec::new() };
-    sender.hear(TransferMessage::Settled(vec![(last.flow, outcome)])).unwrap();
+    settles(&mut sender, last);
     assert_eq!(sender.progress().settled, 2);
     assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
+}
+
+/// A file of this origin is streamed under this name, and complete with so many bytes.
+fn complete(sender: &mut Sender, path: &str, origin: u8, bytes: u64) -> FlowMark {
+    let path = RelativePath::new(path.as_bytes().to_vec()).unwrap();
+    let flow = sender.begin(path, (Origin([origin; 16]), true), 0o644).unwrap();
+    let at = FlowMark { flow, bytes, digest: Digest([bytes as u8; 32]) };
+    stands(sender, at);
+    sender.rewound(&at, Ok(()));
+    sender.end(flow);
+    settles(sender, at);
+    at
+}
+
+fn settles(sender: &mut Sender, at: FlowMark) {
+    let outcome = Outcome::Done { digest: Some(at.digest), losses: Vec::new() };
+    sender.hear(TransferMessage::Settled(vec![(at.flow, outcome)])).unwrap();
+}
+
+/// What was said to begin since the last look.
+fn begun_now(sender: &mut Sender) -> Vec<EntryId> {
+    let actions = std::iter::from_fn(|| sender.take_action());
+    let begins = actions.filter_map(|action| match action {
+        Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) => Some(begins),
+        _ => None,
+    });
+    begins.flatten().map(|begin| begin.flow).collect()
+}
+
+#[test]
+fn a_complete_file_that_grows_under_another_name_is_not_asked_about_as_what_it_was() {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    complete(&mut sender, "log", 1, 5);
+    sender.unlink();
+    let path = RelativePath::new(b"log.1".to_vec()).unwrap();
+    let grows = sender.begin(path, (Origin([1; 16]), true), 0o644).unwrap();
+    begun_now(&mut sender);
+    sender.rebind();
+    assert_eq!(begun_now(&mut sender), [grows]);
+    assert_eq!(sender.progress().settled, 1);
+}
+
+#[test]
+fn a_file_that_grows_while_another_receiver_is_asked_about_it_begins_behind_that() {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    let before = complete(&mut sender, "log", 1, 5);
+    begun_now(&mut sender);
+    sender.rebind();
+    assert_eq!(begun_now(&mut sender), [before.flow]);
+    let path = RelativePath::new(b"log.1".to_vec()).unwrap();
+    let grows = sender.begin(path.clone(), (Origin([1; 16]), true), 0o644).unwrap();
+    let given_up = sender.begin(path, (Origin([2; 16]), true), 0o644).unwrap();
+    assert_eq!(begun_now(&mut sender), [given_up], "another file waits for nothing");
+    // A link that breaks meanwhile changes nothing.
+    sender.link_up();
+    assert_eq!(begun_now(&mut sender), [before.flow, given_up]);
+    stands(&mut sender, before);
+    settles(&mut sender, before);
+    assert_eq!(begun_now(&mut sender), [grows]);
+    stands(&mut sender, FlowMark { flow: grows, ..before });
+    sender.rewound(&FlowMark { flow: grows, ..before }, Ok(()));
+    assert_eq!(sender.position(grows), Some(5));
+}
+
+#[test]
+fn what_is_given_up_before_it_has_begun_is_counted_by_the_receiver_all_the_same() {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    complete(&mut sender, "log", 1, 5);
+    sender.rebind();
+    begun_now(&mut sender);
+    let path = RelativePath::new(b"log".to_vec()).unwrap();
+    let grows = sender.begin(path, (Origin([1; 16]), true), 0o644).unwrap();
+    sender.give_up(grows, Failure::new(FailureKind::Io, "read", "the disk is gone"));
+    let said: Vec<Action> = std::iter::from_fn(|| sender.take_action()).collect();
+    let is_begun = matches!(
+        &said[0], Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) if begins[0].flow == grows
+    );
+    let is_withdrawn = matches!(
+        &said[1], Action::Say(TransferMessage::Withdraw(withdrawn)) if withdrawn[0].0 == grows
+    );
+    assert!(is_begun && is_withdrawn, "{said:?}");
+}
+
+#[test]
+fn of_complete_files_that_wait_for_their_turn_one_that_grows_is_asked_about_as_what_it_is_now() {
+    let mut sender = Sender::new(64 << 10);
+    sender.link_up();
+    let first = complete(&mut sender, "large", 1, ASKED_AGAIN_BYTES);
+    complete(&mut sender, "log", 2, 5);
+    begun_now(&mut sender);
+    sender.rebind();
+    assert_eq!((begun_now(&mut sender), sender.again.len()), (vec![first.flow], 1));
+    let path = RelativePath::new(b"log.1".to_vec()).unwrap();
+    let grows = sender.begin(path, (Origin([2; 16]), true), 0o644).unwrap();
+    assert_eq!((begun_now(&mut sender), sender.again.len()), (vec![grows], 0));
+    assert_eq!(sender.progress().settled, 1);
+    stands(&mut sender, first);
+    settles(&mut sender, first);
+    assert_eq!((begun_now(&mut sender), sender.progress().settled), (vec![], 2));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! 1. Find a program of ours that runs anywhere: this one if it is static, else the file that `THALWEG_STATIC` names,
 //!    else `thalweg-static` beside this one.
 //! 2. Ask the far side what machine it is, and whether the program is in its cache already: under its own SHA-256, and
-//!    with it.
+//!    with it; and whether it may run there.
 //! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends of
 //!    ssh, so what is started is what was sent.
 //!
@@ -11,7 +11,7 @@
 //!
 //! Not guaranteed: that old versions are removed from the cache. Each stays under its digest until its user removes it.
 
-use super::{START, Ssh, run_script};
+use super::{PLACE, START, Ssh, run_script};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::ffi::OsString;
 use std::io::{Read, Seek};
@@ -37,17 +37,20 @@ struct Program {
 /// Sees to it that the far side has our program; its path there.
 ///
 /// # Errors
-/// `NotFound` if we have no static program; `Unsupported` if it is for another machine; `Damage` if it arrived damaged;
-/// `Connection` if ssh does not get there.
+/// `Usage` if we have no static program; `Unsupported` if it is for another machine; `Damage` if it arrived damaged;
+/// `Permission` where it may not run, `Io` where it cannot be kept; `Connection` if ssh does not get there.
 pub fn place(ssh: &Ssh) -> Result<OsString> {
     let program = own_program()?;
     let sha256 = &program.sha256;
     // Single lines without single quotes or `!`, so that every login shell hands them to `sh` unharmed.
-    let directory = format!("d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/thalweg/{sha256}\"");
+    let directory = format!("c=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/thalweg\"; d=\"$c/{sha256}\"");
+    // Of the shells that may start it later not all tell what may not run from what is not there.
+    let told = "\"$d/thalweg\" --version >/dev/null 2>&1; \
+                if test $? = 126; then echo \"THALWEG-BARRED $c\"; else echo \"THALWEG-CACHE $d/thalweg\"; fi";
     let is_there = format!(
         "{directory}; echo; echo \"THALWEG-UNAME $(uname -sm)\"; \
          if test -x \"$d/thalweg\" && test \"$(sha256sum < \"$d/thalweg\")\" = \"{sha256}  -\"; \
-         then echo \"THALWEG-CACHE $d/thalweg\"; fi"
+         then {told}; fi"
     );
     let (said, _) = run_script(ssh, &is_there, None)?;
     let ours = format!("Linux {}", program.machine);
@@ -60,18 +63,18 @@ pub fn place(ssh: &Ssh) -> Result<OsString> {
             return Err(Failure::new(FailureKind::Unsupported, START, cause));
         }
     }
-    if let Some(path) = line(&said, b"THALWEG-CACHE ") {
-        return Ok(OsString::from_vec(path));
+    if let Some(path) = placed(ssh, &said)? {
+        return Ok(path);
     }
+    let full = "{ rm -f \"$t\"; echo; echo \"THALWEG-CLOSED $c\"; exit 3; }";
     let upload = format!(
-        "umask 077; {directory}; t=\"$d/.thalweg.$$\"; mkdir -p \"$d\" && cat > \"$t\" && chmod 700 \"$t\" || \
-         {{ rm -f \"$t\"; exit 3; }}; echo; if test \"$(sha256sum < \"$t\")\" = \"{sha256}  -\"; \
-         then mv -f \"$t\" \"$d/thalweg\" && echo \"THALWEG-CACHE $d/thalweg\"; \
+        "umask 077; {directory}; t=\"$d/.thalweg.$$\"; mkdir -p \"$d\" && cat > \"$t\" && chmod 700 \"$t\" || {full}; \
+         echo; if test \"$(sha256sum < \"$t\")\" = \"{sha256}  -\"; then mv -f \"$t\" \"$d/thalweg\" || {full}; {told}; \
          else rm -f \"$t\"; echo \"THALWEG-DAMAGED .\"; fi"
     );
     let (said, code) = run_script(ssh, &upload, Some(program.file))?;
-    if let Some(path) = line(&said, b"THALWEG-CACHE ") {
-        return Ok(OsString::from_vec(path));
+    if let Some(path) = placed(ssh, &said)? {
+        return Ok(path);
     }
     let name = ssh.name();
     if line(&said, b"THALWEG-DAMAGED ").is_some() {
@@ -81,7 +84,21 @@ pub fn place(ssh: &Ssh) -> Result<OsString> {
     let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
     let cause =
         format!("the program could not be placed in the cache of {name}: the far shell ended with {code}");
-    Err(Failure::new(FailureKind::Io, START, cause))
+    Err(Failure::new(FailureKind::Io, PLACE, cause))
+}
+
+/// Where the program is by what a script of ours said; `None` if it said nothing of that.
+fn placed(ssh: &Ssh, said: &[u8]) -> Result<Option<OsString>> {
+    let shown = |directory: &[u8]| format!("`{}` at {}", failure::shown_path(directory), ssh.name());
+    if let Some(directory) = line(said, b"THALWEG-BARRED ") {
+        let cause = format!("{} does not let programs run (noexec?)", shown(&directory));
+        return Err(Failure::new(FailureKind::Permission, PLACE, cause));
+    }
+    if let Some(directory) = line(said, b"THALWEG-CLOSED ") {
+        let cause = format!("{} does not take it; why not, stands above", shown(&directory));
+        return Err(Failure::new(FailureKind::Io, PLACE, cause));
+    }
+    Ok(line(said, b"THALWEG-CACHE ").map(OsString::from_vec))
 }
 
 /// What stands behind `marker` at the beginning of a line.
@@ -105,10 +122,7 @@ fn own_program() -> Result<Program> {
                 let cause = format!("`{}` is no static program for Linux", path.display());
                 return Err(Failure::new(FailureKind::Usage, START, cause));
             }
-            Err(mut failure) if must => {
-                failure.cause = format!("`{}`: {}", path.display(), failure.cause);
-                return Err(failure);
-            }
+            Err(failure) if must => return Err(failure::at_path(failure, path)),
             _ => {}
         }
     }

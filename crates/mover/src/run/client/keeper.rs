@@ -5,7 +5,7 @@ use super::pulse::{Limits, Pulse, SILENCE, Seen, Verdict};
 use super::{Boxes, Mail};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
-use crate::link::Connection;
+use crate::link::{Connection, ssh};
 use crate::run::session::{Session, Transfer};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,7 +102,9 @@ impl Keeper {
         let mut back_off = BACK_OFF.0;
         while !self.session.is_closed() {
             let now = Instant::now();
-            self.note_streams(now, pulse.progressed(now, progress(&self.session)));
+            let across = progress(&self.session);
+            self.dialler.connect.got_across(across.iter().fold(0_u64, |sum, one| sum.saturating_add(*one)));
+            self.note_streams(now, pulse.progressed(now, across));
             if let Some(why) = self.is_hopeless(now) {
                 self.session.close(Some(why));
                 return;
@@ -175,6 +177,11 @@ impl Keeper {
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 let cause = "the far mover was restarted and does not know the session any more";
                 self.session.close(Some(lost("resume", cause)));
+                Dialled::Never
+            }
+            // Nobody starts it any more.
+            Err(failure) if failure.kind == FailureKind::Unsupported && failure.operation == ssh::REACH => {
+                self.session.close(Some(failure));
                 Dialled::Never
             }
             Err(failure) => {

@@ -227,7 +227,8 @@ impl Hub {
         self.shelf.tidy(Instant::now());
     }
 
-    /// Closes all channels: what recorded logs were given is durable when this returns.
+    /// Closes all channels: what recorded logs were given is durable when this returns, but for those of which the log of this
+    /// program tells that the last sync failed.
     pub fn close(&self) {
         let channels = std::mem::take(&mut *self.lock());
         channels.values().for_each(|channel| channel.close());

@@ -465,10 +465,7 @@ impl Writer {
                     self.store.forget(number);
                     Ok(())
                 }
-                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    let _ = self.sync();
-                    return;
-                }
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return self.sync_last(),
                 Err(RecvTimeoutError::Timeout) => {
                     let Some(heard) = self.heard.upgrade() else { return };
                     if is_due(heard.wants_sync()) {
@@ -488,7 +485,7 @@ impl Writer {
             if let Err(failure) = done {
                 if failure.kind == FailureKind::Stopped {
                     // What was written is as good as ever, and durable when the hub has ended.
-                    let _ = self.sync();
+                    self.sync_last();
                 } else if let Some(heard) = self.heard.upgrade() {
                     heard.broken(failure);
                 }
@@ -594,6 +591,15 @@ impl Writer {
                 Err(error)
             }
         })
+    }
+
+    /// Nobody hears any more that it failed: the log does, with the channel's path.
+    fn sync_last(&mut self) {
+        let Err(why) = self.sync() else { return };
+        match self.heard.upgrade() {
+            Some(heard) => heard.trouble(&why),
+            None => tracing::warn!(%why, "the spill log"),
+        }
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -1,7 +1,10 @@
 //! What the sender says of an entry before its content: offered, left aside, withdrawn, said twice.
 
 use super::compare::Comparison;
-use super::{Action, Decided, End, Item, Large, Receiver, State, Withdrawn, neighbours, protocol};
+use super::{
+    Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, neighbours,
+    protocol,
+};
 use crate::failure::{Failure, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +16,10 @@ impl Receiver {
     pub fn decided(&mut self, id: EntryId, decided: Decided, now: Duration) {
         let chunk_bytes = self.terms.chunk_bytes;
         let small_bytes = u64::from(self.terms.segment_bytes);
+        if matches!(decided, Decided::Fresh) && self.is_linked_to_stand_in(id) {
+            self.proceed(now);
+            return;
+        }
         let Some(item) = self.items.get_mut(&id).filter(|item| matches!(item.state, State::Deciding)) else {
             return;
         };
@@ -109,6 +116,7 @@ impl Receiver {
             state: State::Deciding,
             unconfirmed: false,
             damaged: 0,
+            had_stand_in: false,
             asked: 0,
             pieces: None,
         };
@@ -129,8 +137,11 @@ impl Receiver {
     pub(super) fn replace_withdrawn(&mut self, id: EntryId) -> bool {
         let Some(item) = self.items.get_mut(&id) else { return false };
         let Some(old) = self.withdrawn.remove(&item.entry.path) else { return false };
-        if old.is_link {
+        if let Some(of) = old.link_of {
             self.unlinked_bytes = self.unlinked_bytes.saturating_add(item.entry.content_bytes());
+            if let Some(stand_in) = self.stand_ins.get_mut(&of).filter(|it| it.first == old.first) {
+                stand_in.id = id;
+            }
         }
         item.first = old.first;
         self.renumbered.insert(old.first, id);
@@ -160,7 +171,7 @@ impl Receiver {
         // One that was offered while the link was down may be replaced before it was looked at.
         if let Some(before) = self.withdrawn.remove(&path).filter(|before| before.id != old.id) {
             old.first = before.first;
-            old.is_link |= before.is_link;
+            old.link_of = old.link_of.or(before.link_of);
             self.wait_for_instead(before.id, old.id);
         }
         // A sender that never offers it is not remembered for ever.
@@ -176,15 +187,47 @@ impl Receiver {
         }
     }
 
-    /// A hard link as it is now that its file changed and was offered again. `None` if it is no link to that file, or
-    /// not to the same one: an editor may have put another under the first name.
+    /// A hard link as it is now that its file changed and was offered again, or came under another name. `None` if it is
+    /// no link to that file: an editor may have put another under that name.
     pub(super) fn link_to(&self, file: &Entry, link: EntryId) -> Option<Entry> {
         let link = &self.items.get(&link)?.entry;
-        let Kind::HardLink { first, .. } = &link.kind else { return None };
         let inode = |entry: &Entry| (entry.evidence.device, entry.evidence.inode);
-        let is_of_it = *first == file.path && inode(link) == inode(file);
-        let kind = Kind::HardLink { first: first.clone(), of: file.id };
+        let is_of_it = matches!(link.kind, Kind::HardLink { .. }) && inode(link) == inode(file);
+        let kind = Kind::HardLink { first: file.path.clone(), of: file.id };
         is_of_it.then(|| Entry { kind, evidence: file.evidence, ..Entry::clone(link) })
+    }
+
+    /// Whether a hard link that cannot be one to its first name is to be one to a second name that came by itself, or
+    /// waits until that is settled. If there is none, the link itself comes so, and the next ones are linked to it.
+    fn is_linked_to_stand_in(&mut self, link: EntryId) -> bool {
+        let Some(item) = self.items.get_mut(&link) else { return false };
+        let (State::Deciding, Kind::HardLink { of, .. }) = (&item.state, &item.entry.kind) else {
+            return false;
+        };
+        let (of, entry) = (*of, item.entry.clone());
+        // Once: where no link at all can be made, each name would wait for the one before.
+        let had_stand_in = std::mem::replace(&mut item.had_stand_in, true);
+        let Some(stand_in) = self.stand_ins.get(&of).filter(|_| !had_stand_in) else {
+            if self.stand_ins.len() >= STAND_INS_MAX {
+                self.stand_ins.pop_first();
+            }
+            self.stand_ins.insert(of, StandIn { first: link, id: link, path: entry.path.clone() });
+            return false;
+        };
+        let id = self.renumbered.get(&stand_in.first).copied().unwrap_or(stand_in.id);
+        let withdrawn = self.withdrawn.get(&stand_in.path).filter(|old| old.first == stand_in.first);
+        let under_way = if self.items.contains_key(&id) { Some(id) } else { withdrawn.map(|old| old.id) };
+        match under_way {
+            Some(before) => {
+                self.waiting.entry(before).or_default().push(link);
+                self.behind += 1;
+            }
+            None => {
+                let kind = Kind::HardLink { first: stand_in.path.clone(), of: stand_in.id };
+                self.actions.push_back(Action::Link(Arc::new(Entry { kind, ..Entry::clone(&entry) })));
+            }
+        }
+        true
     }
 
     /// Has an entry looked at whose path may have a name of this transfer already.
@@ -308,8 +351,11 @@ impl Receiver {
             }
             return;
         };
-        let is_link = matches!(item.entry.kind, Kind::HardLink { .. });
-        let (path, old) = (item.entry.path.clone(), Withdrawn { id, first: item.first, is_link });
+        let link_of = match &item.entry.kind {
+            Kind::HardLink { of, .. } => Some(*of),
+            _ => None,
+        };
+        let (path, old) = (item.entry.path.clone(), Withdrawn { id, first: item.first, link_of });
         if !item.state.awaits_data() {
             // It is complete and gets its name. Whatever replaces it comes after that.
             if failure.is_none() {

@@ -161,6 +161,54 @@ fn listings_are_in_order_with_the_directory_first_and_without_staging() {
 }
 
 #[test]
+fn a_directory_of_more_names_than_are_sorted_at_once_says_that_they_come_in_no_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    for directory in ["few", "many"] {
+        std::fs::create_dir(scratch.path().join(directory)).unwrap();
+    }
+    std::fs::write(scratch.path().join("few/x"), b"").unwrap();
+    for number in 0..=super::super::walk::SORTED_NAMES_MAX {
+        std::fs::File::create(scratch.path().join(format!("many/{number}"))).unwrap();
+    }
+    let unordered = |path: PathBuf| {
+        let (mut last, mut unordered) = (String::new(), Vec::new());
+        list_in_order(&SurveyPlace { path, below: None }, true, &mut |listed| {
+            match listed {
+                Listed::Found(Found::Entry(entry)) => last = entry.path.to_string(),
+                Listed::Unordered => unordered.push(last.clone()),
+                Listed::Found(Found::Trouble(failure)) => panic!("{failure}"),
+            }
+            Ok(())
+        })
+        .unwrap();
+        unordered
+    };
+    assert_eq!(unordered(scratch.path().to_owned()), ["many"]);
+    assert_eq!(unordered(scratch.path().join("many")), ["."]);
+    assert!(unordered(scratch.path().join("few")).is_empty());
+}
+
+#[test]
+fn only_files_that_are_wanted_are_digested() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join("d")).unwrap();
+    for name in ["a", "b", "d/a"] {
+        std::fs::write(scratch.path().join(name), name).unwrap();
+    }
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let mut digested = Vec::new();
+    let wanted = |path: &RelativePath| path.as_bytes() != b"a";
+    digest_wanted(&place, DigestAs::Plain, &wanted, &mut |piece| {
+        if let Digested::File(path, ..) = piece {
+            digested.push(path.to_string());
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(digested, ["b", "d/a"]);
+}
+
+#[test]
 fn a_marked_digest_depends_on_content_and_not_on_what_the_disk_keeps() {
     let file = tempfile::tempfile().unwrap();
     let bytes = HASHED_HOLE_BYTES_MAX + (3 << 20) + 5;

@@ -111,6 +111,56 @@ fn a_hub_that_ends_while_nothing_can_be_written_has_synced_what_was_and_its_log_
 }
 
 #[test]
+fn a_last_sync_that_fails_is_told_with_the_path_of_the_log() {
+    #[derive(Default)]
+    struct Troubled(Mutex<Vec<Failure>>);
+
+    impl Heard for Troubled {
+        fn written(&self, _: u64, _: Location, _: &Record) {}
+
+        fn synced(&self, place: u64) {
+            panic!("{place} is not durable");
+        }
+
+        fn wants_sync(&self) -> bool {
+            false
+        }
+
+        fn trouble(&self, why: &Failure) {
+            self.0.lock().unwrap().push(why.clone());
+        }
+
+        fn broken(&self, why: Failure) {
+            panic!("{why}");
+        }
+    }
+
+    let (scratch, store) = opened();
+    let troubled = Arc::new(Troubled::default());
+    let heard: Arc<dyn Heard> = troubled.clone();
+    let mut writer = Writer {
+        store,
+        file_bytes: 1 << 20,
+        heard: Arc::downgrade(&heard),
+        next: 0,
+        now: None,
+        dirty: 0,
+        place: 0,
+        waiting: VecDeque::new(),
+        is_over: false,
+    };
+    let (jobs, queue) = mpsc::channel();
+    writer.write(0, &Record::Note(Item::End), &queue).unwrap();
+    std::fs::remove_dir_all(scratch.path().join("scan.frames")).unwrap();
+    jobs.send(Job::Stop).unwrap();
+    writer.run(&queue);
+    let told = troubled.0.lock().unwrap();
+    let [why] = &told[..] else { panic!("{told:?}") };
+    assert!(why.cause.contains("somebody removed it"), "{why}");
+    assert!(why.path.as_ref().is_some_and(|path| path.as_bytes().starts_with(b"scan.frames/")), "{why}");
+}
+
+#[test]
 fn what_is_synced_in_a_log_that_lost_its_name_is_not_told_to_be_durable() {
     type Act = fn(&Path);
     let acts: [Act; 3] = [

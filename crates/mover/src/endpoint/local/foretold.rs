@@ -1,0 +1,78 @@
+//! What a dry run decided of entries, for hard links that are looked at later: nothing was changed, so what stands under
+//! a first name does not show what would.
+
+use thalweg_sys::Kind;
+use thalweg_wire::EntryId;
+
+/// Entries that are kept in mind, a byte each. Of further ones a dry run goes by what stands there.
+const FORETOLD_MAX: u64 = 64 << 20;
+
+/// What would become of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// It would come, in place of whatever stands there.
+    Comes,
+    /// What stands there would stay, with other metadata perhaps.
+    Stays,
+    /// It would fail, or what stands there would be left alone.
+    Left,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Foretold {
+    /// By the entries' numbers: an outlook and a kind in one byte, or 0.
+    known: Vec<u8>,
+}
+
+const OUTLOOKS: [Outlook; 3] = [Outlook::Comes, Outlook::Stays, Outlook::Left];
+const KINDS: [Kind; 5] = [Kind::File, Kind::Symlink, Kind::Fifo, Kind::BlockDevice, Kind::CharDevice];
+
+impl Foretold {
+    /// Remembers what would become of an entry of this kind; directories have no second names.
+    pub(super) fn note(&mut self, id: EntryId, kind: Kind, outlook: Outlook) {
+        let Some(kind) = KINDS.iter().position(|&known| known == kind) else { return };
+        let Some(at) = usize::try_from(id.0).ok().filter(|_| id.0 < FORETOLD_MAX) else { return };
+        if self.known.len() <= at {
+            self.known.resize(at + 1, 0);
+        }
+        let outlook = OUTLOOKS.iter().take_while(|&&known| known != outlook).count();
+        self.known[at] = (1 + outlook * KINDS.len() + kind) as u8;
+    }
+
+    /// What would become of an entry, and what it is; `None` if nobody noted that.
+    pub(super) fn of(&self, id: EntryId) -> Option<(Outlook, Kind)> {
+        let known = *self.known.get(usize::try_from(id.0).ok()?)?;
+        let known = usize::from(known.checked_sub(1)?);
+        Some((*OUTLOOKS.get(known / KINDS.len())?, KINDS[known % KINDS.len()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_of_an_entry_is_known_and_nothing_of_others() {
+        let mut foretold = Foretold::default();
+        let mut noted = Vec::new();
+        for (id, kind) in KINDS.into_iter().enumerate() {
+            for (step, outlook) in OUTLOOKS.into_iter().enumerate() {
+                let id = EntryId((id * 10 + step) as u64);
+                foretold.note(id, kind, outlook);
+                noted.push((id, outlook, kind));
+            }
+        }
+        for (id, outlook, kind) in noted {
+            assert_eq!(foretold.of(id), Some((outlook, kind)));
+        }
+        foretold.note(EntryId(0), Kind::Fifo, Outlook::Left);
+        assert_eq!(foretold.of(EntryId(0)), Some((Outlook::Left, Kind::Fifo)), "the last word counts");
+        foretold.note(EntryId(5), Kind::Dir, Outlook::Comes);
+        // A sender's number that no memory holds.
+        foretold.note(EntryId(u64::MAX), Kind::File, Outlook::Comes);
+        for id in [5, 1000, u64::MAX] {
+            assert_eq!(foretold.of(EntryId(id)), None);
+        }
+    }
+}
