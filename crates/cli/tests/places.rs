@@ -519,3 +519,54 @@ fn a_name_that_is_an_option_is_a_name_after_two_dashes() {
     assert_eq!(code(&finish(child.unwrap())), 0);
     assert!(!scratch.path("d/-rf").exists());
 }
+
+/// A directory for all of a group, or for everybody, in which somebody else's copy is under way or was stopped.
+#[test]
+fn where_somebody_else_has_something_unfinished_others_copy_all_the_same_and_into_the_directory_s_group() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let row = "a directory that several users share";
+    let scratch = Scratch::new();
+    if !support::chance::is_root() || !support::chance::has("setpriv") {
+        return support::chance::skipped(row, "needs root and setpriv");
+    }
+    // Where nobody may not come the program cannot be run.
+    if scratch.as_nobody(row).is_none() {
+        return;
+    }
+    let (group, nobody) = (support::NOBODY - 1, support::NOBODY);
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/small"), "small").unwrap();
+    std::fs::write(scratch.path("from/large"), vec![7; 20 << 20]).unwrap();
+    let to = scratch.path("to");
+    std::fs::create_dir_all(to.join(".thalweg-staging/0123")).unwrap();
+    std::fs::write(to.join(".thalweg-staging/0123/partial-1"), "somebody else's").unwrap();
+    std::fs::set_permissions(to.join(".thalweg-staging"), Permissions::from_mode(0o700)).unwrap();
+    chown(&to, Some(0), Some(group)).unwrap();
+    std::fs::set_permissions(&to, Permissions::from_mode(0o2777)).unwrap();
+    let copy = || {
+        let inner = scratch.thalweg();
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={nobody}"), format!("--regid={nobody}"), format!("--groups={group}")]);
+        command.arg(inner.get_program()).args(["cp", "--quiet", "--state"]).arg(scratch.path("nobody-state"));
+        command.arg(scratch.path("from/")).arg(scratch.path("to/")).current_dir(scratch.root());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(command.spawn().unwrap())
+    };
+    std::fs::create_dir(scratch.path("nobody-state")).unwrap();
+    chown(scratch.path("nobody-state"), Some(nobody), Some(nobody)).unwrap();
+    let done = copy();
+    assert_eq!(code(&done), 0, "{}", String::from_utf8_lossy(&done.stderr));
+    for name in ["small", "large"] {
+        let copied = to.join(name);
+        assert!(std::fs::read(&copied).unwrap() == std::fs::read(scratch.path("from").join(name)).unwrap());
+        let stat = copied.metadata().unwrap();
+        assert_eq!((stat.uid(), stat.gid()), (nobody, group), "{name}: the group of its directory");
+    }
+    assert_eq!(std::fs::read(to.join(".thalweg-staging/0123/partial-1")).unwrap(), b"somebody else's");
+    assert!(!to.join(format!(".thalweg-staging-{nobody}")).exists(), "ours goes with its copy");
+    // Nobody's own is no content of anybody's tree.
+    std::fs::create_dir(to.join(format!(".thalweg-staging-{nobody}"))).unwrap();
+    let listed = scratch.run([OsStr::new("ls"), to.as_os_str()]);
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains(".thalweg-staging"));
+}

@@ -10,6 +10,7 @@ use serde_json::Value;
 use sshd::Sshd;
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, make_source};
@@ -22,11 +23,12 @@ use thalweg_mover::frames::{ChannelWishes, FrameFrom, FramePolicy};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::plan::{Asked, Tuned};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
-use thalweg_mover::run::copy::{self, EvidenceSink, From as Source, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{self, EvidenceSink, From as Source, Meter, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
+use thalweg_mover::run::flow::job::{FlowFrom, FlowTo, FlowWishes, stream};
 use thalweg_mover::run::frames::job::{self as frames, ConsumeWishes, Opening};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::message::{Place, Trial};
+use thalweg_wire::message::{Place, Trial, Until};
 
 fn text(path: &Path) -> String {
     path.display().to_string()
@@ -419,6 +421,11 @@ impl InProcess {
 
     /// A push or a pull: its report, and the notes that it made.
     fn copy(&self, sends: bool, wishes: Wishes) -> (copy::Report, Vec<String>) {
+        self.metered(sends, wishes, Arc::default())
+    }
+
+    /// The same, which this counts.
+    fn metered(&self, sends: bool, wishes: Wishes, meter: Arc<Meter>) -> (copy::Report, Vec<String>) {
         const BYTES: u64 = 8 << 20;
         let place = Place { export: Some("data".into()), path: Vec::new() };
         let (from, to, trial) = match sends {
@@ -441,7 +448,7 @@ impl InProcess {
                 noted.lock().unwrap().push(text);
             }
         });
-        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
+        let watch = Watch { events, link_events: event::nobody(), meter, evidence: None };
         let report =
             copy::copy(&from, &to, &wishes, &self.identity, &watch, &Stop::default()).expect("a copy");
         let notes = notes.lock().unwrap().clone();
@@ -452,6 +459,44 @@ impl InProcess {
 impl Drop for InProcess {
     fn drop(&mut self) {
         self.far.close();
+    }
+}
+
+/// Entries settled and bytes verified, as the last progress says.
+fn counted(meter: &Meter) -> (u64, u64) {
+    (meter.entries_settled.load(Ordering::Relaxed), meter.bytes_verified.load(Ordering::Relaxed))
+}
+
+#[test]
+fn the_last_progress_of_a_far_copy_is_what_its_report_says() {
+    let site = Site::new();
+    let here = InProcess::new(&site);
+    for sends in [true, false] {
+        let meter = Arc::new(Meter::default());
+        let (report, _) = here.metered(sends, Wishes::default(), meter.clone());
+        assert_eq!(counted(&meter), (report.totals.done, 8 << 20), "sends: {sends}");
+    }
+}
+
+#[test]
+fn the_last_progress_of_a_far_stream_is_what_its_report_says() {
+    let site = Site::new();
+    let here = InProcess::new(&site);
+    let (from, back) = (site.scratch.path("run"), site.scratch.path("back"));
+    std::fs::write(&from, noise(1, 1 << 20)).unwrap();
+    let far = || Place { export: Some("data".into()), path: b"run".to_vec() };
+    for sends in [true, false] {
+        let (from, to) = match sends {
+            true => (FlowFrom::Local(from.clone()), FlowTo::Far(here.far.clone(), far())),
+            false => (FlowFrom::Far(here.far.clone(), far()), FlowTo::Local(back.clone())),
+        };
+        let meter = Arc::new(Meter::default());
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, link_events, meter: meter.clone(), evidence: None };
+        let wishes = FlowWishes::new(Until::default());
+        let report = stream(from, to, &wishes, &here.identity, &watch, &Stop::default()).expect("a stream");
+        assert_eq!((report.totals.done, report.totals.bytes_done), (1, 1 << 20), "sends: {sends}");
+        assert_eq!(counted(&meter), (1, 1 << 20), "sends: {sends}");
     }
 }
 

@@ -430,7 +430,8 @@ mod tests {
                 _ => Cipher::ChaCha20Poly1305,
             };
         };
-        let turned: [(&str, fn(&mut Wishes)); 22] = [
+        type Turn = fn(&mut Wishes);
+        let turned: [(&str, Turn); 22] = [
             ("streams", |wishes| wishes.asked.streams = Some(1)),
             ("chunk", |wishes| wishes.asked.chunk_bytes = Some(1)),
             ("request", |wishes| wishes.asked.request_bytes = Some(1)),

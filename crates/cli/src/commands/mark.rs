@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg_cli::args::stream::MarkArgs;
 use thalweg_client::place::{Named, Places};
-use thalweg_mover::endpoint::local::STAGING_NAME;
+use thalweg_mover::endpoint::local::staging_names;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::journal::marks;
 use thalweg_sys::{Dir, Links};
@@ -107,10 +107,10 @@ fn is_local(typed: &Path, places: &Places) -> bool {
 
 /// Whether something unfinished is noted there that this user may not read.
 fn is_closed(dir: &Dir) -> bool {
-    let staging = dir.open_beneath(STAGING_NAME, Links::Refuse).and_then(|staging| staging.entries());
-    match staging {
-        Ok(_) => false,
+    let refused = |name: &Vec<u8>| {
+        let staging = dir.open_beneath(name, Links::Refuse).and_then(|staging| staging.entries());
         // No directory of that name, or a link of it, is none of ours.
-        Err(error) => matches!(error.kind(), io::ErrorKind::PermissionDenied),
-    }
+        staging.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    staging_names().iter().any(refused)
 }

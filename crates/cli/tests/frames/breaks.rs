@@ -2,13 +2,14 @@
 
 use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;
-use crate::support::job::{Running, with};
+use crate::support::job::{Running, signal, with};
 use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, noise, wait_until};
 use crate::{
     Got, LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, told,
 };
+use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
@@ -422,6 +423,24 @@ fn a_consumer_that_comes_back_after_its_place_was_given_up_goes_on_and_does_not_
     maker.finish(Some(LIMIT)).expect("an end");
     let got = got.to_the_end(&taker, 1000);
     assert_eq!((got.count("m"), got.lost.len()), (10, 0), "{:?}", got.lost);
+}
+
+#[test]
+fn a_producer_that_is_aborted_does_not_wait_for_a_hub_that_does_not_answer() {
+    let (scratch, daemon) = stand();
+    let link = LinkSettings { stall_timeout: LIMIT, ..LinkSettings::default() };
+    let wishes = SenderWishes { link, ..SenderWishes::default() };
+    let maker = sender(&scratch, &daemon.place("data", "x"), "m", wishes);
+    signal(daemon.pid(), Signal::SIGSTOP);
+    push_all(&maker, "m", 0, 5, 1000);
+    // By then it asks why nothing is taken.
+    std::thread::sleep(Duration::from_secs(3));
+    let aborts = std::thread::spawn(move || maker.abort());
+    // It would wait for the answer for a minute.
+    let is_over = wait_until(Duration::from_secs(30), || aborts.is_finished());
+    signal(daemon.pid(), Signal::SIGCONT);
+    aborts.join().unwrap();
+    assert!(is_over, "it waits for an answer");
 }
 
 #[test]

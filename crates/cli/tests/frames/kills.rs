@@ -323,6 +323,54 @@ fn a_pull_that_is_stopped_or_has_its_count_goes_on_under_its_name_and_has_every_
 }
 
 #[test]
+fn a_pull_that_goes_on_in_the_middle_of_a_set_has_the_set_whole() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let (input, got) = (scratch.path("in"), scratch.path("got"));
+    std::fs::write(&input, noise(3, 200 * BYTES)).unwrap();
+    let pull = |more: &[&str]| {
+        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", "10"]);
+        Running::start(with(with(job, ["--name", "calib", "--keep", "300s", "--json"]), more))
+    };
+    let first = pull(&["--count", "80"]);
+    let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "2000"]);
+    let push = Running::start(with(push, ["--set", "1"]));
+    first.end(LIMIT).expect(0);
+    let finished = pull(&[]).end(LIMIT).expect(0).finished();
+    push.end(LIMIT).expect(0);
+    let sets = (&finished["sets_complete"], &finished["sets_incomplete"]);
+    assert_eq!(sets, (&1.into(), &0.into()), "{finished}");
+}
+
+#[test]
+fn a_pull_that_goes_on_at_a_hub_that_was_restarted_meanwhile_has_every_frame_once() {
+    let (scratch, daemon) = stand();
+    let (address, place) = (daemon.address(), daemon.place("data", "x"));
+    let (input, got) = (scratch.path("in"), scratch.path("got"));
+    let said = noise(4, 200 * BYTES);
+    std::fs::write(&input, &said).unwrap();
+    let pull = |more: &[&str]| {
+        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", "10"]);
+        Running::start(with(with(job, ["--name", "calib", "--keep", "300s", "--json", "--record"]), more))
+    };
+    let first = pull(&["--count", "80"]);
+    let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "2000"]);
+    let push = Running::start(with(push, ["--durable", "--producer", "m", "--set", "3"]));
+    first.end(LIMIT).expect(0);
+    push.end(LIMIT).expect(0);
+    daemon.kill();
+    let export = scratch.path("export");
+    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let finished = pull(&[]).end(LIMIT).expect(0).finished();
+    assert_eq!((&finished["stood"], &finished["sets_incomplete"]), (&80.into(), &0.into()), "{finished}");
+    let mut whole = Vec::new();
+    for index in indexes(&got).into_values() {
+        whole.extend(std::fs::read(index.with_extension("raw")).unwrap());
+    }
+    assert!(whole == said, "{} bytes of {}", whole.len(), said.len());
+}
+
+#[test]
 fn frames_under_way_to_a_pull_that_has_its_count_are_the_next_ones() {
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");

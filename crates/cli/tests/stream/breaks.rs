@@ -6,7 +6,7 @@ use crate::support::job::{Running, Strace, signal, with};
 use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
-use crate::{LIMIT, Writer, command, holds, mark, piped};
+use crate::{LIMIT, Writer, append, command, holds, mark, piped};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -330,6 +330,45 @@ fn a_rate_that_was_changed_holds_at_a_daemon_that_was_restarted() {
     let ran = job.end(Duration::from_secs(35)).expect(0);
     assert!(ran.stdout.contains("link-lost"), "{}", ran.stdout);
     assert!(std::fs::read(&to).unwrap() == content);
+}
+
+#[test]
+fn a_complete_file_that_was_renamed_goes_on_when_it_grows_after_restarts_of_either_side() {
+    let scratch = Scratch::new();
+    let (from, export) = (scratch.path("from"), scratch.path("export"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let address = daemon.address();
+    let (source, place) = (format!("{}/", from.display()), daemon.place("data", "to"));
+    let start = || {
+        let words = ["--json", "--until-marker", "DONE", &source, &place];
+        Running::start(with(command(&scratch), words))
+    };
+    // Whoever reads it has heard so.
+    let is_complete = |job: &Running| {
+        let is_told = |(_, line): &(Instant, String)| line.contains(r#""outcome":"done""#);
+        assert!(wait_until(LIMIT, || job.said().iter().any(is_told)));
+    };
+    append(&from.join("run"), &noise(12, 1000));
+    let job = start();
+    is_complete(&job);
+    job.kill();
+    std::fs::rename(from.join("run"), from.join("run.1")).unwrap();
+    let job = start();
+    is_complete(&job);
+    std::fs::rename(from.join("run.1"), from.join("run.2")).unwrap();
+    daemon.kill();
+    append(&from.join("run.2"), &noise(13, 500));
+    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let arrives = export.join("to");
+    assert!(holds(&arrives.join("run"), &[noise(12, 1000), noise(13, 500)].concat()));
+    append(&from.join("DONE"), b"");
+    job.end(LIMIT).expect(0);
+    for name in ["run.1", "run.2"] {
+        assert!(!arrives.join(name).exists(), "{name} was begun");
+    }
+    assert_no_litter(&arrives);
 }
 
 #[test]

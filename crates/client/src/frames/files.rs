@@ -50,8 +50,8 @@ pub struct FrameFiles {
     finished: u64,
     /// Numbers of what was left without a name.
     left: BTreeSet<u64>,
-    /// Frames that stand here already, and may come again: of each producer when they were made, and their digests.
-    standing: BTreeMap<String, BTreeMap<u64, (u64, String)>>,
+    /// Frames that stand here already, and may come again: of each producer what tells them from others of their sequence.
+    standing: BTreeMap<String, BTreeMap<u64, Mark>>,
     stood: u64,
 }
 
@@ -73,10 +73,22 @@ struct Open {
 const BUFFER_BYTES: usize = 1 << 20;
 /// Memory of frames that were pushed, which later ones are read into: as much as may be under way.
 const REUSED_BYTES_MAX: usize = limits::LANE_BYTES_MAX as usize;
-/// Of so many frames that stand here it is known whether they come again: as many as a hub may not have heard of.
-const STANDING_MAX: usize = limits::LANE_ITEMS_MAX as usize;
+/// Of so many frames that stand here it is known whether they come again: as many as a hub holds, which hands all of them out
+/// again if it does not know who took them.
+const STANDING_MAX: usize = limits::CHANNEL_FRAMES_MAX;
 /// Files in which those are looked for.
-const STANDING_FILES_MAX: u64 = 1024;
+const STANDING_FILES_MAX: u64 = 64 << 10;
+
+/// What tells a frame from others of its producer and sequence: when it was made, and its digest, in short.
+type Mark = [u8; 16];
+
+fn mark_of(time_ns: u64, digest: &str) -> Mark {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&time_ns.to_le_bytes()).update(digest.as_bytes());
+    let mut mark = Mark::default();
+    mark.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    mark
+}
 
 fn no_memory() -> Failure {
     Failure::new(FailureKind::Space, "read frames", "no memory for one")
@@ -116,8 +128,8 @@ impl FrameFiles {
         })
     }
 
-    /// Frames that stand in the last files here and come again are not written again: for who goes on where a writer was killed
-    /// that may have put away more than it could tell. A producer's count as new from the first on that does not stand here.
+    /// Frames that stand in the last files here and come again are not written again: for who goes on where a writer ended
+    /// that may have put away more than it could tell, or whose hub is another by now. A producer's count as new from the first on that does not stand here.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -132,7 +144,7 @@ impl FrameFiles {
             let mut rows = VecDeque::new();
             let read = each_row(&index, &mut |_, row| {
                 if let Some(((producer, sequence), time_ns)) = row.made.zip(row.frame.time_ns) {
-                    rows.push_back((producer, sequence, time_ns, row.digest));
+                    rows.push_back((producer, sequence, mark_of(time_ns, &row.digest)));
                 }
                 if rows.len() > STANDING_MAX {
                     rows.pop_front();
@@ -152,8 +164,8 @@ impl FrameFiles {
                 break;
             }
         }
-        for (producer, sequence, time_ns, digest) in known {
-            self.standing.entry(producer).or_default().insert(sequence, (time_ns, digest));
+        for (producer, sequence, mark) in known {
+            self.standing.entry(producer).or_default().insert(sequence, mark);
         }
         Ok(())
     }
@@ -167,7 +179,7 @@ impl FrameFiles {
         let Some(known) = self.standing.get(&frame.producer) else { return false };
         let is_it = known
             .get(&frame.sequence)
-            .is_some_and(|(made, digest)| *made == frame.time_ns && *digest == frame.digest.to_string());
+            .is_some_and(|mark| *mark == mark_of(frame.time_ns, &frame.digest.to_string()));
         if !is_it {
             self.standing.remove(&frame.producer);
         }

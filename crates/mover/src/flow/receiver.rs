@@ -12,7 +12,7 @@ mod marks;
 mod ended;
 
 use super::{Over, digest_of_nothing, protocol};
-use crate::again::{self, Tally};
+use crate::again::{self, Key, Tally};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
 use ended::{Ended, TOLD_KEPT_MAX};
@@ -128,6 +128,8 @@ pub struct Receiver {
     ended: Ended,
     /// What is counted in `totals` as done and as failed.
     tally: Tally,
+    /// Files that were opened for the sender that stands now, the latest last: what is there of one from then on it brought.
+    stood: (BTreeSet<Key>, VecDeque<Key>),
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
     /// The same of flows that ended meanwhile: who writes has yet to come by them.
@@ -162,6 +164,7 @@ impl Receiver {
             numbers: BTreeMap::new(),
             ended: Ended::default(),
             tally: Tally::new(TOLD_KEPT_MAX),
+            stood: (BTreeSet::new(), VecDeque::new()),
             kept_bytes: 0,
             abandoned_bytes: 0,
             opens: 0,
@@ -224,6 +227,7 @@ impl Receiver {
         // Complete ones are looked at again, if they begin again: both sides state in the end what they agreed on with each
         // other.
         self.tally.begin_anew(&mut self.totals);
+        self.stood = (BTreeSet::new(), VecDeque::new());
         self.ended.rebind();
         // The other sender is to say the end again.
         let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);
@@ -442,12 +446,30 @@ impl Receiver {
                     (bytes, (bytes, digest), (bytes, digest), is_ours);
                 (flow.name, flow.is_over) = (name, is_over);
                 flow.phase = Phase::Standing;
-                self.totals.bytes_resumed += bytes;
+                let key = again::key(&flow.begin);
+                if self.is_first_opening(key) {
+                    self.totals.bytes_resumed += bytes;
+                }
                 self.stand(slot);
             }
             Err(failure) => self.settle(slot, Outcome::Failed(failure), true),
         }
         self.conclude();
+    }
+
+    /// Whether a file is opened for the first time, as far as that is remembered: what is there was there before.
+    fn is_first_opening(&mut self, key: Key) -> bool {
+        let (keys, order) = &mut self.stood;
+        if !keys.insert(key.clone()) {
+            return false;
+        }
+        order.push_back(key);
+        if order.len() > TOLD_KEPT_MAX
+            && let Some(first) = order.pop_front()
+        {
+            keys.remove(&first);
+        }
+        true
     }
 
     /// A flow that was to be looked at was over by then.

@@ -185,6 +185,17 @@ impl Consumer {
         self.goes_on = true;
     }
 
+    /// The process that it goes on behind took these of a set: they are not missing.
+    pub fn had(&mut self, set: u64, taken: &[(u32, u32)]) {
+        if self.is_group || self.closed.contains(&set) {
+            return;
+        }
+        let Some(open) = self.sets.make_room(set) else { return };
+        for index in taken.iter().flat_map(|&(first, end)| first..end) {
+            open.bits.insert(index);
+        }
+    }
+
     /// The hub knows it, under this number.
     pub fn subscribed(&mut self, instance: u64) {
         if self.instance.replace(instance) != Some(instance) {
@@ -319,15 +330,9 @@ impl Consumer {
         if let Some((set, index)) = head.set
             && !self.is_group
             && !self.closed.contains(&set)
+            && let Some(open) = self.sets.make_room(set)
         {
-            if self.sets.open(set).is_none()
-                && let Some(lowest) = self.sets.lowest()
-            {
-                self.sets.close(lowest);
-            }
-            if let Some(open) = self.sets.open(set) {
-                open.bits.insert(index);
-            }
+            open.bits.insert(index);
         }
         let made = (head.time_ns, head.stamp.map_or(UNKNOWN, |stamp| stamp.clock));
         let came = (now_ns, self.clock.unwrap_or(UNKNOWN));
@@ -510,7 +515,26 @@ mod tests {
     use super::*;
     use crate::frames::lane::{Outgoing, cost};
     use thalweg_wire::Digest;
-    use thalweg_wire::message::HubStamp;
+    use thalweg_wire::message::{HubStamp, SetOver};
+
+    #[test]
+    fn what_the_process_before_it_took_of_a_set_is_not_missing() {
+        let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        consumer.goes_on();
+        consumer.had(7, &[(0, 30)]);
+        consumer.had(7, &[(30, 80)]);
+        consumer.had(8, &[(0, 1), (2, 3)]);
+        let mut reports = Vec::new();
+        for (number, (set, frames)) in (0..).zip([(7, 80), (8, 3)]) {
+            let item = Item::SetOver(SetOver { set, frames, taken: frames });
+            assert!(consumer.begin(1, number, &item).unwrap());
+            consumer.arrived(1, number, item, Payload::default(), 0).unwrap();
+            let Some(Delivery::Set(report)) = consumer.take_next() else { panic!("a report") };
+            reports.push((report.is_complete(), report.delivered, report.missing));
+        }
+        assert_eq!(reports, [(true, 80, vec![]), (false, 2, vec![(1, 2)])]);
+    }
 
     #[test]
     fn producers_that_come_and_go_are_forgotten_after_a_bound_and_the_latest_are_told_of() {

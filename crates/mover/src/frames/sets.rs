@@ -86,6 +86,18 @@ impl SetBits {
         frames
     }
 
+    /// What came, as ranges `(first, end)` in order.
+    pub fn ranges(&self) -> Vec<(u32, u32)> {
+        let mut ranges = Vec::new();
+        let mut first = self.next(0, self.end, true);
+        while first < self.end {
+            let end = self.next(first, self.end, false);
+            ranges.push((first, end));
+            first = self.next(end, self.end, true);
+        }
+        ranges
+    }
+
     /// What did not come of the indexes below `frames`.
     pub fn missing(&self, frames: u32) -> Missing {
         let mut missing = Missing { ranges: Vec::new(), count: frames - self.count_below(frames) };
@@ -144,6 +156,16 @@ impl OpenSets {
         self.open.remove(&set)
     }
 
+    /// The set of this number, in place of the lowest one if too many are open.
+    pub fn make_room(&mut self, set: u64) -> Option<&mut OpenSet> {
+        if self.open(set).is_none()
+            && let Some(lowest) = self.lowest()
+        {
+            self.close(lowest);
+        }
+        self.open(set)
+    }
+
     /// The one with the lowest number.
     pub fn lowest(&self) -> Option<u64> {
         self.open.keys().next().copied()
@@ -176,6 +198,8 @@ mod tests {
             }
             let missing = bits.missing(frames);
             let told: BTreeSet<u32> = missing.ranges.iter().flat_map(|&(first, end)| first..end).collect();
+            let ranges: BTreeSet<u32> = bits.ranges().iter().flat_map(|&(first, end)| first..end).collect();
+            prop_assert_eq!(&ranges, &came);
             let truth: BTreeSet<u32> = (0..frames).filter(|index| !came.contains(index)).collect();
             prop_assert_eq!(&told, &truth);
             prop_assert_eq!(missing.count as usize, truth.len());

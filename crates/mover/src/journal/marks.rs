@@ -404,9 +404,12 @@ pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
 
 /// The same of all streams that are not complete: some may have been given up, and their file replaced by another.
 fn look_up_all(dir: &Dir, name: &[u8]) -> Vec<Known> {
-    let Ok(staging) = dir.open_beneath(crate::endpoint::local::STAGING_NAME, Links::Refuse) else {
-        return Vec::new();
-    };
+    let names = crate::endpoint::local::staging_names();
+    names.iter().flat_map(|staging| look_up_in(dir, staging, name)).collect()
+}
+
+fn look_up_in(dir: &Dir, staging: &[u8], name: &[u8]) -> Vec<Known> {
+    let Ok(staging) = dir.open_beneath(staging, Links::Refuse) else { return Vec::new() };
     let Ok(jobs) = staging.entries() else { return Vec::new() };
     let jobs = jobs.flatten().filter(|entry| matches!(entry.kind, Kind::Dir | Kind::Unknown));
     let known = jobs.filter_map(|job| {

@@ -559,6 +559,7 @@ impl World {
         let taker = &mut self.takers[index];
         match taker.wire.from_hub.pop_front() {
             Some(FramesMessage::GoesOn) => taker.machine.goes_on(),
+            Some(FramesMessage::SetHad { set, taken }) => taker.machine.had(set, &taken),
             Some(FramesMessage::WindowIs { bytes }) => {
                 self.narrowed += 1;
                 taker.machine.window_is(bytes);

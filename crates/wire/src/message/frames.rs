@@ -141,6 +141,14 @@ pub enum FramesMessage {
         /// What may be under way.
         bytes: u64,
     },
+    /// Hub, behind [`FramesMessage::GoesOn`]: this was taken of a set that is not over, by whom it goes on behind. Said in as
+    /// many messages as it takes.
+    SetHad {
+        /// Which.
+        set: u64,
+        /// Indexes as ranges `(first, end)` in order; at most [`limits::SET_RANGES_MAX`].
+        taken: Vec<(u32, u32)>,
+    },
 }
 
 impl FramesMessage {
@@ -151,6 +159,7 @@ impl FramesMessage {
             | FramesMessage::Taken { next }
             | FramesMessage::Again { number: next } => check_number(*next),
             FramesMessage::Finish { frames } | FramesMessage::Finished { frames } => check_number(*frames),
+            FramesMessage::SetHad { taken, .. } => check_ranges(taken, limits::SET_FRAMES_MAX),
             _ => Ok(()),
         }
     }
@@ -161,6 +170,18 @@ fn check_set(frames: u32) -> Result<(), DecodeError> {
         true => Ok(()),
         false => Err(DecodeError::Invalid { what: "frames of a set" }),
     }
+}
+
+/// Ranges of indexes below `frames`, in order.
+fn check_ranges(ranges: &[(u32, u32)], frames: u32) -> Result<(), DecodeError> {
+    check_count("ranges of a set", ranges.len(), limits::SET_RANGES_MAX)?;
+    let mut from = 0;
+    let are_sound = ranges.iter().all(|&(first, end)| {
+        let is_sound = from <= first && first < end && end <= frames;
+        from = end;
+        is_sound
+    });
+    if are_sound { Ok(()) } else { Err(DecodeError::Invalid { what: "ranges of a set" }) }
 }
 
 fn check_number(number: u64) -> Result<(), DecodeError> {

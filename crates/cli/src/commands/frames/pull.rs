@@ -161,7 +161,9 @@ impl Job<'_> {
                     continue;
                 }
                 Ok(Some(Delivery::Frame(frame))) => {
-                    if std::mem::take(&mut is_first) && self.receiver.has_gone_on() {
+                    // A hub that is another than before does not know what an earlier process took.
+                    let may_come_again = self.receiver.has_gone_on() || self.args.name.is_some();
+                    if std::mem::take(&mut is_first) && may_come_again {
                         self.to.expect_again()?;
                     }
                     self.to.frame(&frame)?;
@@ -492,7 +494,7 @@ impl To {
         Ok(())
     }
 
-    /// The hub goes on where another process ended: what comes first may be here already.
+    /// Another process may have had what comes first: it may be here already.
     fn expect_again(&mut self) -> Result<()> {
         match self {
             To::Files(files, _) => files.expect_again(),

@@ -34,7 +34,7 @@ use super::file::{Growing, Identity};
 use super::open::GrowingPlace;
 use super::{Feed, Taker};
 use crate::again::Rule;
-use crate::endpoint::local::STAGING_NAME;
+use crate::endpoint::local::is_staging;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -406,7 +406,7 @@ impl FilesFeed {
         let (at, name) = path.split().unwrap_or((b"", path.as_bytes()));
         let name = name.to_vec();
         let is_marker = at == self.spec.prefix.as_bytes() && self.spec.until.marker.as_deref() == Some(&name);
-        if name == STAGING_NAME || is_marker {
+        if is_staging(&name) || is_marker {
             return Ok(true);
         }
         let is_under_way = |identity: &Identity| self.files.contains_key(identity);
@@ -455,8 +455,15 @@ impl FilesFeed {
 
     fn note_once(&mut self, path: &RelativePath, text: &str, taker: &dyn Taker) {
         if self.told.len() < TOLD_MAX && self.told.insert(path.as_bytes().to_vec()) {
-            taker.note(format!("{} {text}", Escaped(path.as_bytes())));
+            taker.note(format!("{} {text}", self.shown(path)));
         }
+    }
+
+    /// What people call it. The directory itself has no name in itself: it has the source's words.
+    fn shown(&self, path: &RelativePath) -> String {
+        let place = self.spec.place.as_ref().filter(|_| path.as_bytes().is_empty());
+        let name = place.map_or(path.as_bytes(), |place| place.path.as_os_str().as_encoded_bytes());
+        Escaped(name).to_string()
     }
 }
 

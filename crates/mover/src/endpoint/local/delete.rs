@@ -9,7 +9,7 @@ use super::decide::{as_directory, as_unlisted};
 use super::destination::{LocalDestination, Offered};
 use super::staging::{TerritoryKey, key_of};
 use super::walk::{Step, Walk};
-use super::{STAGING_NAME, failed, lock};
+use super::{failed, is_staging, lock};
 use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
@@ -209,7 +209,7 @@ impl Sweep<'_> {
     }
 
     fn name(&mut self, name: &[u8]) -> io::Result<()> {
-        if name == STAGING_NAME {
+        if is_staging(name) {
             self.keep();
             return Ok(());
         }

@@ -22,7 +22,7 @@ use super::shared::SharedFiles;
 use super::spool::Spool;
 use super::staging::{self, Staging, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
-use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
+use super::{at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging, lock};
 use crate::endpoint::together::Together;
 use crate::endpoint::{
     Conclusion, Decision, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged,
@@ -381,7 +381,7 @@ impl LocalDestination {
     /// our own staging is refused as `Conflict`.
     pub(super) fn parent_of(&self, path: &RelativePath) -> Result<Spot> {
         let path = self.final_path(path);
-        if path.as_bytes().split(|&byte| byte == b'/').any(|name| name == STAGING_NAME) {
+        if path.as_bytes().split(|&byte| byte == b'/').any(is_staging) {
             return Err(conflict(&path, "the name belongs to thalweg's staging directory"));
         }
         let (parent, name) = path.split().ok_or_else(|| conflict(&path, "the root has no parent"))?;

@@ -92,11 +92,14 @@ impl LocalDestination {
         place: &Place,
     ) -> io::Result<Vec<Loss>> {
         let preserve = &self.terms.preserve;
-        if let (false, Some(gid)) = (preserve.owner, place.gid) {
-            // What is made in this directory gets its group.
-            let _ = file.set_owner(None, Some(gid));
+        let mut has = *has;
+        if let Some(gid) = place.gid.filter(|_| !preserve.owner || !self.rights.can_chown) {
+            // What is made in this directory gets its group, and keeps it where that of its entry cannot be had.
+            if file.set_owner(None, Some(gid)).is_ok() {
+                has.gid = gid;
+            }
         }
-        let (losses, _) = apply(file, has, &Wanted::of(entry), preserve, &self.rights, true)?;
+        let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;
         if !preserve.mode
             && let Some(seen) = self.seen(entry.id)
             && seen.kind == Kind::File

@@ -12,7 +12,7 @@
 use super::partial::{BLOCK_BYTES, DIRECT_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
-use super::{STAGING_NAME, failed, lock, shown};
+use super::{failed, is_staging, lock, shown};
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Marks};
@@ -299,7 +299,7 @@ fn generation_of(path: &RelativePath, generation: u32) -> Result<RelativePath> {
 impl FlowDestination for LocalFlows {
     fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
         let path = self.path_of(&begin.path)?;
-        if path.as_bytes().split(|&byte| byte == b'/').any(|name| name == STAGING_NAME) {
+        if path.as_bytes().split(|&byte| byte == b'/').any(is_staging) {
             let cause = "the name belongs to thalweg's staging directory";
             return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(&path));
         }
@@ -605,6 +605,24 @@ mod tests {
         let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
         let failure = LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).err().unwrap();
         assert_eq!((failure.kind, failure.operation.as_str()), (FailureKind::Busy, "mark what grows"));
+    }
+
+    #[test]
+    fn of_a_file_that_is_being_written_no_second_one_is_made_under_another_name() {
+        let scratch = tempfile::tempdir().unwrap();
+        let flows = flows(scratch.path());
+        let open = |name: &str| {
+            let path = RelativePath::new(name.as_bytes().to_vec()).unwrap();
+            let origin = Origin([3; 16]);
+            let begin = FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: true };
+            flows.open(&begin, &|_, _| true)
+        };
+        let first = open("run").unwrap();
+        assert_eq!(open("run.1").err().unwrap().kind, FailureKind::Busy);
+        assert!(!scratch.path().join("run.1").exists());
+        drop(first);
+        let name = open("run.1").unwrap().name.unwrap();
+        assert_eq!(name.as_bytes(), b"run", "it goes on under that name");
     }
 
     fn is_named(grown: &Grown) -> bool {

@@ -5,7 +5,7 @@
 
 use super::scratch::{is_scratch, open_lock};
 use super::walk::{Step, Walk};
-use super::{STAGING_NAME, failed, failed_at_words};
+use super::{failed, failed_at_words, is_staging};
 use crate::failure::{Failure, Result};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -124,7 +124,7 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
                     _ => Ok(None),
                 });
                 match child {
-                    Ok(Some(_)) if name == STAGING_NAME => found.push(path),
+                    Ok(Some(_)) if is_staging(&name) => found.push(path),
                     Ok(Some(child)) => {
                         if let Err(error) = walk.enter(&name, Arc::new(child)) {
                             trouble(failed("list", &path, &error));

@@ -104,6 +104,11 @@ pub fn is_staging(name: &[u8]) -> bool {
     }
 }
 
+/// The names under which we ourselves may have a staging directory.
+pub fn staging_names() -> [Vec<u8>; 2] {
+    [STAGING_NAME.to_vec(), staging::own_name()]
+}
+
 /// Whether a directory is a staging directory or in one, whatever links led to it.
 fn is_in_staging(dir: &Dir) -> bool {
     let path = dir.real_path();

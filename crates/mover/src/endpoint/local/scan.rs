@@ -5,7 +5,7 @@
 use super::metadata::stays_where_it_is;
 use super::source::{LocalSource, Root};
 use super::walk::{Reopen, Step, Walk};
-use super::{STAGING_NAME, evidence_of, failed};
+use super::{evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::event::EXCLUDED_BY;
 use crate::failure::{Failure, FailureKind, Result};
@@ -181,7 +181,7 @@ impl<'a> Scan<'a> {
     ) -> Next {
         let source = self.source;
         let options = &source.options;
-        if name == STAGING_NAME {
+        if is_staging(name) {
             self.sink.skipped(path, "thalweg's own staging directory");
             return Next::Go;
         }

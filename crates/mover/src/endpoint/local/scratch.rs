@@ -7,8 +7,8 @@
 use super::destination::LocalDestination;
 use super::leftover::sweep;
 use super::place::{DestinationPlace, parent_words};
-use super::staging::own_dir;
-use super::{STAGING_NAME, failed_at_place, failed_at_words, shown};
+use super::staging::{own_dir, own_shared};
+use super::{failed_at_place, failed_at_words, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::io;
@@ -26,6 +26,8 @@ const ROOM_SHARE: u64 = 4;
 /// See the module. It goes with the value.
 pub struct Scratch {
     top: Dir,
+    /// Of the directory that all of ours share.
+    shared_name: Vec<u8>,
     shared: Dir,
     name: String,
     top_mtime: Option<Time>,
@@ -133,24 +135,24 @@ impl Scratch {
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {}
                 made => {
-                    let (shared, lock) = made?;
+                    let (shared_name, shared, lock) = made?;
                     remove_left(&shared);
-                    return Ok(Scratch { top, shared, name, top_mtime, bytes_max, _lock: lock });
+                    return Ok(Scratch { top, shared_name, shared, name, top_mtime, bytes_max, _lock: lock });
                 }
             }
         }
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "the staging directory comes and goes"))
     }
 
-    fn try_make(top: &Dir, name: &str) -> io::Result<(Dir, File)> {
-        let shared = own_dir(top, STAGING_NAME)?;
+    fn try_make(top: &Dir, name: &str) -> io::Result<(Vec<u8>, Dir, File)> {
+        let (shared_name, shared) = own_shared(top)?;
         let own = own_dir(&shared, name.as_bytes())?;
         let lock = own.create_new(b"lock", 0o600)?;
         if !lock.lock_exclusive()? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         own.make_dir(b"tree", 0o700)?;
-        Ok((shared, lock))
+        Ok((shared_name, shared, lock))
     }
 }
 
@@ -158,7 +160,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         remove(&self.shared, self.name.as_bytes());
         // Others may have theirs in it.
-        if self.top.remove_dir(STAGING_NAME).is_ok()
+        if self.top.remove_dir(&self.shared_name).is_ok()
             && let Some(mtime) = self.top_mtime
             && let Ok(top) = self.top.as_file()
         {

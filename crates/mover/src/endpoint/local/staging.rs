@@ -105,9 +105,11 @@ impl Territory {
 
     /// Whether an earlier attempt left a staging directory here.
     pub(super) fn staging_is_there(&self, job: &str) -> bool {
-        self.top
-            .open_beneath(STAGING_NAME, Links::Refuse)
-            .is_ok_and(|shared| shared.stat(job.as_bytes()).is_ok())
+        let has_job = |name: &[u8]| {
+            let shared = self.top.open_beneath(name, Links::Refuse);
+            shared.is_ok_and(|shared| shared.stat(job.as_bytes()).is_ok())
+        };
+        has_job(&own_name()) || has_job(STAGING_NAME)
     }
 
     pub(super) fn open_staging(&self) -> Option<Arc<Staging>> {
@@ -145,7 +147,7 @@ impl Territory {
         staging.remove_all();
         let _ = staging.shared.remove_dir(job.as_bytes());
         // Other jobs may have theirs in it.
-        if self.top.remove_dir(STAGING_NAME).is_err() {
+        if self.top.remove_dir(&staging.name).is_err() {
             return;
         }
         let before = (!self.top_is_changed.load(Ordering::Acquire)).then_some(self.top_mtime);
@@ -165,6 +167,8 @@ impl Drop for Territory {
 }
 
 pub(super) struct Staging {
+    /// Of the directory that all our jobs share.
+    name: Vec<u8>,
     shared: Dir,
     pub(super) dir: Arc<Dir>,
     lanes: Lanes,
@@ -262,9 +266,10 @@ impl Grain {
 
 impl Staging {
     pub(super) fn open(top: &Dir, job: &str) -> io::Result<Staging> {
-        let shared = own_dir(top, STAGING_NAME)?;
+        let (name, shared) = own_shared(top)?;
         let dir = Arc::new(own_dir(&shared, job.as_bytes())?);
         Ok(Staging {
+            name,
             shared,
             dir,
             lanes: Lanes::new(),
@@ -283,7 +288,6 @@ impl Staging {
         /// How often the lock file may be removed under our hands by transfers that just end.
         const ROUNDS: usize = 16;
         let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
-        let words = format!("{}/{job}", String::from_utf8_lossy(STAGING_NAME));
         let mut never_made = None;
         for round in 0..ROUNDS {
             let staging = match Staging::open(top, job) {
@@ -307,6 +311,7 @@ impl Staging {
                 other => other.map_err(of_io)?,
             };
             if !file.lock_exclusive().map_err(of_io)? {
+                let words = format!("{}/{job}", String::from_utf8_lossy(&staging.name));
                 let cause = format!("another transfer of this job holds its lock `{words}/lock`");
                 return Err(Failure::new(FailureKind::Busy, "open the staging directory", cause));
             }
@@ -322,7 +327,7 @@ impl Staging {
         if let Some(error) = never_made {
             return Err(failure::of_io("make the staging directory", &error));
         }
-        let cause = format!("`{words}` comes and goes");
+        let cause = format!("`{}/{job}` comes and goes", String::from_utf8_lossy(STAGING_NAME));
         Err(Failure::new(FailureKind::Busy, "open the staging directory", cause))
     }
 
@@ -330,7 +335,7 @@ impl Staging {
     pub(super) fn discard(&self, top: &Dir, job: &str) {
         self.remove_all();
         let _ = self.shared.remove_dir(job.as_bytes());
-        let _ = top.remove_dir(STAGING_NAME);
+        let _ = top.remove_dir(&self.name);
     }
 
     /// Clears what an earlier attempt left and finds out what the file system does. Only for who holds the job's
@@ -462,6 +467,32 @@ fn partial_number(name: &[u8]) -> Option<u64> {
     std::str::from_utf8(name).ok()?.strip_prefix("partial-")?.parse().ok()
 }
 
+/// Opens or makes the directory in `top` that all our jobs share, with its name: the common one, or where somebody else has
+/// that, one with our number, so that nobody keeps others out of a directory in which all may write. One with our number
+/// that is there stays the one: in it is what an earlier attempt left.
+pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
+    let own = own_name();
+    if top.stat(&own).is_err() {
+        match own_dir(top, STAGING_NAME) {
+            Ok(dir) => return Ok((STAGING_NAME.to_vec(), dir)),
+            // Somebody's directory, or what he put in its place.
+            Err(error) if is_taken(&error) && top.stat(STAGING_NAME).is_ok() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    own_dir(top, &own).map(|dir| (own, dir))
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory)
+        || super::is_errno(error, super::errno::LOOP)
+}
+
+/// The name that our staging directories have where somebody else has the common one.
+pub(crate) fn own_name() -> Vec<u8> {
+    [STAGING_NAME, format!("-{}", usage::effective_uid()).as_bytes()].concat()
+}
+
 /// Opens or makes a directory that is ours alone.
 pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
     let is_new = match parent.make_dir(name, 0o700) {
@@ -490,7 +521,11 @@ pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
     }
     let is_ours_alone = stat.uid == usage::effective_uid() && stat.mode & 0o077 == 0;
     if stat.kind != Kind::Dir || !(is_ours_alone || is_closed_as_its_parent(parent, &dir, &stat)?) {
-        let cause = "the staging directory belongs to somebody else or is open to others";
+        let cause = format!(
+            "`{}` there belongs to user {}, who is somebody else, or is open to others",
+            String::from_utf8_lossy(name),
+            stat.uid
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
     }
     Ok(dir)
@@ -558,21 +593,31 @@ mod tests {
     }
 
     #[test]
-    fn a_staging_directory_of_somebody_else_is_refused() {
+    fn a_staging_directory_of_somebody_else_is_his_and_ours_has_our_number() {
         let scratch = tempfile::tempdir().unwrap();
         let top = Dir::open(scratch.path()).unwrap();
-        std::os::unix::fs::symlink("/tmp", scratch.path().join(".thalweg-staging")).unwrap();
-        assert!(Staging::open(&top, "job").is_err());
+        let (common, own) = (scratch.path().join(".thalweg-staging"), own_name());
+        std::os::unix::fs::symlink("/tmp", &common).unwrap();
+        let staging = Staging::open(&top, "job").unwrap();
+        assert!(staging.name == own && top.stat(&own).unwrap().kind == Kind::Dir);
+        // It is found again, whatever becomes of the common one meanwhile.
+        std::fs::remove_file(&common).unwrap();
+        assert_eq!(Staging::open(&top, "job").unwrap().name, own);
+        staging.discard(&top, "job");
+        assert!(top.stat(&own).is_err());
+        assert_eq!(Staging::open(&top, "job").unwrap().name, STAGING_NAME);
         if usage::effective_uid() != 0 {
             eprintln!("skipped in part: needs root to give a directory away");
             return;
         }
-        std::fs::remove_file(scratch.path().join(".thalweg-staging")).unwrap();
-        let own = scratch.path().join(".thalweg-staging");
-        std::fs::create_dir(&own).unwrap();
-        std::os::unix::fs::chown(&own, Some(12345), None).unwrap();
+        std::os::unix::fs::chown(&common, Some(12345), None).unwrap();
+        assert_eq!(Staging::open(&top, "job").unwrap().name, own);
+        // Nobody is believed to be us for his directory's name.
+        let path = scratch.path().join(String::from_utf8(own).unwrap());
+        std::os::unix::fs::chown(path, Some(12345), None).unwrap();
         let error = Staging::open(&top, "job").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("12345"), "{error}");
     }
 
     /// As in `/proc`, and in a directory that was removed: nobody comes and goes there.

@@ -12,7 +12,7 @@ use super::once::ReadOnce;
 use super::scan::entry_of;
 use super::walk::{Step, Walk};
 use super::{
-    STAGING_NAME, at_words, errno, evidence_of, failed, failed_at_words, leads_nowhere, not_in_export,
+    at_words, errno, evidence_of, failed, failed_at_words, is_staging, leads_nowhere, not_in_export,
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
@@ -456,7 +456,7 @@ fn remove_below(
             Step::Name(name, _) => {
                 let path = walk.path_of(&name);
                 let removed = walk.dir().and_then(|dir| {
-                    if name == STAGING_NAME {
+                    if is_staging(&name) {
                         return Err(io::Error::other(
                             "an unfinished transfer is kept there: see `thalweg gc`",
                         ));
@@ -541,7 +541,7 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
             }
             Step::Name(name, kind) => (name, kind),
         };
-        if name == STAGING_NAME || kind == Kind::Socket {
+        if is_staging(&name) || kind == Kind::Socket {
             continue;
         }
         let path = match RelativePath::new(walk.path_of(&name)) {
@@ -635,7 +635,7 @@ impl SurveyPlace {
     }
 
     fn refuse_staging(&self) -> Result<()> {
-        let ours = self.path.components().any(|part| part.as_os_str().as_bytes() == STAGING_NAME);
+        let ours = self.path.components().any(|part| is_staging(part.as_os_str().as_bytes()));
         if ours { Err(self.failed("open", &absent())) } else { Ok(()) }
     }
 

@@ -116,6 +116,31 @@ fn a_file_that_grows_after_it_was_complete_goes_on_after_an_outage_too() {
     assert!(!is_told(&actions(&mut receiver), 1), "it is not over");
 }
 
+/// A flow begins, and so many bytes are there of it.
+fn stands_behind(receiver: &mut Receiver, flow: u64, path: &str, bytes: u64) {
+    hears(receiver, FlowMessage::Begin(vec![begin(flow, path)]));
+    let slot = receiver.numbers[&EntryId(flow)];
+    let digest = Digest([bytes as u8; 32]);
+    receiver.opened(slot, Ok(Stood { bytes, digest, is_ours: true, is_over: false, name: None }));
+    actions(receiver);
+}
+
+#[test]
+fn what_a_stream_brought_itself_was_not_there_already_when_the_file_grows_again() {
+    let mut receiver = receiver(64 << 10);
+    comes_and_goes_as(&mut receiver, 0, "log");
+    stands_behind(&mut receiver, 1, "log", 100);
+    assert_eq!(receiver.totals().bytes_resumed, 0);
+    stands_behind(&mut receiver, 2, "other", 7);
+    assert_eq!(receiver.totals().bytes_resumed, 7);
+    // Of another sender's stream all of that was there before.
+    receiver.rebind();
+    comes_and_goes_as(&mut receiver, 0, "third");
+    assert_eq!(receiver.totals().bytes_resumed, 7);
+    stands_behind(&mut receiver, 1, "fourth", 5);
+    assert_eq!(receiver.totals().bytes_resumed, 12);
+}
+
 #[test]
 fn another_sender_hears_of_a_flow_that_failed_before_and_both_have_it_in_their_receipts() {
     let mut receiver = receiver(64 << 10);

@@ -326,11 +326,11 @@ fn a_file_that_grows_while_another_receiver_is_asked_about_it_begins_behind_that
     assert_eq!(begun_now(&mut sender), [before.flow]);
     let path = RelativePath::new(b"log.1".to_vec()).unwrap();
     let grows = sender.begin(path.clone(), (Origin([1; 16]), true), 0o644).unwrap();
-    let given_up = sender.begin(path, (Origin([2; 16]), true), 0o644).unwrap();
-    assert_eq!(begun_now(&mut sender), [given_up], "another file waits for nothing");
+    let another = sender.begin(path, (Origin([2; 16]), true), 0o644).unwrap();
+    assert_eq!(begun_now(&mut sender), [another], "another file waits for nothing");
     // A link that breaks meanwhile changes nothing.
     sender.link_up();
-    assert_eq!(begun_now(&mut sender), [before.flow, given_up]);
+    assert_eq!(begun_now(&mut sender), [before.flow, another]);
     stands(&mut sender, before);
     settles(&mut sender, before);
     assert_eq!(begun_now(&mut sender), [grows]);

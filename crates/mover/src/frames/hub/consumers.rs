@@ -156,6 +156,12 @@ impl Channel {
             member.instance = *instances;
             member.lane.restart();
             self.actions.push_back(super::Action::Tell(link, FramesMessage::GoesOn));
+            for (set, open) in one.had.iter() {
+                for taken in open.bits.ranges().chunks(limits::SET_RANGES_MAX) {
+                    let taken = taken.to_vec();
+                    self.actions.push_back(super::Action::Tell(link, FramesMessage::SetHad { set, taken }));
+                }
+            }
         }
         let instance = member.instance;
         if is_new || goes_on.is_some() {
@@ -205,7 +211,7 @@ impl Channel {
                         }
                         // It lies: that is still being read for it. The file is not held for it any more.
                         Handed::OnDisk { at, .. } => self.files.pin(at.file, false),
-                        Handed::Note(_) => {}
+                        Handed::Note(note) => one.was_told(&note.item),
                     }
                 }
             }

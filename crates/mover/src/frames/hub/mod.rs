@@ -746,6 +746,15 @@ impl Channel {
         self.subscriptions.is_empty() && self.sources.values().all(|source| source.link.is_none())
     }
 
+    /// Whether nobody is here or comes back, and nothing is owed to who may come: no frame, or none that its log does not
+    /// keep.
+    pub fn is_spent(&self) -> bool {
+        let is_kept = self.spill_trouble.is_none() && self.spill.is_some_and(|spill| spill.is_recorded);
+        let is_over = |source: &Source| source.link.is_none() && source.over != Over::No;
+        let is_left = self.subscriptions.is_empty() && self.sources.values().all(is_over);
+        is_left && (is_kept || !self.has_frames())
+    }
+
     /// Bytes of payloads in memory.
     pub fn memory_bytes(&self) -> u64 {
         self.log.memory_bytes()

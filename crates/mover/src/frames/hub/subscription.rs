@@ -189,6 +189,9 @@ pub(super) struct Subscription {
     pub lost: BTreeMap<LossReason, u64>,
     pub tails: Tails,
     pub group: Option<GroupSets>,
+    /// What a consumer by itself took of sets of which it was not told that they are over: another process under its name
+    /// does not know.
+    pub had: OpenSets,
 }
 
 /// What the members of a group have of sets: each alone could not say whether one is complete.
@@ -219,12 +222,7 @@ impl GroupSets {
 
     /// A member took this frame of a set.
     pub fn took(&mut self, set: u64, index: u32) {
-        if self.taken.open(set).is_none()
-            && let Some(lowest) = self.taken.lowest()
-        {
-            self.taken.close(lowest);
-        }
-        if let Some(open) = self.taken.open(set) {
+        if let Some(open) = self.taken.make_room(set) {
             open.bits.insert(index);
         }
     }
@@ -266,6 +264,7 @@ impl Subscription {
             lost: BTreeMap::new(),
             tails: Tails::default(),
             group: is_group.then(GroupSets::new),
+            had: OpenSets::new(2 * limits::SETS_OPEN_MAX),
         }
     }
 
@@ -290,8 +289,21 @@ impl Subscription {
     pub fn took(&mut self, held: &Held) {
         self.taken += 1;
         self.bytes += held.head.payload_bytes;
-        if let (Some(group), Some((set, index))) = (&mut self.group, held.head.set) {
-            group.took(set, index);
+        let Some((set, index)) = held.head.set else { return };
+        match &mut self.group {
+            Some(group) => group.took(set, index),
+            None => {
+                if let Some(open) = self.had.make_room(set) {
+                    open.bits.insert(index);
+                }
+            }
+        }
+    }
+
+    /// A member took this word.
+    pub fn was_told(&mut self, item: &Item) {
+        if let Item::SetOver(over) = item {
+            self.had.close(over.set);
         }
     }
 

@@ -11,6 +11,8 @@ use thalweg_wire::message::{Message, Reply};
 
 /// Time in which a server must answer a question or begin its answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Between two looks whether an answer can still come.
+const STEP: Duration = Duration::from_millis(250);
 
 /// The pieces of an answer. The server is at most [`limits::REPLIES_AHEAD_MAX`] pieces ahead of what was taken; dropped
 /// before its end, the rest is not asked for.
@@ -32,6 +34,43 @@ impl Answers {
     pub fn within(mut self, patience: Duration) -> Answers {
         self.patience = patience;
         self
+    }
+
+    /// The next piece; `None` also when it `is_given_up` meanwhile, which is looked at every quarter of a second.
+    pub fn piece(&mut self, is_given_up: &dyn Fn() -> bool) -> Option<Result<Reply>> {
+        if self.ended {
+            return None;
+        }
+        let until = Instant::now() + self.patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.inbox.recv_timeout(left.min(STEP)) {
+                Ok(Reply::End(failure)) => {
+                    self.ended = true;
+                    return failure.map(Err);
+                }
+                Ok(reply) => {
+                    self.note_taken();
+                    return Some(Ok(reply));
+                }
+                Err(_) if is_given_up() => {
+                    self.ended = true;
+                    return None;
+                }
+                Err(_) => {
+                    let lost = self.session.lost_since().is_some() || self.session.is_closed();
+                    if lost || Instant::now() >= until {
+                        self.ended = true;
+                        let cause = match lost {
+                            true => "the connection ended before the answer was complete".to_owned(),
+                            false => format!("the server did not answer within {:.0?}", self.patience),
+                        };
+                        let failure = Failure::new(FailureKind::Connection, "ask", cause);
+                        return Some(Err(self.session.failure().unwrap_or(failure)));
+                    }
+                }
+            }
+        }
     }
 
     /// One more piece is out of the queue. Told by the half: the server has the other half to go on with.
@@ -59,34 +98,6 @@ impl Iterator for Answers {
     type Item = Result<Reply>;
 
     fn next(&mut self) -> Option<Result<Reply>> {
-        if self.ended {
-            return None;
-        }
-        let until = Instant::now() + self.patience;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.inbox.recv_timeout(left.min(Duration::from_millis(250))) {
-                Ok(Reply::End(failure)) => {
-                    self.ended = true;
-                    return failure.map(Err);
-                }
-                Ok(reply) => {
-                    self.note_taken();
-                    return Some(Ok(reply));
-                }
-                Err(_) => {
-                    let lost = self.session.lost_since().is_some() || self.session.is_closed();
-                    if lost || Instant::now() >= until {
-                        self.ended = true;
-                        let cause = match lost {
-                            true => "the connection ended before the answer was complete".to_owned(),
-                            false => format!("the server did not answer within {:.0?}", self.patience),
-                        };
-                        let failure = Failure::new(FailureKind::Connection, "ask", cause);
-                        return Some(Err(self.session.failure().unwrap_or(failure)));
-                    }
-                }
-            }
-        }
+        self.piece(&|| false)
     }
 }

@@ -107,6 +107,8 @@ impl Job<'_> {
             self.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         })?;
+        // What came during the last wait.
+        self.measure_sender(&run);
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.link.patience)?;
@@ -171,6 +173,8 @@ impl Job<'_> {
                 self.tell_evidence(&plan, steering.streams(), || (run.peer_accounts(), run.own_accounts()));
                 run.wait(Duration::from_millis(100))
             })
+            // What came during the last wait.
+            .inspect(|_| self.measure_receiver(&run))
             .and_then(agree::totals_of)
             .and_then(|totals| {
                 let signer = self.signer(client.session.peer);

@@ -338,6 +338,8 @@ impl Job<'_> {
                     ended => ended.map(Ok),
                 }
             })?;
+            // What came during the last wait.
+            job.measure_sender(&run);
             let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
             let signer = job.signer(client.session.peer);
             let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
@@ -438,6 +440,8 @@ impl Job<'_> {
                     ended => ended.map(Ok),
                 }
             })?;
+            // What came during the last wait.
+            job.measure_receiver(&run);
             let totals = agree::totals_of(ended)?;
             let signer = job.signer(client.session.peer);
             let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;

@@ -256,6 +256,7 @@ impl FramesLink for ConsumeLink {
         let Some(mut state) = self.run.end.current(self.id) else { return Ok(()) };
         match self.run.end.hear(&mut state, message)? {
             Some(FramesMessage::GoesOn) => state.machine.goes_on(),
+            Some(FramesMessage::SetHad { set, taken }) => state.machine.had(set, &taken),
             Some(FramesMessage::WindowIs { bytes }) => state.machine.window_is(bytes),
             Some(_) => return Err(not_of_a_hub()),
             None => {}

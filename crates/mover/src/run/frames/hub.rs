@@ -26,6 +26,7 @@ use thalweg_wire::message::{
     ChannelStatus, ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms,
     TransferMessage, TransferNumber,
 };
+use thalweg_wire::path::Escaped;
 
 /// All channels of a process.
 pub struct Hub {
@@ -47,6 +48,12 @@ pub type ChannelKey = (String, Vec<u8>);
 const ABSENT_PATIENCE: Duration = Duration::from_secs(30);
 /// For so long a client waits for a channel that is being closed: its log is free when all that it was given is synced.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
+/// For so long a client waits, where memory is short, for those who are at the end of their channels to be gone; and between
+/// two looks whether they are.
+const LEAVING_PATIENCE: Duration = Duration::from_secs(1);
+const LEAVING_STEP: Duration = Duration::from_millis(20);
+/// Channels that are named to who finds no room.
+const NAMED_MAX: usize = 8;
 /// Channels at once: each has a map or two, and a thread if it spills.
 const CHANNELS_MAX: usize = 256;
 /// A channel without at least so much memory is not worth having.
@@ -157,27 +164,53 @@ impl Hub {
         place: Option<StorePlace>,
     ) -> Result<Arc<HubChannel>> {
         let busy = |cause: &str| Failure::new(FailureKind::Busy, "open a channel", cause);
+        let wanted = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(self.bytes_max);
+        let began = Instant::now();
         let mut channels = self.lock();
-        let until = Instant::now() + CLOSING_PATIENCE;
-        while let Some(known) = channels.get(key) {
-            if !known.is_closing.load(Ordering::Acquire) {
-                return Ok(known.clone());
+        let left = loop {
+            if let Some(known) = channels.get(key) {
+                if !known.is_closing.load(Ordering::Acquire) {
+                    return Ok(known.clone());
+                }
+                let left = CLOSING_PATIENCE.saturating_sub(began.elapsed());
+                if left.is_zero() {
+                    let cause = "the one before it is still being closed: its spill log is not synced yet";
+                    return Err(busy(cause));
+                }
+                channels = self.wait(channels, left);
+                continue;
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(busy("the one before it is still being closed: its spill log is not synced yet"));
+            let used: u64 = channels.values().map(|channel| channel.memory_bytes_max).sum();
+            let left = self.bytes_max.saturating_sub(used);
+            let is_full = channels.len() >= CHANNELS_MAX;
+            if left >= wanted.max(CHANNEL_BYTES_MIN) && !is_full {
+                break left;
             }
-            channels = self.closed.wait_timeout(channels, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        if channels.len() >= CHANNELS_MAX {
-            return Err(busy("the hub has too many channels"));
-        }
-        let used: u64 = channels.values().map(|channel| channel.memory_bytes_max).sum();
-        let left = self.bytes_max.saturating_sub(used);
-        if left < CHANNEL_BYTES_MIN {
-            return Err(busy("the memory of the hub is given to other channels"));
-        }
-        let memory_bytes = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(left);
+            // What is over keeps nothing from who comes now.
+            if let Some(spent) = longest_spent(&channels) {
+                spent.is_closing.store(true, Ordering::Release);
+                drop(channels);
+                self.end(&spent);
+                channels = self.lock();
+                continue;
+            }
+            let leaves = |channel: &Arc<HubChannel>| {
+                channel.is_closing.load(Ordering::Acquire) || channel.spent_since().is_some()
+            };
+            if began.elapsed() < LEAVING_PATIENCE && channels.values().any(leaves) {
+                channels = self.wait(channels, LEAVING_STEP);
+                continue;
+            }
+            if is_full {
+                return Err(busy("the hub has too many channels"));
+            }
+            if left < CHANNEL_BYTES_MIN {
+                let named = named(&channels, &key.0);
+                return Err(busy(&format!("the memory of the hub is given to other channels{named}")));
+            }
+            break left;
+        };
+        let memory_bytes = wanted.min(left);
         let (windows, shelf) = (self.windows.clone(), self.shelf.clone());
         let channel = HubChannel::new(wishes, memory_bytes, place, (windows, shelf));
         channels.insert(key.clone(), channel.clone());
@@ -219,12 +252,20 @@ impl Hub {
             gone.iter().for_each(|channel| channel.is_closing.store(true, Ordering::Release));
             gone
         };
-        for channel in gone {
-            channel.close();
-            self.lock().retain(|_, known| !Arc::ptr_eq(known, &channel));
-            self.closed.notify_all();
-        }
+        gone.iter().for_each(|channel| self.end(channel));
         self.shelf.tidy(Instant::now());
+    }
+
+    /// Closes one that was said to be closing: who wants its name waits for that.
+    fn end(&self, channel: &Arc<HubChannel>) {
+        channel.close();
+        self.lock().retain(|_, known| !Arc::ptr_eq(known, channel));
+        self.closed.notify_all();
+    }
+
+    /// Waits until one that was being closed is, at most so long.
+    fn wait<'a>(&'a self, channels: Channels<'a>, at_most: Duration) -> Channels<'a> {
+        self.closed.wait_timeout(channels, at_most).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Closes all channels: what recorded logs were given is durable when this returns, but for those of which the log of this
@@ -234,9 +275,27 @@ impl Hub {
         channels.values().for_each(|channel| channel.close());
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ChannelKey, Arc<HubChannel>>> {
+    fn lock(&self) -> Channels<'_> {
         self.channels.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// All channels, locked.
+type Channels<'a> = MutexGuard<'a, BTreeMap<ChannelKey, Arc<HubChannel>>>;
+
+/// Of the channels that are over, and that nobody has in hand, the one that was so first.
+fn longest_spent(channels: &BTreeMap<ChannelKey, Arc<HubChannel>>) -> Option<Arc<HubChannel>> {
+    let free = channels.values().filter(|channel| Arc::strong_count(channel) == 1);
+    let spent = free.filter_map(|channel| Some((channel.spent_since()?, channel)));
+    spent.min_by_key(|(since, _)| *since).map(|(_, channel)| channel.clone())
+}
+
+/// Names of channels of this export, for who may see them.
+fn named(channels: &BTreeMap<ChannelKey, Arc<HubChannel>>, export: &str) -> String {
+    let names = channels.keys().filter(|(of, _)| of == export);
+    let names: Vec<String> = names.map(|(_, path)| Escaped(path).to_string()).take(NAMED_MAX).collect();
+    let more = if channels.len() > names.len() { ", and others" } else { "" };
+    if names.is_empty() { String::new() } else { format!(": {}{more}", names.join(", ")) }
 }
 
 /// A channel without a frame and without a link is forgotten after this, with what it knew of producers.
@@ -422,6 +481,16 @@ impl HubChannel {
             state.links.values().filter(|linked| linked.is_consumer).for_each(|linked| linked.outbox.work());
         }
         result
+    }
+
+    /// Since when nobody used it, if it is over and is not being closed.
+    fn spent_since(&self) -> Option<Instant> {
+        if self.is_closing.load(Ordering::Acquire) {
+            return None;
+        }
+        // One that is at work is not over.
+        let state = self.state.try_lock().ok()?;
+        state.machine.is_spent().then_some(state.idle_since)
     }
 
     /// Who made frames for an earlier hub had time to come back.
@@ -801,6 +870,42 @@ mod tests {
             assert!(early.is_err(), "it does not wait: {early:?}");
             assert_eq!(opened.recv().unwrap(), Ok(()));
         });
+        hub.close();
+    }
+
+    #[test]
+    fn channels_that_are_over_give_their_memory_to_the_next_recorded_ones_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let hub = Hub::new(4 * limits::CHANNEL_BYTES);
+        let open = |name: &str| {
+            let place =
+                StorePlace { below: Dir::open(directory.path()).unwrap(), path: name.as_bytes().to_vec() };
+            let key = ("data".to_owned(), name.as_bytes().to_vec());
+            hub.channel(&key, &ChannelWishes::default(), Some(place))
+        };
+        let window = Window { bytes: 1 << 20, items: 64 };
+        for number in 0..10u64 {
+            let channel = open(&format!("scan{number}")).unwrap();
+            assert_eq!(channel.memory_bytes_max, limits::CHANNEL_BYTES, "{number}");
+            let frames = number % 2;
+            if frames > 0 {
+                let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+                channel.open_store(&wishes).unwrap();
+            }
+            let id = cam();
+            let attach =
+                |machine: &mut Channel| machine.attach(1, (&id, [1; 16]), Some(0), HeldLevel::Memory, window);
+            channel.act(attach).unwrap();
+            (0..frames).for_each(|sequence| push(&channel, (1, 1), sequence));
+            channel.act(|machine| machine.hear(1, FramesMessage::Finish { frames }, 0)).unwrap();
+            channel.act(|machine| machine.detach(1));
+        }
+        // Somebody is at these.
+        let held: Vec<_> = (0..4).map(|number| open(&format!("held{number}")).unwrap()).collect();
+        let refused = open("one more").err().unwrap();
+        assert_eq!(refused.kind, FailureKind::Busy);
+        assert!(refused.cause.contains("held0, held1, held2, held3"), "{refused}");
+        drop(held);
         hub.close();
     }
 

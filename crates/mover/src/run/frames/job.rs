@@ -369,10 +369,11 @@ struct HeldUp {
 }
 
 /// Why a hub cannot write the log of a channel, if it cannot. Only it knows: its producers see no more than that it
-/// takes nothing.
-fn trouble_of(client: &Client, place: &Place) -> Option<String> {
+/// takes nothing. A hub that does not answer is not waited for any more when `is_done` says so.
+fn trouble_of(client: &Client, place: &Place, is_done: &dyn Fn() -> bool) -> Option<String> {
     let mut status = None;
-    for reply in client.ask(Question::Channel { place: place.clone() }).ok()? {
+    let mut answers = client.ask(Question::Channel { place: place.clone() }).ok()?;
+    while let Some(reply) = answers.piece(is_done) {
         if let Reply::Channel(told) = reply.ok()? {
             status = Some(*told);
         }
@@ -513,7 +514,7 @@ impl Job {
         if held_up.since.elapsed() < ASK_WHY_AFTER || is_asked || is_lost {
             return;
         }
-        let trouble = trouble_of(client, &self.opening.place);
+        let trouble = trouble_of(client, &self.opening.place, &|| self.is_done());
         held_up.asked_at = Some(Instant::now());
         if let Some(why) = &trouble
             && run.set_trouble(trouble.clone())

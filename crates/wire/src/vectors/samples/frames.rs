@@ -97,6 +97,7 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::ClockTell { .. } => "clock tell": F::ClockTell { asked_ns: 1 << 60, hub_ns: 1 << 61 };
         F::ClockIs(_) => "clock is": F::ClockIs(clock());
         F::WindowIs { .. } => "window is": F::WindowIs { bytes: 4 << 20 };
+        F::SetHad { .. } => "set had": F::SetHad { set: 7, taken: vec![(0, 39), (300, 301)] };
     }
 }
 

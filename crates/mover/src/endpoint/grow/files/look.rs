@@ -4,7 +4,7 @@ use super::super::Taker;
 use super::super::file::{Growing, Identity};
 use super::again::Begins;
 use super::{DONE_MAX, Done, FilesFeed, TOLD_MAX, limit_of, missed, short};
-use crate::endpoint::local::STAGING_NAME;
+use crate::endpoint::local::is_staging;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -242,7 +242,7 @@ impl FilesFeed {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let is_marker = at == self.spec.prefix && self.spec.until.marker.as_deref() == Some(&entry.name);
-            if entry.name == STAGING_NAME || is_marker {
+            if is_staging(&entry.name) || is_marker {
                 continue;
             }
             let Some(path) = self.path_of(&at, &entry.name, taker) else { continue };

@@ -41,6 +41,35 @@ fn what_a_member_was_told_is_lost_is_told_to_another_if_it_leaves_before_it_took
 }
 
 #[test]
+fn another_process_under_a_name_is_told_what_the_one_before_took_of_sets_that_are_not_over() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let epoch = begun(&mut channel);
+    for sequence in 0..4 {
+        push(&mut channel, epoch, sequence, (7, sequence as u32));
+        assert!(channel.next(11, &key, &asks.consumer, 0).is_some());
+    }
+    channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next: 3 }, 0).unwrap();
+    let goes_on = |channel: &mut Channel, link: u64, process: u8| {
+        channel.consumer_link_lost(link - 1, &key, &asks.consumer);
+        let asks = Consume { process: [process; 16], ..asks.clone() };
+        subscribed(channel, link, &asks, WINDOW);
+        let told = |action| match action {
+            Action::Tell(_, FramesMessage::SetHad { set, taken }) => Some((set, taken)),
+            _ => None,
+        };
+        std::iter::from_fn(|| channel.take_action()).filter_map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(goes_on(&mut channel, 12, 2), [(7, vec![(0, 3)])]);
+    // It has the rest, and is told that the set is over.
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 4 }, 0).unwrap();
+    while channel.next(12, &key, &asks.consumer, 0).is_some() {}
+    channel.hear_consumer(12, &key, &asks.consumer, FramesMessage::Taken { next: 2 }, 0).unwrap();
+    assert!(goes_on(&mut channel, 13, 3).is_empty());
+}
+
+#[test]
 fn a_consumer_with_a_smaller_window_than_it_asked_for_is_told_on_each_link() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
     let asks = asks(1, None, FramePolicy::Block);

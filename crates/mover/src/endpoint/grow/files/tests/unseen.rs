@@ -47,6 +47,20 @@ fn a_file_that_cannot_be_looked_at_is_told_and_missed() {
 }
 
 #[test]
+fn a_directory_that_was_removed_is_told_in_the_words_of_the_source() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let path = scratch.path().join("run");
+    std::fs::create_dir(&path).unwrap();
+    let mut feed = feed_of(&path, None, until_done());
+    feed.spec.place = Some(GrowingPlace { path: path.clone(), below: None });
+    std::fs::remove_dir(&path).unwrap();
+    feed.look(&taker).unwrap();
+    let notes = taker.lock().notes.clone();
+    let begins = format!("{} cannot be listed: ", path.display());
+    assert!(notes.iter().any(|note| note.starts_with(&begins)), "{notes:?}");
+}
+
+#[test]
 fn a_single_file_that_cannot_be_looked_at_fails_as_that_and_not_as_none() {
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
     append(&scratch.path().join("log"), b"some");
