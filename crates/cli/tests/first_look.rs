@@ -27,7 +27,8 @@ fn five_commands_lead_from_nothing_to_the_narrowest_stage() {
     }
     let scratch = Scratch::new();
     let bin = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap().display().to_string();
-    let mut script = "ip link set lo up\n".to_owned();
+    // What fails leaves no daemon, which would keep our pipes open.
+    let mut script = "ip link set lo up\ntrap 'kill $server' EXIT\n".to_owned();
     for command in &commands {
         script.push_str(&format!("echo \"== {}\"\n{command}\n", command.split(' ').next().unwrap()));
         if command.ends_with('&') {
@@ -35,7 +36,6 @@ fn five_commands_lead_from_nothing_to_the_narrowest_stage() {
             script.push_str("server=$!\nfor i in $(seq 200); do [ -e ticket ] && break; sleep 0.1; done\n");
         }
     }
-    script.push_str("kill $server\n");
     let mut shell = Command::new("unshare");
     shell.args(["--net", "sh", "-e", "-c", &script]).current_dir(scratch.root());
     let path = std::env::var("PATH").unwrap_or_default();

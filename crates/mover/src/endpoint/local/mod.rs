@@ -109,10 +109,13 @@ pub fn staging_names() -> [Vec<u8>; 2] {
     [STAGING_NAME.to_vec(), staging::own_name()]
 }
 
-/// Whether a directory is a staging directory or in one, whatever links led to it.
-fn is_in_staging(dir: &Dir) -> bool {
-    let path = dir.real_path();
-    path.is_some_and(|path| path.components().any(|part| is_staging(part.as_os_str().as_bytes())))
+/// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`, what is
+/// above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.
+fn is_in_staging(dir: &Dir, below: Option<&Dir>) -> bool {
+    let Some(path) = dir.real_path() else { return false };
+    let top = below.and_then(Dir::real_path);
+    let path = top.and_then(|top| path.strip_prefix(top).ok()).unwrap_or(&path);
+    path.components().any(|part| is_staging(part.as_os_str().as_bytes()))
 }
 
 /// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).

@@ -104,7 +104,9 @@ impl Maker<'_> {
             }
         };
         // By whatever links: who wrote in there could put other content under what another transfer makes.
-        if is_in_staging(&dir) || missing.iter().any(|(_, name)| is_staging(name.as_bytes())) {
+        if is_in_staging(&dir, self.place.below.as_ref())
+            || missing.iter().any(|(_, name)| is_staging(name.as_bytes()))
+        {
             let cause = format!("{} is where thalweg keeps what is unfinished", shown(path));
             return Err(Failure::new(FailureKind::Conflict, "open the destination", cause));
         }
@@ -218,6 +220,8 @@ mod tests {
             let refused = resolved(scratch.path(), path, false).err().expect(path);
             assert_eq!(refused.kind, FailureKind::Conflict, "{path}: {refused}");
         }
+        let own = scratch.path().join(".thalweg-staging/job");
+        assert!(resolved(&own, ".", false).is_ok(), "a scratch directory of our own is in there");
         assert!(!scratch.path().join(".thalweg-staging/new").exists() && !scratch.path().join("a").exists());
     }
 

@@ -489,7 +489,7 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
     };
     let as_contents = || -> Result<(Root, Stat)> {
         let dir = open(&root.path).map_err(of_io)?;
-        not_staging(&dir, &root.path)?;
+        not_staging(&dir, root)?;
         let stat = dir.stat_self().map_err(of_io)?;
         Ok((Root { top: Vec::new(), dir: Arc::new(dir), words: root.path.clone() }, stat))
     };
@@ -497,7 +497,7 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
         return as_contents();
     };
     let parent = open(root.path.parent().unwrap_or(Path::new(""))).map_err(of_io)?;
-    not_staging(&parent, &root.path)?;
+    not_staging(&parent, root)?;
     if is_staging(&name) {
         return Err(in_staging(&root.path));
     }
@@ -519,8 +519,8 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
 }
 
 /// What is unfinished is nobody's source, whatever links lead to it.
-fn not_staging(dir: &Dir, words: &Path) -> Result<()> {
-    if is_in_staging(dir) { Err(in_staging(words)) } else { Ok(()) }
+fn not_staging(dir: &Dir, root: &SourceRoot) -> Result<()> {
+    if is_in_staging(dir, root.below.as_ref()) { Err(in_staging(&root.path)) } else { Ok(()) }
 }
 
 fn in_staging(words: &Path) -> Failure {
