@@ -85,7 +85,7 @@ fn look(typed: &Path, places: &Places) -> Result<Mark> {
         if let Some(known) = marks::look_up(&dir, name.as_os_str().as_bytes()) {
             return Ok(Mark { bytes: known.bytes, is_growing: true });
         }
-        if is_closed(&dir) {
+        if is_closed(&dir, name.as_os_str().as_bytes()) {
             closed.get_or_insert(parent.to_owned());
         }
     }
@@ -106,11 +106,11 @@ fn is_local(typed: &Path, places: &Places) -> bool {
 }
 
 /// Whether something unfinished is noted there that this user may not read.
-fn is_closed(dir: &Dir) -> bool {
+fn is_closed(dir: &Dir, entry: &[u8]) -> bool {
     let refused = |name: &Vec<u8>| {
         let staging = dir.open_beneath(name, Links::Refuse).and_then(|staging| staging.entries());
         // No directory of that name, or a link of it, is none of ours.
         staging.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
-    staging_names().iter().any(refused)
+    staging_names(dir, entry).iter().any(refused)
 }

@@ -404,7 +404,7 @@ pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
 
 /// The same of all streams that are not complete: some may have been given up, and their file replaced by another.
 fn look_up_all(dir: &Dir, name: &[u8]) -> Vec<Known> {
-    let names = crate::endpoint::local::staging_names();
+    let names = crate::endpoint::local::staging_names(dir, name);
     names.iter().flat_map(|staging| look_up_in(dir, staging, name)).collect()
 }
 

@@ -5,6 +5,7 @@ use super::pipe::{PipeFeed, refuse_other_ends};
 use super::{Feed, Taker};
 use crate::again::Rule;
 use crate::endpoint::local::failed_at_place;
+use crate::endpoint::local::is_in_staging;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -147,13 +148,18 @@ impl GrowingPlace {
 
     fn dir(&self, path: &Path) -> io::Result<Dir> {
         let bytes = path.as_os_str().as_bytes();
-        match &self.below {
+        let dir = match &self.below {
             Some(below) => {
                 let slashes = bytes.iter().take_while(|&&byte| byte == b'/').count();
-                below.open_beneath(&bytes[slashes..], Links::Beneath)
+                below.open_beneath(&bytes[slashes..], Links::Beneath)?
             }
-            None if bytes.is_empty() => Dir::open(Path::new(".")),
-            None => Dir::open(path),
+            None if bytes.is_empty() => Dir::open(Path::new("."))?,
+            None => Dir::open(path)?,
+        };
+        // What is unfinished is nobody's source.
+        match is_in_staging(&dir, self.below.as_ref()) {
+            true => Err(io::ErrorKind::NotFound.into()),
+            false => Ok(dir),
         }
     }
 }

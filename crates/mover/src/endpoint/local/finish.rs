@@ -97,6 +97,8 @@ impl LocalDestination {
             // What is made in this directory gets its group, and keeps it where that of its entry cannot be had.
             if file.set_owner(None, Some(gid)).is_ok() {
                 has.gid = gid;
+                // The kernel takes set-id bits off with it.
+                has.mode = has.mode.filter(|mode| mode & 0o6000 == 0);
             }
         }
         let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;

@@ -104,14 +104,17 @@ pub fn is_staging(name: &[u8]) -> bool {
     }
 }
 
-/// The names under which we ourselves may have a staging directory.
-pub fn staging_names() -> [Vec<u8>; 2] {
-    [STAGING_NAME.to_vec(), staging::own_name()]
+/// The names under which a staging directory may be that has to do with an entry of `dir`: the common one, and those of us
+/// and of the entry's owner, who may be who writes it.
+pub fn staging_names(dir: &Dir, entry: &[u8]) -> Vec<Vec<u8>> {
+    let own = staging::name_of(thalweg_sys::usage::effective_uid());
+    let owners = dir.stat(entry).ok().map(|stat| staging::name_of(stat.uid)).filter(|name| *name != own);
+    [STAGING_NAME.to_vec(), own].into_iter().chain(owners).collect()
 }
 
 /// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`, what is
 /// above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.
-fn is_in_staging(dir: &Dir, below: Option<&Dir>) -> bool {
+pub(in crate::endpoint) fn is_in_staging(dir: &Dir, below: Option<&Dir>) -> bool {
     let Some(path) = dir.real_path() else { return false };
     let top = below.and_then(Dir::real_path);
     let path = top.and_then(|top| path.strip_prefix(top).ok()).unwrap_or(&path);

@@ -472,11 +472,18 @@ fn partial_number(name: &[u8]) -> Option<u64> {
 /// that is there stays the one: in it is what an earlier attempt left.
 pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
     let own = own_name();
-    if top.stat(&own).is_err() {
+    // What somebody else called so keeps nobody from the common one.
+    let has_own =
+        top.stat(&own).is_ok_and(|stat| stat.kind == Kind::Dir && stat.uid == usage::effective_uid());
+    if !has_own {
         match own_dir(top, STAGING_NAME) {
             Ok(dir) => return Ok((STAGING_NAME.to_vec(), dir)),
             // Somebody's directory, or what he put in its place.
             Err(error) if is_taken(&error) && top.stat(STAGING_NAME).is_ok() => {}
+            // His went meanwhile, or none may be made here.
+            Err(error) if is_taken(&error) => {
+                return own_dir(top, STAGING_NAME).map(|dir| (STAGING_NAME.to_vec(), dir));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -489,8 +496,13 @@ fn is_taken(error: &io::Error) -> bool {
 }
 
 /// The name that our staging directories have where somebody else has the common one.
-pub(crate) fn own_name() -> Vec<u8> {
-    [STAGING_NAME, format!("-{}", usage::effective_uid()).as_bytes()].concat()
+pub(super) fn own_name() -> Vec<u8> {
+    name_of(usage::effective_uid())
+}
+
+/// The same of this user.
+pub(super) fn name_of(uid: u32) -> Vec<u8> {
+    [STAGING_NAME, format!("-{uid}").as_bytes()].concat()
 }
 
 /// Opens or makes a directory that is ours alone.
@@ -521,6 +533,10 @@ pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
     }
     let is_ours_alone = stat.uid == usage::effective_uid() && stat.mode & 0o077 == 0;
     if stat.kind != Kind::Dir || !(is_ours_alone || is_closed_as_its_parent(parent, &dir, &stat)?) {
+        if is_new {
+            // The file system gives what we make to somebody else: it would keep the name from everybody.
+            let _ = parent.remove_dir(name);
+        }
         let cause = format!(
             "`{}` there belongs to user {}, who is somebody else, or is open to others",
             String::from_utf8_lossy(name),

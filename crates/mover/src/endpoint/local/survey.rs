@@ -12,7 +12,8 @@ use super::once::ReadOnce;
 use super::scan::entry_of;
 use super::walk::{Step, Walk};
 use super::{
-    at_words, errno, evidence_of, failed, failed_at_words, is_staging, leads_nowhere, not_in_export,
+    at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere,
+    not_in_export,
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
@@ -622,11 +623,13 @@ impl SurveyPlace {
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Dir> {
-        match &self.below {
-            Some(below) => below.open_beneath(path.as_os_str().as_bytes(), Links::Beneath),
-            None if path.as_os_str().is_empty() => Dir::open(Path::new(".")),
-            None => Dir::open(path),
-        }
+        let dir = match &self.below {
+            Some(below) => below.open_beneath(path.as_os_str().as_bytes(), Links::Beneath)?,
+            None if path.as_os_str().is_empty() => Dir::open(Path::new("."))?,
+            None => Dir::open(path)?,
+        };
+        // A client may have made a link that leads there.
+        if is_in_staging(&dir, self.below.as_ref()) { Err(absent()) } else { Ok(dir) }
     }
 
     fn parent_and_name(&self) -> Option<(PathBuf, Vec<u8>)> {
