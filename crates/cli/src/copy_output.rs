@@ -15,7 +15,7 @@ use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
 use thalweg_mover::basin::{Narrow, Place};
 use thalweg_mover::event::{EXCLUDED_BY, Event};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result, is_too_large};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
@@ -173,6 +173,8 @@ pub struct Listener {
     /// Its place in the command, from 1.
     number: usize,
     failed: Mutex<Vec<FailureKind>>,
+    /// What to do about files that are too large, if there was one.
+    limit_hint: Mutex<Option<&'static str>>,
     /// Content bytes of the entries done: what a dry run would copy.
     bytes_done: AtomicU64,
     /// Things that could not be kept.
@@ -189,6 +191,7 @@ impl Listener {
             teller,
             number,
             failed: Mutex::default(),
+            limit_hint: Mutex::default(),
             bytes_done: AtomicU64::new(0),
             losses: AtomicU64::new(0),
         }
@@ -230,6 +233,9 @@ impl Listener {
         if of_entries == Exit::Space
             && let Some(hint) = hint::of(&Failure::new(FailureKind::Space, "write", ""))
         {
+            self.line(&format!("hint: {hint}"));
+        }
+        if let Some(hint) = *lock(&self.limit_hint) {
             self.line(&format!("hint: {hint}"));
         }
         exit
@@ -309,6 +315,9 @@ impl Listener {
             }
             Outcome::Failed(failure) => {
                 lock(&self.failed).push(failure.kind);
+                if is_too_large(failure) {
+                    *lock(&self.limit_hint) = hint::of(failure);
+                }
                 self.line(&format!("error: {failure}"));
             }
             _ => {}

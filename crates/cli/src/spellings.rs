@@ -67,7 +67,7 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["--inplace"], "not here: a file gets its name when it is whole and verified"),
     row(
         &["-T", "--temp-dir", "--partial-dir"],
-        "not here: what is unfinished lies beside its destination, in `.thalweg-staging`",
+        "not here: what is unfinished lies beside its destination, in `.thalweg-staging` (or `.thalweg-staging-UID`)",
     ),
     row(&["--fsync"], "always on: what is reported as done is durable"),
     row(&["--mkpath"], "always on: what is missing of the destination's path is made"),

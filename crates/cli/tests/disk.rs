@@ -276,7 +276,7 @@ fn d1_a_full_state_directory_costs_no_copy() {
 }
 
 #[test]
-fn d2_a_limit_on_file_sizes_is_a_refusal_not_a_signal() {
+fn d2_a_limit_on_file_sizes_is_no_signal_and_costs_the_files_that_are_too_large_and_no_other() {
     let row = "D-2 size limit";
     if !support::chance::has("prlimit") {
         skipped(row, "no prlimit");
@@ -292,7 +292,13 @@ fn d2_a_limit_on_file_sizes_is_a_refusal_not_a_signal() {
     let mut limited = Command::new("prlimit");
     limited.args(["--fsize=8388608", "--"]);
     let ran = Running::start(wrap(limited, &plain)).end(LIMIT);
-    assert_refused(&ran, &["File too large"], &["large"]);
+    assert_eq!(ran.code, Some(2), "{}\n{}", ran.stdout, ran.stderr);
+    let line = ran.stderr.lines().find(|line| line.starts_with("error:")).unwrap_or_default();
+    assert!(line.contains("on `large`") && line.contains("File too large"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint:") && ran.stderr.contains("`ulimit -f`"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("make room"), "{}", ran.stderr);
+    assert_eq!(std::fs::read(to.join("fits")).unwrap(), noise(1, 3 << 20));
+    assert!(!to.join("large").exists());
     assert_only_whole_names(&from, &to);
     Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
     assert_same(&from, &to);

@@ -537,6 +537,7 @@ fn where_somebody_else_has_something_unfinished_others_copy_all_the_same_and_int
     std::fs::create_dir(scratch.path("from")).unwrap();
     std::fs::write(scratch.path("from/small"), "small").unwrap();
     std::fs::write(scratch.path("from/large"), vec![7; 20 << 20]).unwrap();
+    std::os::unix::fs::symlink("small", scratch.path("from/link")).unwrap();
     let to = scratch.path("to");
     std::fs::create_dir_all(to.join(".thalweg-staging/0123")).unwrap();
     std::fs::write(to.join(".thalweg-staging/0123/partial-1"), "somebody else's").unwrap();
@@ -557,16 +558,78 @@ fn where_somebody_else_has_something_unfinished_others_copy_all_the_same_and_int
     chown(scratch.path("nobody-state"), Some(nobody), Some(nobody)).unwrap();
     let done = copy();
     assert_eq!(code(&done), 0, "{}", String::from_utf8_lossy(&done.stderr));
-    for name in ["small", "large"] {
+    for name in ["small", "large", "link"] {
         let copied = to.join(name);
         assert!(std::fs::read(&copied).unwrap() == std::fs::read(scratch.path("from").join(name)).unwrap());
-        let stat = copied.metadata().unwrap();
+        let stat = copied.symlink_metadata().unwrap();
         assert_eq!((stat.uid(), stat.gid()), (nobody, group), "{name}: the group of its directory");
     }
     assert_eq!(std::fs::read(to.join(".thalweg-staging/0123/partial-1")).unwrap(), b"somebody else's");
     assert!(!to.join(format!(".thalweg-staging-{nobody}")).exists(), "ours goes with its copy");
+    // What a copy of his left goes, and what is somebody else's stays.
+    let own = to.join(format!(".thalweg-staging-{nobody}"));
+    std::fs::create_dir_all(own.join("4567")).unwrap();
+    std::fs::write(own.join("4567/lock"), "").unwrap();
+    for path in [own.clone(), own.join("4567"), own.join("4567/lock")] {
+        chown(path, Some(nobody), Some(nobody)).unwrap();
+    }
+    std::fs::set_permissions(&own, Permissions::from_mode(0o700)).unwrap();
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    let mut gc = scratch.thalweg();
+    gc.args(["gc", "--yes"]).arg(&to).current_dir(scratch.root());
+    gc.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let cleaned = finish(as_nobody(gc).spawn().unwrap());
+    assert_eq!((code(&cleaned), text(&cleaned.stderr).as_str()), (0, ""));
+    assert!(text(&cleaned.stdout).starts_with("removed  ") && !own.exists(), "{}", text(&cleaned.stdout));
+    assert!(to.join(".thalweg-staging/0123/partial-1").exists());
     // Nobody's own is no content of anybody's tree.
     std::fs::create_dir(to.join(format!(".thalweg-staging-{nobody}"))).unwrap();
     let listed = scratch.run([OsStr::new("ls"), to.as_os_str()]);
     assert!(!String::from_utf8_lossy(&listed.stdout).contains(".thalweg-staging"));
+}
+
+/// Somebody copies a tree of another user's, as behind sshd.
+#[test]
+fn what_an_account_may_not_keep_is_told_once_and_no_change_to_a_dry_run_or_the_next_copy() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use support::copies::LIMIT;
+    use support::job::{Ran, Running};
+    let row = "files of another user's";
+    if !support::chance::is_root() {
+        return support::chance::skipped(row, "needs root");
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from/a/deep")).unwrap();
+    for name in ["from/a/f", "from/a/deep/g"] {
+        std::fs::write(scratch.path(name), noise(3, 2 << 20)).unwrap();
+    }
+    std::os::unix::fs::symlink("a/f", scratch.path("from/link")).unwrap();
+    std::fs::set_permissions(scratch.path("from/a"), Permissions::from_mode(0o2755)).unwrap();
+    std::fs::create_dir(scratch.path("mine")).unwrap();
+    chown(scratch.path("mine"), Some(support::NOBODY), Some(support::NOBODY)).unwrap();
+    std::fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).unwrap();
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    let run = |more: &[&str]| -> Ran {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json"]).args(more).arg("--state").arg(scratch.path("mine/state"));
+        command.arg(scratch.path("from/")).arg(scratch.path("mine/to/")).current_dir(scratch.root());
+        Running::start(as_nobody(command)).end(LIMIT).expect(0)
+    };
+    let numbers = |ran: &Ran| ["done", "bytes_done", "unchanged"].map(|key| ran.number(key));
+    let first = run(&[]);
+    assert!(first.stderr.contains("owner not kept"), "{}", first.stderr);
+    let entries = first.number("done");
+    for more in [&["--dry-run"][..], &[]] {
+        let ran = run(more);
+        assert_eq!(numbers(&ran), [0, 0, entries], "{more:?}: {}", ran.finished());
+        assert!(!ran.stderr.contains("not kept"), "{more:?}: {}", ran.stderr);
+    }
+    // A file that gets another mode is looked at, and nothing of it comes.
+    std::fs::set_permissions(scratch.path("from/a/f"), Permissions::from_mode(0o604)).unwrap();
+    for more in [&["--dry-run"][..], &[]] {
+        let ran = run(more);
+        assert_eq!(numbers(&ran)[..2], [0, 0], "{more:?}: {}", ran.finished());
+        assert!(!ran.stderr.contains("not kept"), "{more:?}: {}", ran.stderr);
+    }
+    assert_eq!(scratch.path("mine/to/a/f").metadata().unwrap().mode() & 0o777, 0o604);
 }

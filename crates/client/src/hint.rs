@@ -1,5 +1,6 @@
 use crate::elsewhere;
-use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_DESCRIPTORS, NO_MEMORY};
+use thalweg_mover::endpoint::local::NOT_OURS;
+use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_DESCRIPTORS, NO_MEMORY, is_too_large};
 use thalweg_mover::frames;
 use thalweg_mover::link::ssh;
 use thalweg_mover::run::frames::windows;
@@ -23,6 +24,13 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Space, _) if failure.cause.contains(NO_DESCRIPTORS) => {
             "where that was said, allow more open files (`ulimit -n`, LimitNOFILE of a unit; for the whole machine fs.file-max), \
              then run the same command again: it resumes"
+        }
+        (FailureKind::Unsupported, _) if is_too_large(failure) => {
+            "one file may not have so many bytes there: raise that limit (`ulimit -f`, LimitFSIZE of a unit), or choose a file \
+             system that holds such files (FAT does not beyond 4 GiB)"
+        }
+        (FailureKind::Permission, _) if failure.cause.ends_with(NOT_OURS) => {
+            "have that user or root remove it there, or choose a directory in which only you may make names"
         }
         (FailureKind::Permission | FailureKind::Space, "create the state directory") => {
             "name a directory that can be written for what is kept between copies: --state DIR, THALWEG_STATE, or XDG_STATE_HOME \
@@ -234,6 +242,24 @@ mod tests {
             assert!(of_kernel(operation, 11).contains("`ulimit -u`"));
         }
         assert!(of_kernel("write", 5).contains("kernel's log"));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_told_to_make_room() {
+        let of_kernel = |number| of(&failure::of_io("write", &std::io::Error::from_raw_os_error(number)));
+        // EFBIG, ENOSPC.
+        let told = of_kernel(27).expect("a hint");
+        assert!(told.contains("`ulimit -f`") && !told.contains("make room"), "{told}");
+        assert!(of_kernel(28).is_some_and(|hint| hint.contains("make room")));
+    }
+
+    #[test]
+    fn a_name_that_somebody_else_has_taken_is_said_to_be_his_to_remove() {
+        let hint =
+            |cause: &str| of(&Failure::new(FailureKind::Permission, "open the staging directory", cause));
+        let taken = format!("`.thalweg-staging-1000` there belongs to user 1001, {NOT_OURS}");
+        assert!(hint(&taken).is_some_and(|hint| hint.contains("that user or root")));
+        assert_eq!(hint("Permission denied"), None);
     }
 
     #[test]

@@ -47,6 +47,14 @@ pub const NO_MEMORY: &str = "get memory for a stream";
 /// How the cause begins where no more descriptors may be had. The words of glibc: other C libraries have others.
 pub const NO_DESCRIPTORS: &str = "Too many open files";
 
+/// How the cause ends where a file would have more bytes than one may have there. All C libraries say so.
+const FILE_TOO_LARGE: &str = "File too large";
+
+/// Whether a limit on the size of one file stands in the way: the account's, or the file system's own.
+pub fn is_too_large(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Unsupported && failure.cause.ends_with(FILE_TOO_LARGE)
+}
+
 /// What fails where a congestion control is asked for that is not permitted.
 pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
 
@@ -72,7 +80,7 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
         // It leads to nothing.
         _ if error.raw_os_error() == Some(LINK_LOOP) => FailureKind::NotFound,
         E::PermissionDenied => FailureKind::Permission,
-        E::StorageFull | E::QuotaExceeded | E::ReadOnlyFilesystem | E::FileTooLarge => FailureKind::Space,
+        E::StorageFull | E::QuotaExceeded | E::ReadOnlyFilesystem => FailureKind::Space,
         E::ConnectionRefused
         | E::ConnectionReset
         | E::ConnectionAborted
@@ -85,7 +93,8 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
         | E::TimedOut
         | E::UnexpectedEof => FailureKind::Connection,
         E::AlreadyExists | E::IsADirectory | E::DirectoryNotEmpty => FailureKind::Conflict,
-        E::Unsupported => FailureKind::Unsupported,
+        // No room that is made helps a file that is too large, and others may be made.
+        E::Unsupported | E::FileTooLarge => FailureKind::Unsupported,
         E::InvalidInput | E::InvalidData | E::InvalidFilename => FailureKind::Usage,
         _ => FailureKind::Io,
     }
@@ -144,6 +153,15 @@ mod tests {
         let failure = of_io("open the source", &io::Error::from_raw_os_error(LINK_LOOP));
         assert_eq!(failure.kind, FailureKind::NotFound);
         assert_eq!(failure.to_string(), "open the source failed: Too many levels of symbolic links");
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_one_that_cannot_be_made_and_no_full_disk() {
+        // EFBIG.
+        let failure = of_io("write", &io::Error::from_raw_os_error(27));
+        assert_eq!(failure.kind, FailureKind::Unsupported);
+        assert!(is_too_large(&failure) && is_too_large(&at_path(failure, Path::new("run7/f"))));
+        assert!(!is_too_large(&of_io("write", &io::Error::from_raw_os_error(28))));
     }
 
     #[test]

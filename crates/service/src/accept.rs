@@ -254,6 +254,7 @@ fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
     for (text, wanted) in addresses.iter().zip(wanted) {
         let mut missing = None;
         let mut is_heard = false;
+        let is_one_of_several = wanted.len() > 1;
         for address in wanted {
             // Two names may have the same address; port 0 is another port each time.
             if address.port() != 0 && taken.contains(&address) {
@@ -279,8 +280,9 @@ fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
                     is_heard = true;
                     listeners.push(listener);
                 }
-                Err(error) if thalweg_sys::address::is_missing(&error) => {
-                    tracing::info!(%address, %error, "it does not listen there");
+                // Another of its addresses may do.
+                Err(error) if is_one_of_several || thalweg_sys::address::is_missing(&error) => {
+                    tracing::warn!(%address, %error, "it does not listen there");
                     missing = Some(error);
                 }
                 Err(error) => return Err(not_bound(text, &error)),

@@ -192,6 +192,13 @@ pub fn effective_gid() -> u32 {
     rustix::process::getegid().as_raw()
 }
 
+/// The groups this process may give its files to: [`effective_gid`], and its supplementary ones where the kernel tells
+/// them.
+pub fn groups() -> Vec<u32> {
+    let others = rustix::process::getgroups().unwrap_or_default();
+    std::iter::once(effective_gid()).chain(others.into_iter().map(|gid| gid.as_raw())).collect()
+}
+
 /// Whether the calling thread may give files away (`CAP_CHOWN`), in its own user namespace at least. A file
 /// system may still refuse (NFS with root squashed); `false` where the kernel does not say.
 pub fn has_capability_chown() -> bool {
@@ -288,6 +295,9 @@ mod tests {
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
         let effective = u64::from_str_radix(line.trim(), 16).unwrap();
         assert_eq!(has_capability_chown(), effective & 1 != 0);
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+        let others: Vec<u32> = line.split_whitespace().map(|gid| gid.parse().unwrap()).collect();
+        assert_eq!(groups(), [vec![effective_gid()], others].concat());
         assert!(cores() >= 1);
         if cfg!(target_arch = "x86_64") {
             let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();

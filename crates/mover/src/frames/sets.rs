@@ -166,6 +166,22 @@ impl OpenSets {
         self.open(set)
     }
 
+    /// A frame of a set came. The lowest ones are forgotten where there are too many, or all together have more than so many
+    /// runs, but for the last of them.
+    pub fn note(&mut self, set: u64, index: u32, runs_max: usize) {
+        let Some(open) = self.make_room(set) else { return };
+        let runs = open.bits.runs.len();
+        open.bits.insert(index);
+        if open.bits.runs.len() == runs {
+            return;
+        }
+        let runs =
+            |open: &BTreeMap<u64, OpenSet>| open.values().map(|open| open.bits.runs.len()).sum::<usize>();
+        while self.open.len() > 1 && runs(&self.open) > runs_max {
+            self.open.pop_first();
+        }
+    }
+
     /// The one with the lowest number.
     pub fn lowest(&self) -> Option<u64> {
         self.open.keys().next().copied()
@@ -223,6 +239,17 @@ mod tests {
         // What belongs to no such set does not hide one of its holes.
         bits.insert(1440);
         assert_eq!(bits.missing(1440), missing);
+    }
+
+    #[test]
+    fn what_is_noted_of_sets_stays_within_its_bound_and_is_of_the_latest() {
+        let mut sets = OpenSets::new(100);
+        for set in 0..50 {
+            (0..10).for_each(|run| sets.note(set, run * RUN_FRAMES, 40));
+        }
+        assert_eq!(sets.iter().map(|(set, _)| set).collect::<Vec<_>>(), [46, 47, 48, 49]);
+        (0..100).for_each(|run| sets.note(49, run * RUN_FRAMES, 40));
+        assert_eq!(sets.iter().map(|(set, open)| (set, open.bits.count)).collect::<Vec<_>>(), [(49, 100)]);
     }
 
     #[test]

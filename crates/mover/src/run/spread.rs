@@ -195,8 +195,8 @@ impl Connect for Spread {
         self.lock().lost(stream, self.began.elapsed());
     }
 
-    fn got_across(&self, total: u64) {
-        self.inner.got_across(total);
+    fn got_across(&self, more: u64) {
+        self.inner.got_across(more);
     }
 
     fn addresses(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thalweg_mover::FailureKind;
 use thalweg_mover::endpoint::local::{
-    DestinationPlace, LocalDestination, LocalSource, STAGING_NAME, ScanOptions, SourceRoot,
+    DestinationPlace, LocalDestination, LocalSource, STAGING_NAME, ScanOptions, SourceRoot, is_staging,
 };
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{

@@ -115,10 +115,16 @@ fn sockets_and_what_was_not_asked_for_are_skipped_with_a_reason() {
     let dir = Dir::open(&trees.source).unwrap();
     dir.make_fifo(b"fifo", 0o600).unwrap();
     symlink("x", trees.source.join("link")).unwrap();
-    fs::create_dir(trees.source.join(std::ffi::OsStr::from_bytes(STAGING_NAME))).unwrap();
+    for (more, is_ours) in [("", true), ("-1000", true), ("-", false), ("-10a", false), ("1000", false)] {
+        let name = [STAGING_NAME, more.as_bytes()].concat();
+        assert_eq!(is_staging(&name), is_ours, "{more}");
+        if is_ours {
+            fs::create_dir(trees.source.join(std::ffi::OsStr::from_bytes(&name))).unwrap();
+        }
+    }
     let (found, totals) = scan(&contents(&trees.source));
     assert_eq!(found.paths(), [&b""[..], b"fifo", b"link"]);
-    assert_eq!(found.skipped.len(), 2);
+    assert_eq!(found.skipped.len(), 3);
     assert!(totals.complete);
     let preserve = Preserve { devices: false, symlinks: false, ..Preserve::ALL };
     let (found, _) = scan(&contents_with(&trees.source, ScanOptions { preserve, ..options() }));

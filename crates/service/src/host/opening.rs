@@ -253,7 +253,7 @@ impl Host {
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let signer = host.signer(&session);
                 let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((totals, agreed.receiver.statement.root))
+                Ok((agreed.receiver.statement.totals, agreed.receiver.statement.root))
             });
             let progress = progress(&run);
             line.end(&ended, Done::by_then(progress.settled_entries, progress.verified_bytes));

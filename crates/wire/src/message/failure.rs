@@ -28,7 +28,7 @@ pub enum FailureKind {
     Io,
     /// Something else stands at the destination.
     Conflict,
-    /// What the entry is cannot be made here.
+    /// What the entry is cannot be made here, or not as large as it is.
     Unsupported,
     /// Stopped on request.
     Stopped,

@@ -113,13 +113,60 @@ impl LocalDestination {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Destination;
     use crate::endpoint::local::DestinationPlace;
+    use crate::endpoint::{Decision, Destination};
     use crate::manifest::Filter;
     use std::os::unix::fs::PermissionsExt;
     use thalweg_wire::entry::Xattr;
-    use thalweg_wire::message::{SourceForm, Terms};
+    use thalweg_wire::message::{Preserve, SourceForm, Terms};
     use thalweg_wire::{Entry, EntryId, Evidence, Kind};
+
+    #[test]
+    fn of_a_directory_what_only_a_better_right_could_give_is_told_when_it_is_made_and_not_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"d".to_vec()).unwrap(),
+            kind: Kind::Directory,
+            mode: 0o2755,
+            uid: thalweg_sys::usage::effective_uid() + 1,
+            gid: thalweg_sys::usage::effective_gid(),
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        };
+        let copy = |entry: &Entry, dry_run: bool| {
+            let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+            let preserve = Preserve { xattrs: false, ..Preserve::ALL };
+            let terms = Terms { dry_run, preserve, ..Terms::of(4 << 20, 1 << 20) };
+            let opened =
+                LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
+            let mut to = opened.unwrap();
+            to.rights.can_chown = false;
+            let decided = to.decide(entry, &|_, _| true);
+            let conclusion = to.conclude_all(true, &|| {});
+            to.close(true);
+            let losses: Vec<String> = conclusion
+                .revised
+                .into_iter()
+                .flat_map(|revised| match revised.outcome {
+                    Outcome::Done { losses, .. } => losses,
+                    other => panic!("{other:?}"),
+                })
+                .map(|loss| loss.what)
+                .collect();
+            let is_unchanged =
+                matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. });
+            (is_unchanged, losses)
+        };
+        assert_eq!(copy(&entry, false), (false, vec!["owner".to_owned(), "set-id bits".to_owned()]));
+        assert_eq!(copy(&entry, true), (true, Vec::new()), "a dry run");
+        assert_eq!(copy(&entry, false), (true, Vec::new()));
+        let mtime = thalweg_wire::Time { seconds: 1_000_000_000, nanos: 0 };
+        let touched = Entry { evidence: Evidence { mtime, ..Evidence::default() }, ..entry };
+        // Its time is given, and its owner not told again.
+        assert_eq!(copy(&touched, false), (false, Vec::new()));
+        assert_eq!(copy(&touched, false), (true, Vec::new()));
+    }
 
     #[test]
     fn every_directory_gets_its_mode_however_many_cannot_keep_all_of_it() {

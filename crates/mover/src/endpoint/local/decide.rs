@@ -54,9 +54,8 @@ impl LocalDestination {
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
-    /// Remembers in a dry run what would become of an entry, for its second names. What is told as done can be a thing
-    /// that stays and gets other metadata: of a FIFO or device [`Self::dress_special`] says so, and a file is told as
-    /// done only then.
+    /// Remembers in a dry run what would become of an entry, for its second names. What is told as done can be a FIFO or
+    /// device that stays and gets other metadata: [`Self::dress_special`] says so.
     fn foretell(&self, entry: &Entry, decided: &Result<Decision, Failure>) {
         if !self.terms.dry_run || matches!(entry.kind, Kind::Directory | Kind::HardLink { .. }) {
             return;
@@ -64,11 +63,12 @@ impl LocalDestination {
         let outlook = match decided {
             Ok(Decision::Fresh | Decision::Wanted { .. }) => Outlook::Comes,
             Ok(Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }) => Outlook::Stays,
-            Ok(Decision::Settled { outcome: Outcome::Done { .. }, .. }) => match entry.kind {
-                Kind::File { .. } => Outlook::Stays,
-                _ if lock(&self.foretold).of(entry.id).is_some() => return,
-                _ => Outlook::Comes,
-            },
+            Ok(Decision::Settled { outcome: Outcome::Done { .. }, .. }) => {
+                if lock(&self.foretold).of(entry.id).is_some() {
+                    return;
+                }
+                Outlook::Comes
+            }
             Ok(Decision::Settled { outcome: Outcome::Skipped(_) | Outcome::Failed(_), .. }) | Err(_) => {
                 Outlook::Left
             }
@@ -130,10 +130,14 @@ impl LocalDestination {
             true => root.dir.as_file().and_then(|dir| dir.xattrs()).ok(),
             false => None,
         };
-        let wanted = Wanted::of(entry);
-        let is_same = !self.root_is_new
-            && !differs(&stat, xattrs.as_deref(), &wanted, &self.terms.preserve, self.grain(root));
-        self.spool(entry, entry.mode, is_same)?;
+        let preserve = &self.terms.preserve;
+        let mut wanted = Wanted::of(entry);
+        if !self.root_is_new {
+            wanted = wanted.within_reach(&stat, preserve, &self.rights);
+        }
+        let is_same =
+            !self.root_is_new && !differs(&stat, xattrs.as_deref(), &wanted, preserve, self.grain(root));
+        self.spool(entry, wanted, is_same)?;
         Ok(if is_same { unchanged(None, false) } else { done(self.root_is_new) })
     }
 
@@ -154,7 +158,7 @@ impl LocalDestination {
                     made.and_then(|dir| self.hold(&bytes, dir, true))
                         .map_err(|error| failed("open", path, &error))?;
                     self.changed_parent(path, &place);
-                    self.spool(entry, entry.mode, false)?;
+                    self.spool(entry, Wanted::of(entry), false)?;
                     return Ok(done(true));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -175,32 +179,32 @@ impl LocalDestination {
         let xattrs =
             self.terms.preserve.xattrs.then(|| self.with_descriptors(|| place.dir.xattrs(&name))).transpose();
         let xattrs = xattrs.map_err(|error| failed("read the attributes", path, &error))?;
-        let wanted = Wanted::of(entry);
-        let is_same = !differs(&stat, xattrs.as_deref(), &wanted, &self.terms.preserve, self.grain(&place));
+        let preserve = &self.terms.preserve;
+        let mut wanted = Wanted::of(entry).within_reach(&stat, preserve, &self.rights);
+        let is_same = !differs(&stat, xattrs.as_deref(), &wanted, preserve, self.grain(&place));
         if self.terms.dry_run {
             return Ok(if is_same { unchanged(None, false) } else { done(false) });
         }
         // Opened for ourselves for the time being; its mode comes at the end.
-        let (mut made, mut mode) = (false, entry.mode);
+        let mut made = false;
         if self.rights.uid != 0 && stat.uid == self.rights.uid && stat.mode & 0o700 != 0o700 {
             let opened = place.dir.set_mode(&name, stat.mode | 0o700);
             opened.map_err(|error| failed("open the directory for writing", path, &error))?;
             self.changed_loosely(&place.territory);
             made = true;
-            if !self.terms.preserve.mode {
-                mode = stat.mode | RESTORE;
+            if !preserve.mode {
+                wanted.mode = stat.mode | RESTORE;
             }
         }
-        self.spool(entry, mode, is_same)?;
+        self.spool(entry, wanted, is_same)?;
         Ok(if is_same { unchanged(None, made) } else { done(made) })
     }
 
     /// Keeps a directory's metadata for the end, and whether it is told as unchanged until then.
-    fn spool(&self, entry: &Entry, mode: u32, was_unchanged: bool) -> Result<(), Failure> {
+    fn spool(&self, entry: &Entry, wanted: Wanted, was_unchanged: bool) -> Result<(), Failure> {
         if self.terms.dry_run {
             return Ok(());
         }
-        let wanted = Wanted { mode, ..Wanted::of(entry) };
         let path = self.final_path(&entry.path).into_owned();
         let item = Spooled { id: entry.id, path, was_unchanged, wanted };
         let pushed = lock(&self.spool).push(&item, || self.nameless_file());
@@ -308,18 +312,16 @@ impl LocalDestination {
     ) -> Result<Decision, Failure> {
         let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
         let preserve = &self.terms.preserve;
-        let wanted = Wanted::of(entry);
+        let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
         // Then an entry without attributes has none there either.
         let may_differ = preserve.xattrs && (!is_remembered || !entry.xattrs.is_empty());
         let xattrs = may_differ
             .then(|| self.with_descriptors(|| place.dir.xattrs(name)))
             .transpose()
             .map_err(of_io)?;
-        if !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
+        // A copy tells the same of a file that gets other metadata: nothing of its content comes.
+        if self.terms.dry_run || !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
             return Ok(unchanged(digest, false));
-        }
-        if self.terms.dry_run {
-            return Ok(done(false));
         }
         let has = Has { may_have_xattrs: may_differ, ..Has::of(stat) };
         let (losses, is_changed) = match self.with_descriptors(|| place.dir.open_read(name)) {
@@ -442,7 +444,7 @@ impl LocalDestination {
         }
         let staging = self.staging_at(&place).map_err(|error| failed("make", path, &error))?;
         let temporary = format!("made-{}", self.new_number()).into_bytes();
-        let made = self.make_special(entry, &staging.dir, &temporary);
+        let made = self.make_special(entry, &place, &staging.dir, &temporary);
         let losses = made.map_err(|error| match &entry.kind {
             Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => {
                 Failure::new(FailureKind::Permission, "make the device", "only root may").at(path)
@@ -506,7 +508,7 @@ impl LocalDestination {
         Ok(settled(Outcome::Done { digest: None, losses }, is_changed))
     }
 
-    fn make_special(&self, entry: &Entry, dir: &Dir, name: &[u8]) -> io::Result<Vec<Loss>> {
+    fn make_special(&self, entry: &Entry, place: &Place, dir: &Dir, name: &[u8]) -> io::Result<Vec<Loss>> {
         let mut has_mode = true;
         match &entry.kind {
             Kind::Symlink { target } => {
@@ -520,7 +522,8 @@ impl LocalDestination {
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }
         let target = Named(dir, name);
-        let has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&target.look()?) };
+        let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&target.look()?) };
+        self.inherit_group(&target, &mut has, place);
         let wanted = Wanted::of(entry);
         apply(&target, &has, &wanted, &self.terms.preserve, &self.rights, has_mode).map(|(losses, _)| losses)
     }

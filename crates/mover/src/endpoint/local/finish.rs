@@ -3,7 +3,7 @@
 use super::decide::{check_replaceable, done, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen};
 use super::foretold::Outlook;
-use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
+use super::metadata::{Has, Named, Target, Wanted, apply, look_what_stayed};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::small::remove_staged;
@@ -93,14 +93,7 @@ impl LocalDestination {
     ) -> io::Result<Vec<Loss>> {
         let preserve = &self.terms.preserve;
         let mut has = *has;
-        if let Some(gid) = place.gid.filter(|_| !preserve.owner || !self.rights.can_chown) {
-            // What is made in this directory gets its group, and keeps it where that of its entry cannot be had.
-            if file.set_owner(None, Some(gid)).is_ok() {
-                has.gid = gid;
-                // The kernel takes set-id bits off with it.
-                has.mode = has.mode.filter(|mode| mode & 0o6000 == 0);
-            }
-        }
+        self.inherit_group(file, &mut has, place);
         let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;
         if !preserve.mode
             && let Some(seen) = self.seen(entry.id)
@@ -110,6 +103,18 @@ impl LocalDestination {
             file.set_mode(seen.mode & 0o777)?;
         }
         Ok(losses)
+    }
+
+    /// What is made in a directory that says so gets its group, and keeps it where that of its entry cannot be had.
+    pub(super) fn inherit_group(&self, target: &impl Target, has: &mut Has, place: &Place) {
+        let may_stay = !self.terms.preserve.owner || !self.rights.can_chown;
+        if let Some(gid) = place.gid.filter(|_| may_stay)
+            && target.own(None, Some(gid)).is_ok()
+        {
+            has.gid = gid;
+            // The kernel takes set-id bits off with it.
+            has.mode = has.mode.filter(|mode| mode & 0o6000 == 0);
+        }
     }
 
     pub(super) fn finish_entry(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {

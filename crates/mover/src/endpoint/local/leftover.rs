@@ -38,7 +38,8 @@ pub enum LeftoverState {
     Removed,
 }
 
-/// Looks for staging directories at and below `path`, and removes those that nobody uses if `remove`.
+/// Looks for staging directories at and below `path`, and removes those that nobody uses if `remove`. What belongs to
+/// another user and is closed to this one is passed over.
 ///
 /// # Errors
 /// For the place itself; what could not be looked at or removed goes to `trouble`.
@@ -58,6 +59,9 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
                 }
                 found.extend(names.into_iter().map(|entry| (staging.clone(), dir.clone(), entry.name)));
             }
+            // His own `gc` cleans it up.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && is_of_another(&root, &staging) => {}
             Err(error) => trouble(failed("open", &staging, &error)),
         }
     }
@@ -102,6 +106,11 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
         left.push(Leftover { path, bytes, state });
     }
     Ok(left)
+}
+
+fn is_of_another(root: &Dir, staging: &RelativePath) -> bool {
+    let stat = root.open_beneath(staging.as_bytes(), Links::Refuse).and_then(|dir| dir.stat_self());
+    stat.is_ok_and(|stat| stat.uid != usage::effective_uid())
 }
 
 /// Paths of the staging directories.

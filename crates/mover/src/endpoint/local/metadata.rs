@@ -26,6 +26,8 @@ const ACL: &[u8] = b"system.posix_acl_access";
 pub(super) struct Rights {
     pub(super) uid: u32,
     pub(super) gid: u32,
+    /// That files of ours may be given to.
+    pub(super) groups: Vec<u32>,
     pub(super) can_chown: bool,
 }
 
@@ -34,6 +36,7 @@ impl Rights {
         Rights {
             uid: usage::effective_uid(),
             gid: usage::effective_gid(),
+            groups: usage::groups(),
             can_chown: usage::has_capability_chown(),
         }
     }
@@ -58,6 +61,25 @@ impl Wanted {
             mtime: entry.evidence.mtime,
             xattrs: entry.xattrs.clone(),
         }
+    }
+
+    /// What of it these rights reach, of something that stands there and looks so: an owner or a group that only better
+    /// ones could give stays what it is, and set-id bits go, as in [`apply`]. It was told when this was made; as a
+    /// difference each copy would find it, and tell it, again.
+    pub(super) fn within_reach(mut self, stat: &Stat, preserve: &Preserve, rights: &Rights) -> Wanted {
+        if !preserve.owner || rights.can_chown {
+            return self;
+        }
+        let may_have_group = stat.uid == rights.uid && rights.groups.contains(&self.gid);
+        let has_group = stat.gid == self.gid || may_have_group;
+        if stat.uid != self.uid || !has_group {
+            self.mode &= !SET_ID;
+        }
+        self.uid = stat.uid;
+        if !has_group {
+            self.gid = stat.gid;
+        }
+        self
     }
 }
 
@@ -498,7 +520,7 @@ mod tests {
         }
 
         fn apply(&self, wanted: &Wanted) -> (Vec<String>, bool) {
-            let rights = Rights { uid: UID, gid: UID, can_chown: true };
+            let rights = rights(true, &[]);
             let (losses, is_changed) =
                 apply(self, &self.has(), wanted, &Preserve::ALL, &rights, true).unwrap();
             (losses.into_iter().map(|loss| loss.what).collect(), is_changed)
@@ -547,6 +569,11 @@ mod tests {
             self.attributes.borrow_mut().retain(|(there, _)| there != name);
             Ok(())
         }
+    }
+
+    /// Of the user.
+    fn rights(can_chown: bool, others: &[u32]) -> Rights {
+        Rights { uid: UID, gid: UID, groups: [&[UID][..], others].concat(), can_chown }
     }
 
     fn wanted(mode: u32, xattrs: &[(&[u8], &[u8])]) -> Wanted {
@@ -633,7 +660,7 @@ mod tests {
     fn set_id_bits_that_go_with_a_group_alone_are_not_said_to_go_with_the_owner() {
         let causes_of = |wanted: &Wanted| {
             let poor = Poor::new(0o644, errno::OVERFLOW);
-            let rights = Rights { uid: UID, gid: UID, can_chown: true };
+            let rights = rights(true, &[]);
             let (losses, _) = apply(&poor, &poor.has(), wanted, &Preserve::ALL, &rights, true).unwrap();
             losses.into_iter().map(|loss| format!("{}: {}", loss.what, loss.why)).collect::<Vec<_>>()
         };
@@ -641,6 +668,37 @@ mod tests {
         assert_eq!(group.last().unwrap(), "set-id bits: the group could not be kept", "{group:?}");
         let both = causes_of(&Wanted { uid: UID + 1, gid: UID + 1, ..wanted(0o2755, &[]) });
         assert_eq!(both.last().unwrap(), "set-id bits: the owner could not be kept", "{both:?}");
+    }
+
+    #[test]
+    fn an_owner_or_a_group_that_only_a_better_right_could_give_is_no_difference() {
+        const PROJECT: u32 = 5000;
+        let stat = |uid, gid, mode| {
+            let root = Dir::open(std::path::Path::new("/")).unwrap().stat_self().unwrap();
+            Stat { uid, gid, mode, mtime: thalweg_sys::Time { seconds: 0, nanos: 0 }, ..root }
+        };
+        let differs = |stat: Stat, wanted: Wanted, rights: &Rights| {
+            let wanted = wanted.within_reach(&stat, &Preserve::ALL, rights);
+            differs(&stat, None, &wanted, &Preserve::ALL, Grain::FINEST)
+        };
+        let foreign = |mode| Wanted { uid: UID + 1, gid: UID + 1, ..wanted(mode, &[]) };
+        let user = rights(false, &[PROJECT]);
+        assert!(!differs(stat(UID, UID, 0o755), foreign(0o755), &user));
+        assert!(differs(stat(UID, UID, 0o755), foreign(0o755), &rights(true, &[])));
+        assert!(differs(stat(UID, UID, 0o700), foreign(0o755), &user), "its mode can be set");
+        // The bits went when it was made, and still go.
+        assert!(!differs(stat(UID, UID, 0o755), foreign(0o2755), &user));
+        assert!(differs(stat(UID, UID, 0o2755), foreign(0o2755), &user));
+        // A group of ours is had, of what is ours.
+        let of_project = || Wanted { gid: PROJECT, ..wanted(0o755, &[]) };
+        assert!(differs(stat(UID, UID, 0o755), of_project(), &user));
+        assert!(!differs(stat(UID, PROJECT, 0o755), of_project(), &user));
+        assert!(!differs(stat(UID, UID, 0o755), of_project(), &rights(false, &[])));
+        assert!(!differs(stat(UID + 1, UID, 0o755), of_project(), &user));
+        // And then it keeps the bits.
+        let with_bit = Wanted { mode: 0o2755, ..of_project() };
+        assert!(differs(stat(UID, PROJECT, 0o755), with_bit.clone(), &user));
+        assert!(!differs(stat(UID, PROJECT, 0o2755), with_bit, &user));
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub use source::{LocalSource, ScanOptions, SourceRoot};
 /// holds everything unfinished. An entry of this name is never moved.
 pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 
+/// How the cause ends where a staging directory is refused.
+pub const NOT_OURS: &str = "who is somebody else, or is open to others";
+
 /// Whether this is a name of staging directories: [`STAGING_NAME`], or that with the number of a user behind it, which
 /// he has where the common one is somebody else's.
 pub fn is_staging(name: &[u8]) -> bool {

@@ -19,7 +19,7 @@ use super::lanes::Lanes;
 use super::nursery::Nurseries;
 use super::partial::ASSUMED;
 use super::way::remove_tree;
-use super::{STAGING_NAME, lock};
+use super::{NOT_OURS, STAGING_NAME, lock};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -537,11 +537,8 @@ pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
             // The file system gives what we make to somebody else: it would keep the name from everybody.
             let _ = parent.remove_dir(name);
         }
-        let cause = format!(
-            "`{}` there belongs to user {}, who is somebody else, or is open to others",
-            String::from_utf8_lossy(name),
-            stat.uid
-        );
+        let cause =
+            format!("`{}` there belongs to user {}, {NOT_OURS}", String::from_utf8_lossy(name), stat.uid);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
     }
     Ok(dir)

@@ -155,13 +155,7 @@ impl Channel {
             *instances += 1;
             member.instance = *instances;
             member.lane.restart();
-            self.actions.push_back(super::Action::Tell(link, FramesMessage::GoesOn));
-            for (set, open) in one.had.iter() {
-                for taken in open.bits.ranges().chunks(limits::SET_RANGES_MAX) {
-                    let taken = taken.to_vec();
-                    self.actions.push_back(super::Action::Tell(link, FramesMessage::SetHad { set, taken }));
-                }
-            }
+            member.goes_on = true;
         }
         let instance = member.instance;
         if is_new || goes_on.is_some() {
@@ -171,7 +165,24 @@ impl Channel {
         if stand.is_some() || consume.group.is_none() {
             self.stands.remove(&key);
         }
+        self.tell_had(link, &key, &consume.consumer);
         Ok(Subscribed { instance })
+    }
+
+    /// A consumer that goes on behind another process under its name is told so, and what that took of sets that are not
+    /// over; on each link, for what was said to one that broke may not have been heard.
+    fn tell_had(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let Some(one) = self.subscriptions.get(key) else { return };
+        if !one.members.get(who).is_some_and(|member| member.goes_on) {
+            return;
+        }
+        let had = one.had.iter().flat_map(|(set, open)| {
+            let ranges = open.bits.ranges();
+            let pieces: Vec<Vec<_>> = ranges.chunks(limits::SET_RANGES_MAX).map(<[_]>::to_vec).collect();
+            pieces.into_iter().map(move |taken| FramesMessage::SetHad { set, taken })
+        });
+        let told = std::iter::once(FramesMessage::GoesOn).chain(had);
+        self.actions.extend(told.map(|message| super::Action::Tell(link, message)));
     }
 
     /// This consumer has a smaller window than it asked for: it is told, so that it says often enough what it took.
@@ -241,6 +252,7 @@ impl Channel {
             // What was said of it may not have been heard.
             self.tell_window(link, key, who);
         }
+        self.tell_had(link, key, who);
     }
 
     /// The link of a consumer was lost: it may come back, or another may take its place.

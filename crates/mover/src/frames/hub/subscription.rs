@@ -122,6 +122,8 @@ pub(super) struct Member {
     pub last_link: u64,
     /// Its window is smaller than it asked for.
     pub is_narrow: bool,
+    /// It goes on behind another process of its name.
+    pub goes_on: bool,
     /// The end was handed out.
     pub ended: bool,
     /// Number of its lane.
@@ -139,6 +141,7 @@ impl Member {
             is_lost: false,
             last_link: 0,
             is_narrow: false,
+            goes_on: false,
             ended: false,
             instance,
             report,
@@ -155,6 +158,10 @@ impl Member {
         self.lane.iter().filter(|handed| !matches!(handed, Handed::Note(_))).count()
     }
 }
+
+/// What a consumer had of sets is known in so many runs of them, 256 KiB or so: of older sets than fit it is not told, who
+/// goes on behind it, and their frames count as missing there. In as many messages it is told.
+const HAD_RUNS_MAX: usize = 2048;
 
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -292,11 +299,7 @@ impl Subscription {
         let Some((set, index)) = held.head.set else { return };
         match &mut self.group {
             Some(group) => group.took(set, index),
-            None => {
-                if let Some(open) = self.had.make_room(set) {
-                    open.bits.insert(index);
-                }
-            }
+            None => self.had.note(set, index, HAD_RUNS_MAX),
         }
     }
 

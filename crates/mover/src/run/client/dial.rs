@@ -54,9 +54,9 @@ pub trait Connect: Send + Sync {
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
-    /// So much got across in a session, in numbers that only compare: who starts the peer gives up on one that ends again and
-    /// again while this does not grow.
-    fn got_across(&self, _total: u64) {}
+    /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives up on
+    /// one that ends again and again without any.
+    fn got_across(&self, _more: u64) {}
 
     /// Where the peer is dialled, each `host:port`; none if it is reached in another way.
     fn addresses(&self) -> Vec<String> {

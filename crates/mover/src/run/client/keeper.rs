@@ -99,11 +99,14 @@ impl Keeper {
         let settings = &self.dialler.settings;
         let limits = Limits { patience: settings.patience, stall_timeout: settings.stall_timeout };
         let mut pulse = Pulse::begin(Instant::now(), progress(&self.session), self.session.moved_bytes());
+        let mut kept_before = 0;
         let mut back_off = BACK_OFF.0;
         while !self.session.is_closed() {
             let now = Instant::now();
             let across = progress(&self.session);
-            self.dialler.connect.got_across(across.iter().fold(0_u64, |sum, one| sum.saturating_add(*one)));
+            let kept_now = kept(&self.session);
+            self.dialler.connect.got_across(kept_now.saturating_sub(kept_before));
+            kept_before = kept_now;
             self.note_streams(now, pulse.progressed(now, across));
             if let Some(why) = self.is_hopeless(now) {
                 self.session.close(Some(why));
@@ -289,6 +292,15 @@ fn progress(session: &Session) -> [u64; 5] {
     }
     sum[4] += session.peer_heartbeat().verified_bytes.min(sent_bytes);
     sum
+}
+
+/// Bytes that no further session carries again: durable ones, and of frames, which nobody asks for a second time, all.
+fn kept(session: &Session) -> u64 {
+    let of = |transfer: &Transfer| match transfer {
+        Transfer::Frames(run) => run.moved_bytes(),
+        other => other.crossed().durable_bytes,
+    };
+    session.transfers().iter().map(of).sum()
 }
 
 /// A disk that gives nothing for so long is one that hangs.

@@ -178,11 +178,13 @@ impl Job<'_> {
             .and_then(agree::totals_of)
             .and_then(|totals| {
                 let signer = self.signer(client.session.peer);
-                Ok((totals, agree::as_receiver(&*run, &signer, totals, self.wishes.link.patience)?))
+                agree::as_receiver(&*run, &signer, totals, self.wishes.link.patience)
             });
         run.close();
         let rows = (run.peer_accounts(), run.own_accounts());
-        let (totals, agreed) = result?;
+        let agreed = result?;
+        // Those that both signed.
+        let totals = agreed.receiver.statement.totals;
         Ok(self.report(totals, agreed, plan, rows, &steering))
     }
 

@@ -445,6 +445,8 @@ impl Job<'_> {
             let totals = agree::totals_of(ended)?;
             let signer = job.signer(client.session.peer);
             let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;
+            // Those that both signed.
+            let totals = agreed.receiver.statement.totals;
             let rows = (run.peer_accounts(), run.own_accounts());
             Ok((totals, agreed, plan, rows))
         });

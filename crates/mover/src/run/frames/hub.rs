@@ -30,15 +30,50 @@ use thalweg_wire::path::Escaped;
 
 /// All channels of a process.
 pub struct Hub {
-    channels: Mutex<BTreeMap<ChannelKey, Arc<HubChannel>>>,
-    /// One that was being closed is.
-    closed: Condvar,
+    known: Arc<Known>,
     /// Bytes that all channels together may hold in memory.
     bytes_max: u64,
     /// As much again for what is under way from producers and to consumers.
     windows: Arc<Windows>,
     /// Memory of payloads that are not needed any more, as far as all of them together are within `bytes_max`.
     shelf: Shelf,
+}
+
+/// The channels that there are.
+#[derive(Default)]
+struct Known {
+    channels: Mutex<BTreeMap<ChannelKey, Arc<HubChannel>>>,
+    /// One that was being closed is.
+    closed: Condvar,
+}
+
+impl Known {
+    fn lock(&self) -> Channels<'_> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until one that was being closed is, at most so long.
+    fn wait<'a>(&'a self, channels: Channels<'a>, at_most: Duration) -> Channels<'a> {
+        self.closed.wait_timeout(channels, at_most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Closes one that was said to be closing: who wants its name waits for that.
+    fn end(&self, channel: &Arc<HubChannel>) {
+        channel.close();
+        self.lock().retain(|_, known| !Arc::ptr_eq(known, channel));
+        self.closed.notify_all();
+    }
+
+    /// The same, beside what its caller does: the disk of its log may stand still.
+    fn end_aside(self: &Arc<Self>, channel: Arc<HubChannel>) {
+        channel.is_closing.store(true, Ordering::Release);
+        let (known, again) = (self.clone(), channel.clone());
+        let started = std::thread::Builder::new().name("close".into()).spawn(move || known.end(&channel));
+        if let Err(error) = started {
+            tracing::warn!(%error, "a channel that is over stays until it is closed for its age");
+            again.is_closing.store(false, Ordering::Release);
+        }
+    }
 }
 
 /// Export and path.
@@ -129,8 +164,7 @@ impl Hub {
     /// Without channels.
     pub fn new(bytes_max: u64) -> Hub {
         let shelf = Shelf::new(usize::try_from(bytes_max).unwrap_or(usize::MAX));
-        let (channels, closed) = (Mutex::default(), Condvar::new());
-        Hub { channels, closed, bytes_max, windows: Windows::new(bytes_max), shelf }
+        Hub { known: Arc::default(), bytes_max, windows: Windows::new(bytes_max), shelf }
     }
 
     /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
@@ -177,7 +211,7 @@ impl Hub {
                     let cause = "the one before it is still being closed: its spill log is not synced yet";
                     return Err(busy(cause));
                 }
-                channels = self.wait(channels, left);
+                channels = self.known.wait(channels, left);
                 continue;
             }
             let used: u64 = channels.values().map(|channel| channel.memory_bytes_max).sum();
@@ -188,17 +222,10 @@ impl Hub {
             }
             // What is over keeps nothing from who comes now.
             if let Some(spent) = longest_spent(&channels) {
-                spent.is_closing.store(true, Ordering::Release);
-                drop(channels);
-                self.end(&spent);
-                channels = self.lock();
-                continue;
+                self.known.end_aside(spent);
             }
-            let leaves = |channel: &Arc<HubChannel>| {
-                channel.is_closing.load(Ordering::Acquire) || channel.spent_since().is_some()
-            };
-            if began.elapsed() < LEAVING_PATIENCE && channels.values().any(leaves) {
-                channels = self.wait(channels, LEAVING_STEP);
+            if began.elapsed() < LEAVING_PATIENCE && channels.values().any(|channel| channel.may_leave()) {
+                channels = self.known.wait(channels, LEAVING_STEP);
                 continue;
             }
             if is_full {
@@ -252,20 +279,8 @@ impl Hub {
             gone.iter().for_each(|channel| channel.is_closing.store(true, Ordering::Release));
             gone
         };
-        gone.iter().for_each(|channel| self.end(channel));
+        gone.iter().for_each(|channel| self.known.end(channel));
         self.shelf.tidy(Instant::now());
-    }
-
-    /// Closes one that was said to be closing: who wants its name waits for that.
-    fn end(&self, channel: &Arc<HubChannel>) {
-        channel.close();
-        self.lock().retain(|_, known| !Arc::ptr_eq(known, channel));
-        self.closed.notify_all();
-    }
-
-    /// Waits until one that was being closed is, at most so long.
-    fn wait<'a>(&'a self, channels: Channels<'a>, at_most: Duration) -> Channels<'a> {
-        self.closed.wait_timeout(channels, at_most).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Closes all channels: what recorded logs were given is durable when this returns, but for those of which the log of this
@@ -276,7 +291,7 @@ impl Hub {
     }
 
     fn lock(&self) -> Channels<'_> {
-        self.channels.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.known.lock()
     }
 }
 
@@ -491,6 +506,12 @@ impl HubChannel {
         // One that is at work is not over.
         let state = self.state.try_lock().ok()?;
         state.machine.is_spent().then_some(state.idle_since)
+    }
+
+    /// Whether its memory may be free soon: it is being closed, is over, or is at work and may be over then.
+    fn may_leave(&self) -> bool {
+        let is_over = || self.state.try_lock().map_or(true, |state| state.machine.is_spent());
+        self.is_closing.load(Ordering::Acquire) || is_over()
     }
 
     /// Who made frames for an earlier hub had time to come back.
