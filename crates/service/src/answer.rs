@@ -17,7 +17,8 @@ use thalweg_mover::run::session::Session;
 use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
-/// Answers `question`, piece by piece. `reads`: what the session has read so far.
+/// Answers `question`, piece by piece. `reads`: what the session has read so far. `free`: gives back the number and the
+/// room of the question, before its end is said: who hears the end may ask anew under the same number at once.
 pub(crate) fn answer(
     host: &Host,
     session: &Arc<Session>,
@@ -25,6 +26,7 @@ pub(crate) fn answer(
     question: Question,
     room: &Room,
     reads: &Reads,
+    free: impl FnOnce(),
 ) {
     let pen = Pen { session, number, room };
     let line = Line::of_question(session, &question);
@@ -64,7 +66,7 @@ pub(crate) fn answer(
         },
         None => {}
     }
-    if let Err(failure) = pen.end(ended.err()) {
+    if let Err(failure) = pen.end(ended.err(), free) {
         tracing::debug!(%failure, "an answer was not finished");
     }
 }
@@ -306,12 +308,21 @@ impl Pen<'_> {
         self.send(reply)
     }
 
-    /// A client always has room for the end.
-    fn end(&self, why: Option<Failure>) -> Result<()> {
-        self.send(Reply::End(why))
+    /// A client always has room for the end. What waits here for its connection still counts as a question.
+    fn end(&self, why: Option<Failure>, free: impl FnOnce()) -> Result<()> {
+        let paced = self.keep_pace();
+        free();
+        paced?;
+        self.session.say(Message::Reply { number: self.number, reply: Reply::End(why) })
     }
 
     fn send(&self, reply: Reply) -> Result<()> {
+        self.keep_pace()?;
+        self.session.say(Message::Reply { number: self.number, reply })
+    }
+
+    /// Waits until the connection has taken most of what was said.
+    fn keep_pace(&self) -> Result<()> {
         let until = Instant::now() + PACE_TIMEOUT;
         let mut pause = Duration::from_millis(1);
         while self.session.queued_bytes() > QUEUE_BYTES_PACED {
@@ -321,6 +332,6 @@ impl Pen<'_> {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(50));
         }
-        self.session.say(Message::Reply { number: self.number, reply })
+        Ok(())
     }
 }

@@ -61,18 +61,24 @@ impl Owner for ServerOwner {
         let (theirs, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
         let reads = self.reads.clone();
         let work = move || {
+            let served = || requests.fetch_sub(1, Ordering::AcqRel);
             match message {
-                Message::Open(open) => host.open(&theirs, *open),
+                Message::Open(open) => {
+                    host.open(&theirs, *open);
+                    served();
+                }
                 Message::Ask { number, question } => {
-                    answer::answer(&host, &theirs, number, question, &room, &reads);
-                    answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
+                    answer::answer(&host, &theirs, number, question, &room, &reads, || {
+                        answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
+                        served();
+                    });
                 }
                 _ => {
                     let cause = "the client said what only a server says";
                     theirs.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
+                    served();
                 }
             }
-            requests.fetch_sub(1, Ordering::AcqRel);
         };
         if let Err(failure) = in_thread("request", work) {
             tracing::error!(%failure, "request not served");
