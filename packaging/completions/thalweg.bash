@@ -2574,7 +2574,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --memory --direct --order --no-io-uring --window --cca --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --delete --max-delete --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --delete --max-delete --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2644,31 +2644,7 @@ _thalweg() {
                     COMPREPLY=($(compgen -W "written readback paranoid" -- "${cur}"))
                     return 0
                     ;;
-                --streams)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --concurrency)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --depth)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --chunk)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --request)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --io-depth)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2680,23 +2656,11 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --window)
+                --streams)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --cca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cipher)
-                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
-                    return 0
-                    ;;
-                --ktls)
-                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
-                    return 0
-                    ;;
-                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2733,6 +2697,42 @@ _thalweg() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --concurrency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --request)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5464,7 +5464,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --memory --direct --order --no-io-uring --window --cca --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5538,31 +5538,7 @@ _thalweg() {
                     COMPREPLY=($(compgen -W "written readback paranoid" -- "${cur}"))
                     return 0
                     ;;
-                --streams)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --concurrency)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --depth)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --chunk)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --request)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --io-depth)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5574,23 +5550,11 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --window)
+                --streams)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --cca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cipher)
-                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
-                    return 0
-                    ;;
-                --ktls)
-                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
-                    return 0
-                    ;;
-                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5627,6 +5591,42 @@ _thalweg() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --concurrency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --request)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

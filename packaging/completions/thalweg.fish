@@ -80,25 +80,11 @@ nothing\t'Send everything again'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP connections (default: by round trip and cores)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l direct -d 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
-aes256\t'Sealed frames, AES-256-GCM'
-chacha20\t'Sealed frames, ChaCha20-Poly1305'
-tls\t'Plain TLS 1.3 records'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
-on\t'Wherever the kernel can'
-off\t'Never'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l port -d 'Port of sshd' -r
@@ -107,6 +93,20 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-ports -d 'Por
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
@@ -157,25 +157,11 @@ nothing\t'Send everything again'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP connections (default: by round trip and cores)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l direct -d 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
-aes256\t'Sealed frames, AES-256-GCM'
-chacha20\t'Sealed frames, ChaCha20-Poly1305'
-tls\t'Plain TLS 1.3 records'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
-on\t'Wherever the kernel can'
-off\t'Never'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l port -d 'Port of sshd' -r
@@ -184,6 +170,20 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-ports -d 'P
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -482,7 +482,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'K
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l memory -d 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l slots -d 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody\'s window is open' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l frames-memory -d 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l frames-memory -d 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l log-format -d 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set' -r -f -a "text\t'Lines for people'
 json\t'An object of JSON on each line'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'

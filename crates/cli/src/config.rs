@@ -556,7 +556,7 @@ mod tests {
         match Args::from_arg_matches(&matches).unwrap().command {
             crate::args::Command::Serve(args) => {
                 assert!(args.slots.is_some());
-                assert_eq!(args.frames_memory, 2 << 30);
+                assert_eq!(args.frames_memory, Some(2 << 30));
             }
             other => panic!("{other:?}"),
         }
@@ -592,8 +592,8 @@ mod tests {
     fn a_command_goes_over_the_top_and_the_command_line_over_both() {
         let text = "streams = 3\ncompress = true\nchunk = \"1MiB\"\n[cp]\nstreams = 5\n[sync]\nstreams = 7\n";
         let args = copy(text, &[]);
-        assert_eq!((args.streams, args.compress, args.chunk), (Some(5), true, Some(1 << 20)));
-        assert_eq!(copy(text, &["--streams", "9"]).streams, Some(9));
+        assert_eq!((args.link.streams, args.compress, args.chunk), (Some(5), true, Some(1 << 20)));
+        assert_eq!(copy(text, &["--streams", "9"]).link.streams, Some(9));
         let (command, _) = apply("[serve]\nexport = [\"a=/a\", \"b=/b:ro\"]\nlisten = \"[::]:1\"\n").unwrap();
         let matches = command.try_get_matches_from(["thalweg", "serve"]).unwrap();
         match Args::from_arg_matches(&matches).unwrap().command {
@@ -646,7 +646,7 @@ mod tests {
     /// `advise` knows the laws of three, and is no reason to refuse what copies take.
     #[test]
     fn a_congestion_control_of_no_law_may_stand_at_the_top() {
-        assert_eq!(copy("cca = \"htcp\"\n", &[]).congestion.cca.as_deref(), Some("htcp"));
+        assert_eq!(copy("cca = \"htcp\"\n", &[]).link.congestion.cca.as_deref(), Some("htcp"));
     }
 
     #[test]

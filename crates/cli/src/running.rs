@@ -143,7 +143,7 @@ fn answer(stream: &UnixStream, rate: &Rate) -> io::Result<()> {
         || json!({"error": "this thalweg does not know the request"}),
         |limit| {
             let was = rate.bytes_per_s();
-            rate.set(limit.map(|bits| (bits / 8).max(1)));
+            rate.set_bits(limit);
             json!({"was_bits_per_s": was.map(|rate| rate.saturating_mul(8))})
         },
     );

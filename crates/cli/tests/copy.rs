@@ -5,6 +5,7 @@ mod support;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::chance::in_time;
 use support::job::{Strace, peak_memory};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, make_tree, noise};
@@ -130,7 +131,11 @@ fn a_hole_of_a_tebibyte_takes_no_time_and_no_space() {
     let file = std::fs::File::create(scratch.path("from/hole")).unwrap();
     file.set_len(1 << 40).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"island", 700 << 30).unwrap();
+    let begun = Instant::now();
     scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
+    // Who reads it, at 10 GB/s, takes a hundred seconds.
+    let took = begun.elapsed();
+    assert!(in_time("a hole of a tebibyte", took, Duration::from_secs(10)), "{took:?}");
     let copy = std::fs::metadata(scratch.path("to/hole")).unwrap();
     assert_eq!(copy.len(), 1 << 40);
     assert!(copy.blocks() * 512 <= (1 << 20), "{} blocks", copy.blocks());

@@ -2,6 +2,7 @@
 
 mod support;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::chance::{is_root, quick_or_torture, skipped};
-use support::job::{Running, Strace};
+use support::job::{Running, Strace, signal};
 use support::testbed::Testbed;
 use support::{Scratch, finish, wait_until};
 use thalweg_lab::wrap::wrap;
@@ -387,7 +388,16 @@ fn a_proof_that_is_killed_takes_its_testbed_along() {
     let mut ended = None;
     let is_up = wait_until(LIMIT, || {
         ended = proof.try_wait().expect("its state");
-        ended.is_some() || listed().starts_with("up")
+        if ended.is_some() || !listed().starts_with("up") {
+            return ended.is_some();
+        }
+        // Each run takes its testbed down by itself. Stopped, the proof cannot before it is killed.
+        signal(proof.id(), Signal::SIGSTOP);
+        let is_still_up = listed().starts_with("up");
+        if !is_still_up {
+            signal(proof.id(), Signal::SIGCONT);
+        }
+        is_still_up
     });
     let words = std::fs::read_to_string(scratch.path("words")).expect("words");
     if ended.is_some() && words.contains("the kernel needs") {

@@ -2,12 +2,16 @@
 
 mod support;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::group::MemoryGroup;
 use support::job::peak_memory;
 use support::{Daemon, Scratch, assert_same, noise};
+use thalweg_client::far_movers::{How, SshOptions};
+use thalweg_client::frames::{self, Sender, SenderWishes};
+use thalweg_client::place::Places;
 
 /// Of both sides.
 const MEMORY: u64 = 16 << 20;
@@ -253,6 +257,12 @@ fn a_daemon_that_is_not_told_how_much_it_may_have_goes_by_its_control_group() {
     scratch.ok([&words[..], &[from.as_str(), there.as_str()]].concat());
     assert!(daemon.is_alive(), "it was killed");
     assert!(std::fs::read(to.join("file")).unwrap() == noise(1, 300 << 20));
+    // Frames have an eighth of it, and what is under way of them another.
+    let how = || How::to_ask(&Places::default(), Some(daemon.ticket.as_path()), SshOptions::default());
+    let place = OsString::from(daemon.place("to", "channel"));
+    let _sender = Sender::open(&place, how(), SenderWishes::default()).unwrap();
+    let bytes = frames::status(&place, how()).unwrap().memory_bytes_max;
+    assert!(bytes <= (48 << 20) / 8, "{bytes}");
 }
 
 #[test]

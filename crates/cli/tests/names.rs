@@ -403,8 +403,8 @@ fn what_is_not_sent_is_told_and_what_was_excluded_is_not() {
 /// The owner of a directory is a loss like that of a file.
 #[test]
 fn a_lost_owner_of_a_directory_is_told() {
-    if !support::chance::is_root() {
-        return;
+    if !support::chance::is_root() || !support::chance::has("setpriv") {
+        return support::chance::skipped("the lost owner of a directory", "needs root and setpriv");
     }
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.path("from/sub")).unwrap();

@@ -588,6 +588,38 @@ fn where_somebody_else_has_something_unfinished_others_copy_all_the_same_and_int
     assert!(!String::from_utf8_lossy(&listed.stdout).contains(".thalweg-staging"));
 }
 
+/// That it is another user's, and stays as it is, is no news.
+#[test]
+fn a_fifo_of_another_user_that_this_account_cannot_change_is_told_by_no_copy() {
+    use std::os::unix::fs::chown;
+    use support::copies::LIMIT;
+    use support::job::Running;
+    let row = "a FIFO of another user's";
+    if !support::chance::is_root() {
+        return support::chance::skipped(row, "needs root");
+    }
+    let scratch = Scratch::new();
+    for name in ["from", "mine", "mine/to"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    for (name, mode) in [("from/fifo", "640"), ("mine/to/fifo", "600")] {
+        let made = Command::new("mkfifo").args(["-m", mode]).arg(scratch.path(name)).status();
+        assert!(made.unwrap().success());
+    }
+    for name in ["mine", "mine/to"] {
+        chown(scratch.path(name), Some(support::NOBODY), Some(support::NOBODY)).unwrap();
+    }
+    std::fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).unwrap();
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    for round in 0..2 {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json", "--devices"]).arg("--state").arg(scratch.path("mine/state"));
+        command.arg(scratch.path("from/")).arg(scratch.path("mine/to/")).current_dir(scratch.root());
+        let ran = Running::start(as_nobody(command)).end(LIMIT).expect(0);
+        assert!(!ran.stderr.contains("not kept"), "{round}: {}", ran.stderr);
+    }
+}
+
 /// Somebody copies a tree of another user's, as behind sshd.
 #[test]
 fn what_an_account_may_not_keep_is_told_once_and_no_change_to_a_dry_run_or_the_next_copy() {

@@ -413,6 +413,39 @@ fn a_destination_without_room_is_left_alone() {
     assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 0);
 }
 
+/// Looked at all the time while it writes as much as it may, on a disk that would take much more in that time.
+#[test]
+fn no_more_than_a_quarter_of_the_free_room_is_taken_at_any_time() {
+    const FREE_BYTES: u64 = 128 << 20;
+    if !can_mount("a probe of a small destination") {
+        return;
+    }
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("file"), noise(1, 4 << 20)).unwrap();
+    let volume = Volume::in_memory(scratch.root(), "small", &format!("size={FREE_BYTES}"));
+    let dir = thalweg_sys::Dir::open(&volume.path).unwrap();
+    let free = || dir.file_system().unwrap().bytes_available;
+    let before = free();
+    let mut command = probe(&scratch);
+    command.arg(scratch.path("file")).arg(&volume.path);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut least = before;
+    let is_over = wait_until(Duration::from_secs(120), || {
+        least = least.min(free());
+        !matches!(child.try_wait(), Ok(None))
+    });
+    assert!(is_over, "the probe does not end");
+    let out = finish(child);
+    // 2: too little came of some part.
+    assert!(matches!(out.status.code(), Some(0 | 2)), "{out:?}");
+    let answer = parsed(&out);
+    let written = answer["parts"]["write"]["bytes"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+    assert!(written > 0 && written <= before / 4, "{written} bytes were written: {answer}");
+    // Directories and what is noted take a little too.
+    assert!(before - least <= before / 4 + (1 << 20), "{} of {before} bytes were taken", before - least);
+    assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 0);
+}
+
 /// A wrong name costs no measurement, a full disk no answer.
 #[test]
 fn a_drawing_that_cannot_be_written_is_known_before_and_costs_no_answer() {

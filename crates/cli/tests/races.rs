@@ -14,9 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, say};
+use support::chance::{Random, is_root, quick_or_torture, say};
 use support::job::{Ran, Running, journal_bytes, with};
-use support::{Daemon, Scratch, assert_no_litter, facts, noise};
+use support::{Daemon, NOBODY, Scratch, assert_no_litter, facts, noise};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -374,6 +374,7 @@ fn f5_what_is_stored_through_a_mapping_after_a_copy_is_in_the_next_one() {
 #[test]
 fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
     let mut random = Random::new("X-2");
+    let (mut struck, mut told) = (0, 0);
     for round in 0..quick_or_torture(6u32, 120) {
         let scratch = Scratch::new();
         let from = scratch.path("from");
@@ -382,13 +383,28 @@ fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
             std::fs::write(from.join(format!("below/large-{i}")), noise(i, 2 << 20)).unwrap();
             std::fs::write(from.join(format!("small-{i}")), noise(i, 9000)).unwrap();
         }
+        if is_root() {
+            give_to_nobody(scratch.root());
+        }
+        // No mode closes anything to root: whoever copies is nobody then, and owns what is there.
+        let by = scratch.as_nobody("X-2 closed");
+        if by.is_none() && round % 3 == 2 {
+            continue;
+        }
         let to = scratch.path("to");
         let start = |more: &[&str]| {
             let job = with(copy(&scratch, None, &["cp", "--quiet", "--chunk", "64KiB"]), more);
-            Running::start(with(job, [scratch.path("from/"), scratch.path("to/")]))
+            let mut job = with(job, [scratch.path("from/"), scratch.path("to/")]);
+            job.current_dir(scratch.root());
+            Running::start(match &by {
+                Some(by) => by(job),
+                None => job,
+            })
         };
-        let job = start(&["--bwlimit", "12MiB"]);
-        std::thread::sleep(Duration::from_millis(100 + random.below(700)));
+        let mut job = start(&["--bwlimit", "12MiB"]);
+        assert!(support::wait_until(LIMIT, || to.exists() || job.is_over()));
+        std::thread::sleep(Duration::from_millis(random.below(700)));
+        struck += u32::from(!job.is_over());
         let run = |program: &str, args: &[&str]| {
             let _ = Command::new(program).args(args).current_dir(scratch.root()).output().unwrap();
         };
@@ -398,6 +414,7 @@ fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
             _ => run("chmod", &["-R", "0", "to"]),
         }
         let ran = job.end(LIMIT);
+        told += u32::from(ran.code != Some(0));
         assert!(matches!(ran.code, Some(0 | 2 | 3 | 6)), "round {round}: {:?} {}", ran.code, ran.stderr);
         assert!(ran.code == Some(0) || ran.stderr.contains("error:"), "{}", ran.stderr);
         run("chmod", &["-R", "u+rwX", "to"]);
@@ -413,9 +430,19 @@ fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
         start(&[]).end(LIMIT).expect(0);
         assert_eq!(facts(&from), facts(&to), "round {round}");
     }
+    say(&format!("X-2: {struck} copies were under way, {told} told that they failed"));
+    assert!(struck > 0, "all copies were over before anything was done to their destinations");
 }
 
-/// a second daemon on the same state directory, and a second copy of the same job.
+/// This, and all that is in it.
+fn give_to_nobody(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.symlink_metadata().unwrap().is_dir() {
+        std::fs::read_dir(path).unwrap().for_each(|entry| give_to_nobody(&entry.unwrap().path()));
+    }
+}
+
+/// a second copy of the same job. (A second daemon on the same state directory: `service.rs`.)
 #[test]
 fn x2_the_same_job_twice_at_once_is_refused_once() {
     let scratch = Scratch::in_memory();

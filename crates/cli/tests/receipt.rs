@@ -56,6 +56,19 @@ fn a_receipt_of_a_whole_copy_is_verified_here_and_at_a_daemon() {
 }
 
 #[test]
+fn who_writes_a_far_place_as_a_path_here_is_told_how_places_are_written() {
+    let scratch = Scratch::new();
+    let (receipt, _) = copied(&scratch);
+    for place in ["host/data/run7", "tw//host/data/run7"] {
+        let (code, _, err) = verify(&scratch, &receipt, Path::new(place), &[]);
+        assert!(code != 0 && err.contains("tw://HOST[:PORT]/EXPORT/PATH"), "{place}: {code}, {err}");
+    }
+    // What is not there in a directory that is here is merely missing.
+    let (code, _, err) = verify(&scratch, &receipt, Path::new("tests/nonesuch"), &[]);
+    assert!(code != 0 && !err.contains("tw://HOST"), "{code}, {err}");
+}
+
+#[test]
 fn the_root_can_be_computed_from_the_lines_alone() {
     let scratch = Scratch::new();
     let (receipt, _) = copied(&scratch);

@@ -23,7 +23,9 @@ use thalweg_mover::frames::{ChannelWishes, FrameFrom, FramePolicy};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::plan::{Asked, Tuned};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
-use thalweg_mover::run::copy::{self, EvidenceSink, From as Source, Meter, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{
+    self, EvidenceSink, From as Source, Meter, Movement, Remembered, Stop, To, TrialRun, Watch, Wishes,
+};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::flow::job::{FlowFrom, FlowTo, FlowWishes, stream};
 use thalweg_mover::run::frames::job::{self as frames, ConsumeWishes, Opening};
@@ -435,10 +437,10 @@ impl InProcess {
                 (Source::Far(self.far.clone(), vec![place]), To::Null, noise)
             }
         };
+        let asked = Asked { streams: Some(2), ..Asked::default() };
         let wishes = Wishes {
-            asked: Asked { streams: Some(2), ..Asked::default() },
-            trial: Some(trial),
-            trial_bytes_max: Some(BYTES),
+            movement: Movement { asked, ..wishes.movement },
+            trial: Some(TrialRun { far: Some(trial), bytes_max: BYTES }),
             ..wishes
         };
         let notes: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -508,7 +510,8 @@ fn each_copy_of_a_session_is_sent_by_the_congestion_control_that_it_asked_for() 
     let here = InProcess::new(&site);
     let sent_by = |sends: bool, name: Option<&str>| -> Vec<String> {
         let link = LinkSettings { congestion: name.map(str::to_owned), ..LinkSettings::default() };
-        let (report, _) = here.copy(sends, Wishes { link, ..Wishes::default() });
+        let movement = Movement { link, ..Movement::default() };
+        let (report, _) = here.copy(sends, Wishes { movement, ..Wishes::default() });
         report.evidence.sender.streams.into_iter().map(|stream| stream.congestion).collect()
     };
     for sends in [true, false] {
@@ -546,11 +549,14 @@ fn frames_that_come_into_a_session_have_its_streams_sent_by_the_congestion_contr
         meter: Arc::default(),
         evidence: Some(evidence),
     };
+    let noise = Trial::Noise { bytes: ENDLESS, file_bytes: ENDLESS };
     let wishes = Wishes {
-        asked: Asked { streams: Some(2), ..Asked::default() },
-        rate: Arc::new(Rate::new(Some(1 << 20))),
-        trial: Some(Trial::Noise { bytes: ENDLESS, file_bytes: ENDLESS }),
-        trial_bytes_max: Some(ENDLESS),
+        movement: Movement {
+            asked: Asked { streams: Some(2), ..Asked::default() },
+            rate: Arc::new(Rate::new(Some(1 << 20))),
+            ..Movement::default()
+        },
+        trial: Some(TrialRun { far: Some(noise), bytes_max: ENDLESS }),
         ..Wishes::default()
     };
     let (from, stop) = (Source::Far(here.far.clone(), vec![place(b"")]), Stop::default());
@@ -602,7 +608,8 @@ fn a_pull_goes_on_without_a_congestion_control_that_trials_found_and_the_far_sid
     let site = Site::new();
     let here = InProcess::new(&site);
     let tuned = Tuned { congestion: Some("nonesuch".into()), ..Tuned::default() };
-    let (report, notes) = here.copy(false, Wishes { tuned: Some(tuned), ..Wishes::default() });
+    let remembered = Remembered { tuned: Some(tuned), ..Remembered::default() };
+    let (report, notes) = here.copy(false, Wishes { remembered, ..Wishes::default() });
     assert_eq!((report.totals.failed, report.attempts), (0, 1));
     assert_eq!(report.plan.congestion, None);
     let told: Vec<&String> = notes.iter().filter(|text| text.contains("`nonesuch`")).collect();

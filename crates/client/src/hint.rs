@@ -1,4 +1,5 @@
 use crate::elsewhere;
+use crate::reach::FIND_PLACE;
 use thalweg_mover::endpoint::local::NOT_OURS;
 use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_DESCRIPTORS, NO_MEMORY, is_too_large};
 use thalweg_mover::frames;
@@ -83,6 +84,14 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::NotFound, "open the source" | "open") if failure.cause.contains(['*', '?', '[']) => {
             "names are taken as they are, and patterns are not expanded: `cp` and `sync` choose what is below a source with \
              --include and --exclude, or by a list with --files-from"
+        }
+        (FailureKind::NotFound, FIND_PLACE) => {
+            "as it is written it is a path of this machine; a place at a daemon is tw://HOST[:PORT]/EXPORT/PATH, one by ssh \
+             [USER@]HOST:PATH, and one of the configuration @NAME/PATH"
+        }
+        (FailureKind::NotFound, "read what an index names") => {
+            "the files that an index names are looked for beside it, of a pipe beside the pipe, and of standard input in the \
+             working directory: bring them there, or name the index where they are"
         }
         (FailureKind::NotFound | FailureKind::Permission, ssh::RUN) => {
             "this is the ssh of this machine: install OpenSSH's client, or name the program to start with -e (--rsh)"

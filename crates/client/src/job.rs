@@ -12,7 +12,7 @@ use thalweg_mover::endpoint::local::overlap;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
-use thalweg_mover::run::copy::{self, EvidenceSink, From, Report, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{self, EvidenceSink, From, Remembered, Report, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_service::published::{Publisher, State};
 use thalweg_wire::message::Place;
@@ -249,17 +249,21 @@ impl Job {
         let told = Publisher::begin(state, from, to, false).filter(|_| !wishes.dry_run).map(Arc::new);
         let evidence = told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) });
         let watch = Watch { evidence, ..watch.clone() };
-        let route = routes::of(&self.from, &self.to).filter(|_| !wishes.holds_still);
+        let route = routes::of(&self.from, &self.to).filter(|_| !wishes.movement.holds_still);
         let learned = route.as_ref().and_then(|route| routes::known(state, route));
-        let is_profiled = !wishes.no_profile && !wishes.dry_run;
-        let known = (!wishes.no_profile).then(|| Profiles::read(state));
+        let has_profile = !wishes.remembered.no_profile;
+        let is_profiled = has_profile && !wishes.dry_run;
+        let known = has_profile.then(|| Profiles::read(state));
         let of =
             |by_hand: &ByHand| known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to, by_hand));
-        let tuned = of(&ByHand::default()).filter(|_| !wishes.holds_still).and_then(|way| way.tuned.clone());
+        let untouched = of(&ByHand::default()).filter(|_| !wishes.movement.holds_still);
+        let tuned = untouched.and_then(|way| way.tuned.clone());
         let alike = of(&ByHand::of(wishes)).filter(|_| is_profiled);
-        let foreknown = Foreknown::of(alike, wishes.verify, wishes.rate.bytes_per_s());
-        let wishes = &Wishes { learned, tuned, ..wishes.clone() };
-        let rate = || (wishes.rate.changes(), wishes.rate.bytes_per_s());
+        let (verify, rate) = (wishes.fidelity.verify, &wishes.movement.rate);
+        let foreknown = Foreknown::of(alike, verify, rate.bytes_per_s());
+        let remembered = Remembered { learned, tuned, ..wishes.remembered.clone() };
+        let wishes = &Wishes { remembered, ..wishes.clone() };
+        let rate = || (rate.changes(), rate.bytes_per_s());
         let rate_at_first = rate();
         let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);
         if let Ok(report) = &mut result
@@ -275,7 +279,7 @@ impl Job {
             };
             report.compared = Some(match compared {
                 Compared::NoProfile | Compared::Unknown(_) => {
-                    profiles::by_beginning(report, wishes.verify).unwrap_or(compared)
+                    profiles::by_beginning(report, verify).unwrap_or(compared)
                 }
                 compared => compared,
             });

@@ -20,7 +20,7 @@ use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed,
 use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
 use thalweg_mover::plan::{self, Tuned};
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{Beginning, From, Report, To, Wishes};
+use thalweg_mover::run::copy::{Beginning, Fidelity, From, Movement, Report, To, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_wire::message::{Check, Disk, Totals, VerifyLevel};
@@ -35,44 +35,39 @@ static WRITING: Mutex<()> = Mutex::new(());
 pub struct ByHand(Vec<String>);
 
 impl ByHand {
-    /// Of a copy. Every wish is named, so that a new one is decided about here.
+    /// Of a copy. Everything that may be of the way is named, so that what is new there is decided about here.
     pub fn of(wishes: &Wishes) -> ByHand {
         let Wishes {
-            asked,
+            fidelity,
+            movement,
+            // What is to be moved is the work, not the way.
+            selection: _,
+            // Not turned by hand: what is known of earlier copies.
+            remembered: _,
+            // Of these nothing is remembered.
+            dry_run: _,
+            trial: _,
+            // What is told and written besides.
+            unused: _,
+            receipt: _,
+        } = wishes;
+        let Fidelity {
             verify,
             check,
-            compress,
-            yields,
+            // What is to be kept is the work too.
+            preserve: _,
+            delete_max: _,
+        } = fidelity;
+        let Movement {
+            asked,
             // It begins without what was learned and what trials found, and stays there.
             holds_still,
-            disk,
             link,
             has_via,
             has_bind,
             // One that a limit held is told apart by its verdict.
             rate: _,
-            // Not turned by hand: these come of earlier copies.
-            learned: _,
-            tuned: _,
-            // What is to be moved and kept is the work, not the way.
-            preserve: _,
-            delete_max: _,
-            ignore_existing: _,
-            update: _,
-            one_file_system: _,
-            filter: _,
-            only: _,
-            // Of these nothing is remembered.
-            dry_run: _,
-            no_profile: _,
-            trial: _,
-            trial_bytes_max: _,
-            // What is told and written besides.
-            unused: _,
-            state: _,
-            lines: _,
-            header: _,
-        } = wishes;
+        } = movement;
         let plan::Asked {
             streams,
             chunk_bytes,
@@ -81,12 +76,12 @@ impl ByHand {
             window_bytes,
             request_bytes,
             memory_bytes,
-            // The copy sets these of the wishes that have their names, and of this machine.
+            yields,
+            disk,
+            compress,
+            // The copy itself fills these in.
             rate_bits_per_s: _,
-            yields: _,
-            disk: _,
             no_io_uring: _,
-            compress: _,
         } = asked;
         let LinkSettings {
             cipher,
@@ -172,7 +167,7 @@ impl Profiles {
     pub fn observe(state: &Path, from: &From, to: &To, wishes: &Wishes, report: &Report) {
         let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
         let (evidence, passage) = (&report.evidence, &report.passage);
-        let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.verify));
+        let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.fidelity.verify));
         let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
             Place::Path => "the path".to_owned(),
@@ -425,35 +420,35 @@ mod tests {
         }
         let other_cipher = |wishes: &mut Wishes| {
             let usual = LinkSettings::default().cipher;
-            wishes.link.cipher = match usual {
+            wishes.movement.link.cipher = match usual {
                 Cipher::ChaCha20Poly1305 => Cipher::Aes256Gcm,
                 _ => Cipher::ChaCha20Poly1305,
             };
         };
         type Turn = fn(&mut Wishes);
         let turned: [(&str, Turn); 22] = [
-            ("streams", |wishes| wishes.asked.streams = Some(1)),
-            ("chunk", |wishes| wishes.asked.chunk_bytes = Some(1)),
-            ("request", |wishes| wishes.asked.request_bytes = Some(1)),
-            ("concurrency", |wishes| wishes.asked.concurrency = Some(1)),
-            ("depth", |wishes| wishes.asked.depth = Some(1)),
-            ("window", |wishes| wishes.asked.window_bytes = Some(1)),
-            ("memory", |wishes| wishes.asked.memory_bytes = Some(1)),
-            ("direct", |wishes| wishes.disk.source.direct = Direct::On),
-            ("no io_uring", |wishes| wishes.disk.no_io_uring = true),
-            ("congestion", |wishes| wishes.link.congestion = Some("bbr".into())),
-            ("yields", |wishes| wishes.yields = true),
-            ("compress", |wishes| wishes.compress = true),
-            ("check", |wishes| wishes.check = Check::Digest),
-            ("reads twice", |wishes| wishes.verify = VerifyLevel::Paranoid),
+            ("streams", |wishes| wishes.movement.asked.streams = Some(1)),
+            ("chunk", |wishes| wishes.movement.asked.chunk_bytes = Some(1)),
+            ("request", |wishes| wishes.movement.asked.request_bytes = Some(1)),
+            ("concurrency", |wishes| wishes.movement.asked.concurrency = Some(1)),
+            ("depth", |wishes| wishes.movement.asked.depth = Some(1)),
+            ("window", |wishes| wishes.movement.asked.window_bytes = Some(1)),
+            ("memory", |wishes| wishes.movement.asked.memory_bytes = Some(1)),
+            ("direct", |wishes| wishes.movement.asked.disk.source.direct = Direct::On),
+            ("no io_uring", |wishes| wishes.movement.asked.disk.no_io_uring = true),
+            ("congestion", |wishes| wishes.movement.link.congestion = Some("bbr".into())),
+            ("yields", |wishes| wishes.movement.asked.yields = true),
+            ("compress", |wishes| wishes.movement.asked.compress = true),
+            ("check", |wishes| wishes.fidelity.check = Check::Digest),
+            ("reads twice", |wishes| wishes.fidelity.verify = VerifyLevel::Paranoid),
             ("another cipher", other_cipher),
-            ("TLS", |wishes| wishes.link.cipher = Cipher::Tls),
-            ("kernel TLS", |wishes| wishes.link.tls_form.kernel = KernelTls::On),
-            ("records", |wishes| wishes.link.tls_form.records_max -= 1),
-            ("dscp", |wishes| wishes.link.dscp = Some(8)),
-            ("via", |wishes| wishes.has_via = true),
-            ("bind", |wishes| wishes.has_bind = true),
-            ("holds still", |wishes| wishes.holds_still = true),
+            ("TLS", |wishes| wishes.movement.link.cipher = Cipher::Tls),
+            ("kernel TLS", |wishes| wishes.movement.link.tls_form.kernel = KernelTls::On),
+            ("records", |wishes| wishes.movement.link.tls_form.records_max -= 1),
+            ("dscp", |wishes| wishes.movement.link.dscp = Some(8)),
+            ("via", |wishes| wishes.movement.has_via = true),
+            ("bind", |wishes| wishes.movement.has_bind = true),
+            ("holds still", |wishes| wishes.movement.holds_still = true),
         ];
         for (number, (name, turn)) in turned.iter().enumerate() {
             assert_eq!(with(*turn), with(*turn), "{name}");
@@ -465,18 +460,18 @@ mod tests {
         // What is no knob, or is kept apart otherwise, makes none.
         let alike: [fn(&mut Wishes); 4] = [
             |_| {},
-            |wishes| wishes.verify = VerifyLevel::Readback,
-            |wishes| wishes.delete_max = Some(1),
-            |wishes| wishes.link.patience = Duration::ZERO,
+            |wishes| wishes.fidelity.verify = VerifyLevel::Readback,
+            |wishes| wishes.fidelity.delete_max = Some(1),
+            |wishes| wishes.movement.link.patience = Duration::ZERO,
         ];
         for turn in alike {
             assert_eq!(with(turn), ByHand::default());
         }
         // `predict` finds those that it can ask for.
-        assert_eq!(with(|wishes| wishes.asked.streams = Some(3)), ByHand::streams(Some(3)));
+        assert_eq!(with(|wishes| wishes.movement.asked.streams = Some(3)), ByHand::streams(Some(3)));
         let both = with(|wishes| {
-            wishes.asked.streams = Some(3);
-            wishes.verify = VerifyLevel::Paranoid;
+            wishes.movement.asked.streams = Some(3);
+            wishes.fidelity.verify = VerifyLevel::Paranoid;
         });
         assert_eq!(both, ByHand::streams(Some(3)).and_reads_twice(true));
     }

@@ -3,14 +3,16 @@
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, joined};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::client::{Answers, Client, LinkSettings};
 use thalweg_wire::message::{Place, Question, Reply};
+use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 
 /// See the module.
@@ -20,6 +22,9 @@ pub enum Reach {
     /// A place at a far mover.
     Far(Arc<Client>, Place),
 }
+
+/// What fails where a place is none of this machine, and is not written as another one's.
+pub const FIND_PLACE: &str = "find the place";
 
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -48,6 +53,25 @@ impl Reach {
                 let cause = "`zero:` and `null:` have nothing in them";
                 Err(Failure::new(FailureKind::Usage, "read place", cause))
             }
+        }
+    }
+
+    /// Refuses a path of this machine of which not even the first name is here: a far place may be meant, which is
+    /// written in another way.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn refuse_misspelt(&self) -> Result<()> {
+        let Reach::Local(path) = self else { return Ok(()) };
+        let mut parts = path.components();
+        let (Some(Component::Normal(first)), Some(_)) = (parts.next(), parts.next()) else { return Ok(()) };
+        match std::fs::symlink_metadata(first) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let [path, first] = [path.as_os_str(), first].map(|words| Escaped(words.as_bytes()));
+                let cause = format!("`{path}`: there is no `{first}` here");
+                Err(Failure::new(FailureKind::NotFound, FIND_PLACE, cause))
+            }
+            _ => Ok(()),
         }
     }
 

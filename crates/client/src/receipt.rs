@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
-use thalweg_mover::run::{LineSink, Told};
+use thalweg_mover::run::{LineSink, ReceiptSink, Told};
 use thalweg_sys::Replace;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::socket::open_pipe_to_write;
@@ -72,13 +72,13 @@ impl ReceiptFile {
         })
     }
 
-    /// What our side signs of the header.
-    pub fn header_digest(&self) -> Digest {
-        Digest(*blake3::hash(self.header.as_bytes()).as_bytes())
+    /// As a copy or a stream takes it. What our side signs of it is the header; an attempt starts over.
+    pub fn sink(&self) -> ReceiptSink {
+        let header = Digest(*blake3::hash(self.header.as_bytes()).as_bytes());
+        ReceiptSink { lines: self.lines(), header }
     }
 
-    /// What makes a sink for each attempt; an attempt starts over.
-    pub fn lines(&self) -> Arc<dyn Fn() -> LineSink + Send + Sync> {
+    fn lines(&self) -> Arc<dyn Fn() -> LineSink + Send + Sync> {
         let (inner, header) = (self.inner.clone(), self.header.clone());
         Arc::new(move || {
             lock(&inner).attempt(|file| {

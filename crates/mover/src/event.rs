@@ -45,9 +45,6 @@ pub enum Event {
     Detail(String),
 }
 
-/// With this begins why a name was skipped that the user's own rules leave out: nobody needs to be told.
-pub const EXCLUDED_BY: &str = "excluded by";
-
 /// Takes events, from any thread. Must not block for long: it is called where the work is done.
 pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
 

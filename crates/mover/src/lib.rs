@@ -1,7 +1,10 @@
 //! The engine of thalweg: everything between two disks.
 //!
-//! The modules stand in the order in which a byte meets them. `transfer` decides and does nothing else;
-//! `stage` and `link` do and decide nothing; `run` is the only place where they meet.
+//! A module uses only those that stand before it, so that each can be read with no other than these; `cargo xtask
+//! check` takes the order from here. First what all use; then what is settled before the first byte: names, orders,
+//! plans, slots, and what may be told of it; where bytes rest and what carries them; the machines that decide; the
+//! stages, and what they took. `transfer` decides and does nothing else; `stage` and `link` do and decide nothing;
+//! `run` is the only place where they meet.
 #![forbid(unsafe_code)]
 
 pub mod failure;
@@ -12,31 +15,27 @@ pub mod mutex;
 
 pub mod memory;
 
-pub mod endpoint;
-
 pub mod manifest;
+
+pub mod again;
 
 pub mod order;
 
 pub mod plan;
 
+pub mod model;
+
 pub mod tune;
 
 pub mod admission;
 
-pub mod stage;
-
-pub mod measure;
-
-pub mod basin;
-
-pub mod model;
-
-pub mod link;
+pub mod event;
 
 pub mod journal;
 
-pub mod again;
+pub mod endpoint;
+
+pub mod link;
 
 pub mod transfer;
 
@@ -44,9 +43,13 @@ pub mod flow;
 
 pub mod frames;
 
-pub mod run;
+pub mod stage;
 
-pub mod event;
+pub mod measure;
+
+pub mod basin;
+
+pub mod run;
 
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -352,6 +352,9 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         .collect::<io::Result<Vec<(File, bool)>>>()
         .map_err(of_io)?;
     let (tally, synced_nanos) = (Tally::default(), AtomicU64::new(0));
+    // Taken before it is written: all threads together stay within the room.
+    let (taken, segment) = (AtomicU64::new(0), u64::from(SEGMENT_BYTES));
+    let has_room = || taken.fetch_add(segment, Ordering::Relaxed) + segment <= bytes_max;
     let mut measured = tally.run(threads, asked.time, is_over, |number| {
         let (file, is_direct) = &files[usize::from(number)];
         let mut buffer = Buffer::new(SEGMENT_BYTES as usize).map_err(of_io)?;
@@ -359,7 +362,7 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         let mut cached = (!is_direct).then(Cached::default);
         fill_with_noise(&mut buffer, u64::from(number) << 40);
         tally.wait_for_turn(number);
-        while !tally.is_over() && tally.bytes.load(Ordering::Relaxed) < bytes_max {
+        while !tally.is_over() && has_room() {
             // No two are the same, for file systems that keep the same only once.
             buffer[..8].copy_from_slice(&(offset | u64::from(number) << 48).to_le_bytes());
             let began = Instant::now();
@@ -466,6 +469,47 @@ fn nameless(directory: &Dir, number: u16, is_past: bool) -> io::Result<(File, bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_sys::Advice;
+
+    /// One file stands on the medium only, and one is in the page cache.
+    #[test]
+    fn what_is_read_for_a_measurement_leaves_the_page_cache_as_it_was() {
+        const BYTES: u64 = 24 << 20;
+        // /dev/shm and /tmp may have no medium; the working directory usually has one.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let mut content = vec![7; BYTES as usize];
+        let put = |name: &[u8]| {
+            let file = dir.create_new(name, 0o600).unwrap();
+            file.write_all_at(&content, 0).unwrap();
+            file.sync_all().unwrap();
+            file.advise(Advice::DontNeed, 0, 0).unwrap();
+            file
+        };
+        let (out, there) = (put(b"out"), put(b"there"));
+        there.read_at(&mut content, 0).unwrap();
+        let cached = |file: &File| file.cached_bytes(0, BYTES).unwrap_or(u64::MAX);
+        // The kernel may take a few pages of its own accord where memory is short.
+        let stays = |bytes: u64| (BYTES / 4 * 3..=BYTES).contains(&bytes);
+        if cached(&out) > 0 || !stays(cached(&there)) {
+            eprintln!("skipped: what is cached is not told here, or cannot be dropped");
+            return;
+        }
+        let asked = Measure {
+            part: Part::Read,
+            path: scratch.path().to_owned(),
+            contents: true,
+            below: None,
+            time: Duration::from_secs(60),
+            threads: 2,
+            cipher: Cipher::Aes128Gcm,
+        };
+        let measured = measure(asked, &|| false).unwrap();
+        assert_eq!((measured.bytes, measured.items), (2 * BYTES, 2));
+        let (out, there) = (cached(&out), cached(&there));
+        assert!(out <= 1 << 20, "{out} bytes of {BYTES} are left of what was not there");
+        assert!(stays(there), "{there} bytes of {BYTES} are left of what was there");
+    }
 
     /// A thread that writes into memory, and a disk that takes what is synced, in simulated time.
     #[test]

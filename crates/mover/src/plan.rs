@@ -13,10 +13,10 @@ mod pieces;
 
 mod window;
 
-pub use disk::{DiskPlan, IO_DEPTH, disk_plan, order_name};
+pub use disk::{DIRECT_BYTES, DiskPlan, IO_DEPTH, disk_plan, order_name};
 pub(crate) use pieces::frame_bytes;
 use pieces::{FRAME_MORE_BYTES, chunk, for_frames, segment};
-pub use window::{Window, bandwidth_delay_product_bytes};
+pub use window::{Buffer, Window, bandwidth_delay_product_bytes, window_of_buffers};
 
 /// A value and why it is that.
 #[derive(Debug, Clone, PartialEq, Eq)]

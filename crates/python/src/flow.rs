@@ -83,8 +83,7 @@ fn streamed(
     let mut far_movers = reaching.to_copy(state.clone());
     let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
-    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
-    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);
     let watch = heard.watch(meter);
     let report = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, stop)?;
@@ -135,7 +134,7 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
         ..wishes.terms
     };
     wishes.asked = plan::Asked { streams: streams("stream", options.streams)?, ..plan::Asked::default() };
-    wishes.rate = Arc::new(Rate::new(rate.map(|bits| (bits / 8).max(1))));
+    wishes.rate = Arc::new(Rate::of_bits(rate));
     wishes.slot = slot;
     wishes.link = reaching.link();
     Ok(wishes)

@@ -24,7 +24,7 @@ use thalweg_mover::manifest::filter::parse_filter_line;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{Meter, Stop, Watch, Wishes};
+use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Selection, Stop, Watch, Wishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{Check, Outcome, VerifyLevel};
 use thalweg_wire::path::Escaped;
@@ -274,15 +274,14 @@ fn copied(
 ) -> Result<Value> {
     let asked = Asked::read("cp", places, None, &Places::default())?;
     let state = identity::state_directory(reaching.state())?;
-    wishes.state = Some(state.clone());
+    wishes.remembered.state = Some(state.clone());
     let mut far_movers = reaching.to_copy(state.clone());
     let job = asked.reach(&mut far_movers, &state)?;
     let receipt = match &options.receipt {
         Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
         None => None,
     };
-    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
-    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);
     let report = job.run(&wishes, &state, &heard.watch(meter), stop)?;
     if let Some(receipt) = receipt {
@@ -384,8 +383,8 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
     for line in &options.filter {
         filter.extend(parse_filter_line(line)?);
     }
-    Ok(Wishes {
-        asked: plan::Asked { streams: streams("copy", options.streams)?, ..plan::Asked::default() },
+    let fidelity = Fidelity {
+        delete_max: options.delete_max,
         verify: match options.verify.as_str() {
             "written" => VerifyLevel::Written,
             "readback" => VerifyLevel::Readback,
@@ -398,15 +397,25 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
             "nothing" => Check::Nothing,
             other => return Err(usage(format!("check={other:?}: evidence, digest or nothing"))),
         },
-        delete_max: options.delete_max,
-        compress: options.compress,
-        rate: Arc::new(Rate::new(rate.map(|bits| (bits / 8).max(1)))),
+        ..Fidelity::default()
+    };
+    let streams = streams("copy", options.streams)?;
+    Ok(Wishes {
+        selection: Selection {
+            filter,
+            one_file_system: options.one_file_system,
+            update: options.update,
+            ignore_existing: options.ignore_existing,
+            ..Selection::default()
+        },
+        fidelity,
+        movement: Movement {
+            asked: plan::Asked { streams, compress: options.compress, ..plan::Asked::default() },
+            rate: Arc::new(Rate::of_bits(rate)),
+            link: reaching.link(),
+            ..Movement::default()
+        },
         dry_run: options.dry_run,
-        ignore_existing: options.ignore_existing,
-        update: options.update,
-        one_file_system: options.one_file_system,
-        filter,
-        link: reaching.link(),
         ..Wishes::default()
     })
 }

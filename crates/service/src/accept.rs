@@ -476,10 +476,10 @@ mod tests {
         let begin = Instant::now();
         let mut turned_away = TurnedAway::default();
         let told: Vec<Told> = (0..1000).map(|_| turned_away.one_more(begin)).collect();
-        assert_eq!(told.iter().filter(|told| told.is_told).count(), TURNED_AWAY_LINES_MAX as usize);
+        assert_eq!(told.iter().filter(|told| told.is_told).count(), 60);
         assert!(told.iter().all(|told| told.untold == 0));
         let later = turned_away.one_more(begin + Duration::from_secs(60));
-        assert_eq!(later, Told { is_told: true, untold: 1000 - u64::from(TURNED_AWAY_LINES_MAX) });
+        assert_eq!(later, Told { is_told: true, untold: 940 });
         let next = turned_away.one_more(begin + Duration::from_secs(61));
         assert_eq!(next, Told { is_told: true, untold: 0 });
     }

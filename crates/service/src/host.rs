@@ -550,6 +550,13 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
+    fn one_address_has_no_more_than_half_of_what_a_server_has() {
+        let limits = HostLimits::default();
+        assert!(limits.sessions_per_address * 2 <= limits.sessions, "{limits:?}");
+        assert!(limits.streams_per_address * 2 <= limits.streams, "{limits:?}");
+    }
+
+    #[test]
     fn a_session_whose_disk_stands_still_keeps_no_other_from_its_end() {
         let identity = Identity::generate("server").expect("an identity");
         let exports = Exports::open(Vec::new()).expect("no exports");

@@ -413,6 +413,7 @@ mod tests {
         assert_eq!(take(&slots, 3, None, now).unwrap_err().kind, FailureKind::Busy);
         assert!(ask(&slots, 1, SlotAsk::Leave(first.lease), now).unwrap().is_none());
         let third = take(&slots, 3, None, now).unwrap();
+        assert_eq!(LEASE, Duration::from_secs(15));
         let later = now + LEASE - Duration::from_millis(1);
         assert!(ask(&slots, 2, SlotAsk::Keep(second.lease), later).is_ok());
         let last = now + LEASE;
@@ -503,6 +504,7 @@ mod tests {
         let slots = slots(100_000_000_000_000);
         let small = SlotWish { rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 1 }, ..wish() };
         let take = |who| ask(&slots, who, SlotAsk::Take { wish: small, instead: None }, now);
+        assert_eq!(SLOTS_PER_ORIGIN * 4, limits::SLOTS_MAX);
         (0..SLOTS_PER_ORIGIN).for_each(|_| drop(take(1).unwrap()));
         assert!(take(1).unwrap_err().cause.contains("as many as one may have"));
         assert!(take(2).is_ok());

@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 
 use crate::argument::{owners, timestamps};
-use crate::xattr::{self, Held, proc_path};
+use crate::xattr::{self, Held};
 use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
 mod file_system;
@@ -300,8 +300,7 @@ impl Dir {
         if stat::kind_of(pinned.as_fd())? == Kind::Symlink {
             return Err(invalid("a symbolic link has no mode"));
         }
-        let path = proc_path(pinned.as_fd());
-        uninterrupted(|| rustix::fs::chmod(path.as_str(), bits(mode)))
+        pinned::set_mode(pinned.as_fd(), mode)
     }
 
     /// All extended attributes of an entry (of a symbolic link the link's) that the caller may see; see

@@ -470,6 +470,7 @@ mod tests {
 
         #[test]
         fn pieces_are_those_of_the_file_and_join_to_its_digest(len in 0usize..70_000, most in 1u64..20, order in any::<u64>()) {
+            prop_assert_eq!(PIECES_MAX, 16_384);
             let data = bytes(len);
             let digests = chunk_digests(&data, 1024);
             let mut tree = Tree::new(len as u64, 1024);

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_mover::event::{EXCLUDED_BY, Event, Events};
+use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
 use thalweg_mover::run::steer::Rate;
@@ -104,18 +105,18 @@ impl Driver<'_> {
         destination.mean_contents();
         let mut wishes = self.watch.wishes.clone();
         // What stands there is compared by content: its digest must be known.
-        wishes.check = Check::Digest;
+        wishes.fidelity.check = Check::Digest;
         if self.watch.scanner.kind == ItemKind::File {
-            wishes.filter.clear();
+            wishes.selection.filter.clear();
         }
         let asked = receipt::Asked {
             from: vec![source.to_string()],
             to: destination.to_string(),
-            compress: wishes.compress,
+            compress: wishes.movement.asked.compress,
             delete: false,
         };
         let receipt = ReceiptFile::begin(&self.receipt(name), &asked)?;
-        (wishes.lines, wishes.header) = (Some(receipt.lines()), Some(receipt.header_digest()));
+        wishes.receipt = Some(receipt.sink());
         let (report, settled) = self.copy(name, source, destination, &wishes)?;
         receipt.finish(&report.agreed)?;
         let scanner = &self.watch.scanner;
@@ -150,8 +151,9 @@ impl Driver<'_> {
             from.mean_contents();
             let mut to = place.below(name.as_bytes());
             to.mean_contents();
-            let mut wishes = Wishes { filter: Vec::new(), ..self.watch.wishes.clone() };
-            wishes.link.congestion.clone_from(&self.watch.results_congestion);
+            let mut wishes = self.watch.wishes.clone();
+            wishes.selection.filter.clear();
+            wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
             if let (_, Settled { failure: Some(failure), .. }) = self.copy(name, from, to, &wishes)? {
                 return Err(failure);
             }
@@ -181,9 +183,9 @@ impl Driver<'_> {
         let tell = self.tell.clone();
         let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
         let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };
+        let mut wishes = wishes.clone();
         // All that are copied at this moment share it.
-        let rate = Arc::new(Rate::part_of(&wishes.rate));
-        let wishes = Wishes { rate, ..wishes.clone() };
+        wishes.movement.rate = Arc::new(Rate::part_of(&wishes.movement.rate));
         let report = job.run(&wishes, &self.watch.state, &watch, self.stop)?;
         let settled = std::mem::take(&mut *lock(&settled));
         Ok((report, settled))

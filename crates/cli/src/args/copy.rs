@@ -1,6 +1,6 @@
 //! Options of cp and sync, and the values that they take.
 
-use super::link::{CongestionArgs, SshArgs, TlsArgs, TypedWay};
+use super::link::{LinkArgs, TlsArgs};
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
 use crate::args::manners::MannersArgs;
@@ -13,10 +13,10 @@ use clap::parser::ValueSource;
 use std::ffi::OsString;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
-use std::time::Duration;
 use thalweg_mover::run::spread::Local;
+use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direct, Order, VerifyLevel};
+use thalweg_wire::message::{Check, Direct, Order, VerifyLevel};
 
 /// What `thalweg cp` would not hear. From the environment or a file it is for `sync`, but whoever types it thinks that
 /// it counts.
@@ -137,28 +137,9 @@ pub struct CopyArgs {
     /// How far to verify
     #[arg(long, value_enum, default_value_t = Verify::Written)]
     pub verify: Verify,
-    /// TCP connections (default: by round trip and cores)
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
-    pub streams: Option<u16>,
-    /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)
-    #[arg(long, value_name = "N", value_parser = parse_concurrency)]
-    pub concurrency: Option<u32>,
-    /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)
-    #[arg(long, value_name = "N", value_parser = parse_depth)]
-    pub depth: Option<u32>,
-    /// Bytes of a chunk: a power of two from 64KiB to 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
-    pub chunk: Option<u64>,
-    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)
-    #[arg(long, value_name = "SIZE", value_parser = parse_request)]
-    pub request: Option<u32>,
     /// Requests to a disk in flight for each stream (default: 4)
     #[arg(long, value_name = "N", value_parser = parse_io_depth)]
     pub io_depth: Option<u16>,
-    /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far
-    /// side has a bound of its own: serve --memory)
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
-    pub memory: Option<u64>,
     /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
     /// source=on,destination=off
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
@@ -171,36 +152,34 @@ pub struct CopyArgs {
     /// Helper threads for requests in flight, even where there is an io_uring
     #[arg(long)]
     pub no_io_uring: bool,
+    /// The link. It stands here for the order of the help: behind the disks, before the other knobs of speed.
+    #[command(flatten)]
+    pub link: LinkArgs,
+    /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)
+    #[arg(long, value_name = "N", value_parser = parse_concurrency)]
+    pub concurrency: Option<u32>,
+    /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)
+    #[arg(long, value_name = "N", value_parser = parse_depth)]
+    pub depth: Option<u32>,
+    /// Bytes of a chunk: a power of two from 64KiB to 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
+    pub chunk: Option<u64>,
+    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_request)]
+    pub request: Option<u32>,
+    /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far
+    /// side has a bound of its own: serve --memory)
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
-    /// How data streams answer congestion.
-    #[command(flatten)]
-    pub congestion: CongestionArgs,
     /// Protection of the data streams
     #[arg(long, value_enum)]
     pub cipher: Option<CipherArg>,
     /// With `--cipher tls`.
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// Before the options themselves, for what is read of them is taken.
-    #[command(flatten)]
-    pub typed: TypedWay,
-    /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE")]
-    pub ticket: Option<PathBuf>,
-    /// Places that ssh reaches.
-    #[command(flatten)]
-    pub ssh: SshArgs,
-    /// Drop a link that acknowledges nothing for so long, and dial again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
-    pub stall_timeout: Duration,
-    /// Give up without progress for so long
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_stall)]
-    pub patience: Duration,
-    /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
     /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not
     /// with --and
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
@@ -222,6 +201,17 @@ pub enum CheckBy {
     Digest,
     /// Send everything again
     Nothing,
+}
+
+impl CheckBy {
+    /// As it is agreed with the other side.
+    pub fn check(self) -> Check {
+        match self {
+            CheckBy::Evidence => Check::Evidence,
+            CheckBy::Digest => Check::Digest,
+            CheckBy::Nothing => Check::Nothing,
+        }
+    }
 }
 
 /// How far a copy is checked.
@@ -257,6 +247,18 @@ pub enum CipherArg {
     Chacha20,
     /// Plain TLS 1.3 records
     Tls,
+}
+
+impl CipherArg {
+    /// As a link takes it.
+    pub fn cipher(self) -> Cipher {
+        match self {
+            CipherArg::Aes128 => Cipher::Aes128Gcm,
+            CipherArg::Aes256 => Cipher::Aes256Gcm,
+            CipherArg::Chacha20 => Cipher::ChaCha20Poly1305,
+            CipherArg::Tls => Cipher::Tls,
+        }
+    }
 }
 
 /// A value for each side; `None`: nothing was said of it.

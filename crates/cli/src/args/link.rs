@@ -1,18 +1,22 @@
 //! Options of links: how a far place is reached, ssh, and streams in TLS form.
 
 use crate::args::whole;
+use crate::place::Places;
 use crate::units;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_client::far_movers::{SshOptions, Whom};
+use thalweg_client::far_movers::{How, SshOptions, Whom};
+use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_sys::priority::Priority;
 use thalweg_wire::message::is_congestion_name;
 
-/// How a far place is reached, and for how long: of commands that keep a link standing.
+/// How a far place is reached, and for how long: of copies, and of other commands that keep a link standing.
 #[derive(Debug, clap::Args)]
 pub struct LinkArgs {
     /// TCP connections (default: by round trip and cores)
@@ -39,6 +43,24 @@ pub struct LinkArgs {
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+}
+
+impl LinkArgs {
+    /// How far movers are reached by one whose keys are in `state`.
+    pub fn how(&self, places: &Places, state: &Path, priority: Priority, events: Events) -> How {
+        How {
+            patience: self.patience,
+            stall_timeout: self.stall_timeout,
+            state: Some(state.to_owned()),
+            events,
+            ..How::to_ask(places, self.ticket.as_deref(), SshOptions { priority, ..self.ssh.options() })
+        }
+    }
+
+    /// How patient the link is; the rest as usual.
+    pub fn settings(&self) -> LinkSettings {
+        LinkSettings { stall_timeout: self.stall_timeout, patience: self.patience, ..LinkSettings::default() }
+    }
 }
 
 /// How data streams answer congestion.
@@ -203,15 +225,13 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
     use crate::config;
-    use crate::place::Places;
-    use std::path::Path;
 
     fn typed(file: &str, words: &[&str]) -> TypedWay {
         let command =
             config::apply(Path::new("config.toml"), file, config::command(), &mut Places::default()).unwrap();
         let matches = command.try_get_matches_from([&["thalweg", "cp", "a", "b"], words].concat()).unwrap();
         match Args::from_arg_matches(&matches).unwrap().command {
-            Command::Cp(args) => args.typed,
+            Command::Cp(args) => args.link.typed,
             other => panic!("{other:?}"),
         }
     }

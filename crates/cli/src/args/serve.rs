@@ -40,9 +40,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
     pub slots: Option<SlotRate>,
     /// Bytes of frames that all channels together may hold in memory; as much again is for what is under way from
-    /// producers and to consumers (--window)
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
-    pub frames_memory: u64,
+    /// producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if
+    /// that is less)
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub frames_memory: Option<u64>,
     /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as
     /// THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
     #[arg(long, value_name = "FORM", value_enum)]

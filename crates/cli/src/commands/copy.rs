@@ -1,6 +1,6 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
-use crate::args::copy::{CheckBy, CipherArg, CopyArgs};
+use crate::args::copy::{CipherArg, CopyArgs};
 use crate::congestion::{self, Wished};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
@@ -9,7 +9,7 @@ use crate::{running, show, signals};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_client::far_movers::{FarMovers, How, SshOptions, Whom};
+use thalweg_client::far_movers::{FarMovers, How, Whom};
 use thalweg_client::identity;
 use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::receipt::{self, ReceiptFile};
@@ -17,11 +17,12 @@ use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{Meter, Report, Stop, Watch, Wishes};
+use thalweg_mover::run::copy::{
+    Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes,
+};
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::priority::{self, Priority};
-use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Check, Disk, DiskSide};
+use thalweg_wire::message::{Disk, DiskSide, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
@@ -52,7 +53,7 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
     let asked = read_places(command, args, only.as_deref(), places)?;
-    let state = identity::state_directory(args.state.as_deref())?;
+    let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
     let held_before = priority::held();
@@ -66,19 +67,18 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         job::refuse_shared(&jobs)?;
     }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
-    let mut unused = args.typed.unused(&far);
+    let mut unused = args.link.typed.unused(&far);
     if let [_] = &jobs[..] {
         wishes.unused = std::mem::take(&mut unused);
     }
     let sends = jobs.iter().any(Job::is_push);
-    let congestion = congestion::wished(args.congestion.cca.as_deref(), sends)?;
-    let _listens = running::listen(&state, &wishes.rate);
+    let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
+    let _listens = running::listen(&state, &wishes.movement.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
     let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &header(args))).transpose()?;
-    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
-    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
     if !unused.is_empty() {
@@ -125,17 +125,9 @@ fn read_places(
 
 /// How far movers are reached.
 fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
-    How {
-        places: places.clone(),
-        ticket: args.ticket.clone(),
-        ssh: SshOptions { priority: args.manners.priority(), ..args.ssh.options() },
-        patience: args.patience,
-        stall_timeout: args.stall_timeout,
-        state: Some(state.to_owned()),
-        events: if args.quiet { event::nobody() } else { show::notes() },
-        via: args.via.clone(),
-        bind: args.bind.clone(),
-    }
+    let events = if args.quiet { event::nobody() } else { show::notes() };
+    let how = args.link.how(places, state, args.manners.priority(), events);
+    How { via: args.via.clone(), bind: args.bind.clone(), ..how }
 }
 
 /// What the copies of one command share.
@@ -197,7 +189,7 @@ impl Copies<'_> {
             evidence: None,
         };
         let mut wishes = self.wishes.clone();
-        wishes.link.congestion = self.congestion.where_we_send(job.is_push());
+        wishes.movement.link.congestion = self.congestion.where_we_send(job.is_push());
         if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
             listener.hear(&Event::Note(text));
         }
@@ -247,74 +239,79 @@ pub fn bound_memory(bytes: Option<u64>) {
 }
 
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
+    let movement = movement(args)?;
+    Ok(Wishes {
+        selection: Selection {
+            filter: args.filter.rules()?,
+            only,
+            one_file_system: args.one_file_system,
+            update: args.update,
+            ignore_existing: args.ignore_existing,
+        },
+        fidelity: Fidelity {
+            preserve: Preserve { devices: args.devices, ..Preserve::default() },
+            delete_max: args.delete.then_some(args.max_delete),
+            check: args.check.check(),
+            verify: args.verify.level(),
+        },
+        movement,
+        remembered: Remembered {
+            state: Some(state.to_owned()),
+            no_profile: args.no_profile,
+            ..Remembered::default()
+        },
+        dry_run: args.dry_run,
+        ..Wishes::default()
+    })
+}
+
+fn movement(args: &CopyArgs) -> Result<Movement> {
     if let (Some(request), Some(chunk)) = (args.request, args.chunk)
         && u64::from(request) > chunk
     {
         return Err(usage("--request: a request is at most a chunk (--chunk)"));
     }
-    let mut wishes = Wishes {
+    let usual = args.link.settings();
+    Ok(Movement {
         asked: plan::Asked {
-            streams: args.streams,
+            streams: args.link.streams,
             chunk_bytes: args.chunk,
             concurrency: args.concurrency,
             depth: args.depth,
             request_bytes: args.request,
             window_bytes: args.window,
             memory_bytes: args.memory,
+            disk: disk(args),
+            yields: args.manners.yields(),
+            compress: args.compress,
             ..plan::Asked::default()
         },
-        disk: Disk {
-            source: DiskSide {
-                direct: args.direct.source.unwrap_or_default(),
-                order: args.order.and_then(|order| order.source),
-            },
-            destination: DiskSide {
-                direct: args.direct.destination.unwrap_or_default(),
-                order: args.order.and_then(|order| order.destination),
-            },
-            depth: args.io_depth,
-            no_io_uring: args.no_io_uring,
-        },
-        verify: args.verify.level(),
-        check: match args.check {
-            CheckBy::Evidence => Check::Evidence,
-            CheckBy::Digest => Check::Digest,
-            CheckBy::Nothing => Check::Nothing,
-        },
-        delete_max: args.delete.then_some(args.max_delete),
-        compress: args.compress,
-        rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
-        yields: args.manners.yields(),
+        rate: Arc::new(Rate::of_bits(args.bwlimit)),
         holds_still: args.no_tune,
-        dry_run: args.dry_run,
-        no_profile: args.no_profile,
-        ignore_existing: args.ignore_existing,
-        update: args.update,
-        one_file_system: args.one_file_system,
-        filter: args.filter.rules()?,
-        only,
         link: LinkSettings {
-            stall_timeout: args.stall_timeout,
-            patience: args.patience,
+            cipher: args.cipher.map_or(usual.cipher, CipherArg::cipher),
             tls_form: args.tls.form(),
             dscp: args.manners.dscp(),
-            ..LinkSettings::default()
+            ..usual
         },
         has_via: !args.via.is_empty(),
         has_bind: !args.bind.is_empty(),
-        state: Some(state.to_owned()),
-        ..Wishes::default()
-    };
-    wishes.preserve.devices = args.devices;
-    if let Some(cipher) = args.cipher {
-        wishes.link.cipher = match cipher {
-            CipherArg::Aes128 => Cipher::Aes128Gcm,
-            CipherArg::Aes256 => Cipher::Aes256Gcm,
-            CipherArg::Chacha20 => Cipher::ChaCha20Poly1305,
-            CipherArg::Tls => Cipher::Tls,
-        };
+    })
+}
+
+fn disk(args: &CopyArgs) -> Disk {
+    Disk {
+        source: DiskSide {
+            direct: args.direct.source.unwrap_or_default(),
+            order: args.order.and_then(|order| order.source),
+        },
+        destination: DiskSide {
+            direct: args.direct.destination.unwrap_or_default(),
+            order: args.order.and_then(|order| order.destination),
+        },
+        depth: args.io_depth,
+        no_io_uring: args.no_io_uring,
     }
-    Ok(wishes)
 }
 
 /// Takes less of this machine than others do, as asked.

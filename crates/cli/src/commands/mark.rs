@@ -12,9 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg_cli::args::stream::MarkArgs;
 use thalweg_client::place::{Named, Places};
-use thalweg_mover::endpoint::local::staging_names;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::journal::marks;
+use thalweg_mover::journal::{marks, staging};
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::path::Escaped;
 
@@ -112,5 +111,5 @@ fn is_closed(dir: &Dir, entry: &[u8]) -> bool {
         // No directory of that name, or a link of it, is none of ours.
         staging.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
-    staging_names(dir, entry).iter().any(refused)
+    staging::names(dir, entry).iter().any(refused)
 }

@@ -30,8 +30,8 @@ use thalweg_wire::path::Escaped;
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
-    let memory = args.memory.or_else(|| group_memory_bytes(&Roots::below(Path::new("/"))).map(of_group));
-    super::copy::bound_memory(memory);
+    let group_bytes = group_memory_bytes(&Roots::below(Path::new("/")));
+    super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
@@ -45,7 +45,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let limits = HostLimits {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
-        channel_bytes_max: args.frames_memory,
+        channel_bytes_max: args.frames_memory.unwrap_or_else(|| frames_bytes(group_bytes)),
         tls_form: args.tls.form(),
         slots_bits_per_s,
         settle,
@@ -88,6 +88,15 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
 /// written, sockets and the rest of the program count there too, and who goes beyond is killed.
 fn of_group(bytes: u64) -> u64 {
     (bytes / 4).max(MEMORY_BYTES_MIN)
+}
+
+/// Bytes of frames that channels may hold, where nobody says how many. In a control group they and what is under way,
+/// which may be as much, take a quarter of what it may have: as buffers do.
+fn frames_bytes(group_bytes: Option<u64>) -> u64 {
+    /// A hub with less opens no channel.
+    const FRAMES_BYTES_MIN: u64 = 1 << 20;
+    let bytes = group_bytes.map_or(limits::CHANNEL_BYTES_MAX, |bytes| bytes / 8);
+    bytes.clamp(FRAMES_BYTES_MIN, limits::CHANNEL_BYTES_MAX)
 }
 
 /// Where it listens, with the ports that the kernel chose, and what it is said to be reached at.
@@ -193,5 +202,18 @@ fn wait_for(mut signals: Signals) -> Result<()> {
                 return Err(Failure::new(FailureKind::Internal, "serve", "the signal thread ended"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_a_daemon_in_a_control_group_are_few_and_enough_for_a_channel() {
+        assert_eq!(frames_bytes(None), 1 << 30);
+        assert_eq!(frames_bytes(Some(1 << 40)), 1 << 30);
+        assert_eq!(frames_bytes(Some(512 << 20)), 64 << 20);
+        assert_eq!(frames_bytes(Some(4 << 20)), 1 << 20);
     }
 }

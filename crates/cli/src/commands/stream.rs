@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
-use thalweg_client::far_movers::{FarMovers, How, SshOptions, Whom};
+use thalweg_client::far_movers::{FarMovers, Whom};
 use thalweg_client::identity;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
 use thalweg_client::stream::{End, Ends};
@@ -40,17 +40,8 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     // Before there are threads: they inherit it.
     super::copy::stand_back(priority)?;
     let state = identity::state_directory(args.link.state.as_deref())?;
-    let mut far_movers = FarMovers::new(How {
-        places: places.clone(),
-        ticket: args.link.ticket.clone(),
-        ssh: SshOptions { priority, ..args.link.ssh.options() },
-        patience: args.link.patience,
-        stall_timeout: args.link.stall_timeout,
-        state: Some(state.clone()),
-        events: if args.quiet { event::nobody() } else { show::notes() },
-        via: Vec::new(),
-        bind: Vec::new(),
-    });
+    let events = if args.quiet { event::nobody() } else { show::notes() };
+    let mut far_movers = FarMovers::new(args.link.how(places, &state, priority, events));
     let source = End::parse(&args.source, places, || duplicate(std::io::stdin().as_fd()))?;
     let destination = End::parse(&args.destination, places, || duplicate(std::io::stdout().as_fd()))?;
     let is_stdout = destination.is_pipe();
@@ -73,8 +64,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         delete: false,
     };
     let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()?;
-    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
-    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was read becomes durable first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(telling))?;
@@ -144,10 +134,9 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
     wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
     wishes.asked = Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
-    wishes.rate = Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1))));
+    wishes.rate = Arc::new(Rate::of_bits(args.bwlimit));
     wishes.slot = args.slot;
-    wishes.link.stall_timeout = args.link.stall_timeout;
-    wishes.link.patience = args.link.patience;
+    wishes.link = args.link.settings();
     wishes.link.dscp = args.priority.dscp;
     wishes
 }

@@ -110,7 +110,7 @@ fn search(args: &TuneArgs, knobs: &Knobs, trials: &mut Trials) -> Result<Search>
             Some(why) => search.stop(why),
             None => {
                 let measured =
-                    trials.measure(&knobs.words(&setting), |wishes| knobs.apply(&setting, wishes))?;
+                    trials.measure(&knobs.words(&setting), |movement| knobs.apply(&setting, movement))?;
                 search.measured(measured.map_err(|failure| failure.to_string()));
             }
         }

@@ -19,7 +19,7 @@ use thalweg_wire::path::Sentence;
 ///
 /// # Errors
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
-/// cannot be reached.
+/// cannot be reached, or is written as none is.
 pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let receipt = Receipt::open(&args.receipt)?;
     let seal = verify::seal(&receipt, &args.keys)?;
@@ -29,6 +29,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     }
     let mut far_movers = reach::far_movers(&args.ask, places);
     let reach = Reach::open(&args.place, &mut far_movers)?;
+    reach.refuse_misspelt()?;
     let mut troubles = Troubles::new(json);
     let mut tell = |told: Told<'_>| match told {
         Told::Difference(what, path, why) => difference(json, what, path, why),

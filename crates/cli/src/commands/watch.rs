@@ -15,7 +15,7 @@ use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
-use thalweg_client::far_movers::{How, SshOptions, Whom};
+use thalweg_client::far_movers::Whom;
 use thalweg_client::{events, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -23,7 +23,7 @@ use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{Stop, Wishes};
+use thalweg_mover::run::copy::{Fidelity, Movement, Remembered, Selection, Stop, Wishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message;
@@ -44,7 +44,7 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
     let hears = teller.clone();
     let tell: Tell = Arc::new(move |told| hears.hear(&told));
-    let _listens = running::listen(&watch.state, &watch.wishes.rate);
+    let _listens = running::listen(&watch.state, &watch.wishes.movement.rate);
     let ended = engine::watch(&watch, &tell, &stop)?;
     let is_whole = ended.given_up.is_empty() && ended.lost.is_empty() && ended.unseen.is_empty();
     let exit = match (ended.is_stopped, is_whole) {
@@ -65,7 +65,7 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
     let sends = sends_items || sends_results;
     let asked = args.link.congestion.cca.as_deref();
     let wished = congestion::wished(asked, sends)?;
-    watch.wishes.link.congestion = wished.where_we_send(sends_items);
+    watch.wishes.movement.link.congestion = wished.where_we_send(sends_items);
     watch.results_congestion = wished.where_we_send(sends_results);
     let is_unused = asked.is_some() && !sends && !is_far(&watch.source);
     let mut unused: Vec<String> = is_unused.then(|| "--cca".to_owned()).into_iter().collect();
@@ -122,6 +122,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
     };
     let rules = args.filter.rules()?;
     let analysis = args.on_arrival.as_ref().map(|program| analysis(program, &args.arguments)).transpose()?;
+    let events = if args.quiet { event::nobody() } else { show::notes() };
     Ok(engine::Watch {
         source: place(&args.source)?,
         destination: place(&args.destination)?,
@@ -148,31 +149,22 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         },
         analysis,
         results: args.results_back.as_deref().map(place).transpose()?,
-        how: How {
-            places: places.clone(),
-            ticket: args.link.ticket.clone(),
-            ssh: SshOptions { priority: args.manners.priority(), ..args.link.ssh.options() },
-            patience: args.link.patience,
-            stall_timeout: args.link.stall_timeout,
-            state: Some(state.clone()),
-            events: if args.quiet { event::nobody() } else { show::notes() },
-            via: Vec::new(),
-            bind: Vec::new(),
-        },
+        how: args.link.how(places, &state, args.manners.priority(), events),
         wishes: Wishes {
-            asked: plan::Asked { streams: args.link.streams, ..plan::Asked::default() },
-            verify: Verify::level(args.verify),
-            compress: args.compress,
-            rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
-            yields: args.manners.yields(),
-            filter: rules,
-            link: LinkSettings {
-                stall_timeout: args.link.stall_timeout,
-                patience: args.link.patience,
-                dscp: args.manners.dscp(),
-                ..LinkSettings::default()
+            selection: Selection { filter: rules, ..Selection::default() },
+            fidelity: Fidelity { verify: Verify::level(args.verify), ..Fidelity::default() },
+            movement: Movement {
+                asked: plan::Asked {
+                    streams: args.link.streams,
+                    yields: args.manners.yields(),
+                    compress: args.compress,
+                    ..plan::Asked::default()
+                },
+                rate: Arc::new(Rate::of_bits(args.bwlimit)),
+                link: LinkSettings { dscp: args.manners.dscp(), ..args.link.settings() },
+                ..Movement::default()
             },
-            state: Some(state.clone()),
+            remembered: Remembered { state: Some(state.clone()), ..Remembered::default() },
             ..Wishes::default()
         },
         results_congestion: None,

@@ -327,7 +327,8 @@ fn producers_whose_windows_fill_their_hub_all_come_back_to_the_next_one() {
 fn a_producer_for_which_the_next_hub_has_no_room_fails_and_waits_no_longer_than_its_patience() {
     let (scratch, daemon) = stand();
     let (address, export) = (daemon.address(), scratch.path("export"));
-    let link = LinkSettings { patience: Duration::from_secs(2), ..LinkSettings::default() };
+    // Longer than the next one takes to begin on a machine that is busy.
+    let link = LinkSettings { patience: Duration::from_secs(10), ..LinkSettings::default() };
     let maker =
         sender(&scratch, &daemon.place("data", "x"), "m", SenderWishes { link, ..SenderWishes::default() });
     push_all(&maker, "m", 0, 5, 1000);

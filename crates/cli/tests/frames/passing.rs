@@ -154,6 +154,38 @@ fn a_push_that_waits_for_its_pipe_ends_when_it_is_stopped_and_gives_what_it_read
 }
 
 #[test]
+fn an_index_comes_by_a_pipe_and_a_push_that_waits_for_it_ends_when_it_is_stopped() {
+    let (scratch, daemon) = stand();
+    let (out, place) = (scratch.path("out"), daemon.place("data", "first"));
+    std::fs::write(scratch.path("in"), noise(1, 3000)).unwrap();
+    let pull = with(command(&scratch, "pull"), [place.as_str(), out.to_str().unwrap(), "-q"]);
+    let pull = Running::start(pull);
+    let from = scratch.path("in").display().to_string();
+    let push = with(command(&scratch, "push"), [from.as_str(), &place, "--frame-bytes", "1000", "-q"]);
+    Running::start(push).end(LIMIT).expect(0);
+    pull.end(LIMIT).expect(0);
+    let fifo = out.join("index");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let index = std::fs::read(out.join("frames-000000.jsonl")).unwrap();
+    let again = daemon.place("data", "again");
+    let taker = receiver(&scratch, &again, by(FramePolicy::Block));
+    let push = with(command(&scratch, "push"), [fifo.to_str().unwrap(), &again, "--index", "-q"]);
+    let (push, _) = Running::start_as(push);
+    // Held open: nobody sees an end of it. The last line is not whole.
+    let mut pipe = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    pipe.write_all(&index[..index.len() - 10]).unwrap();
+    let taken = || status(&scratch, &again)["producers"][0]["frames"].as_u64();
+    assert!(wait_until(LIMIT, || taken() == Some(2)), "{:?}", taken());
+    signal(push.pid(), Signal::SIGTERM);
+    push.end(LIMIT).expect(143);
+    let mut came = Vec::new();
+    while let Delivery::Frame(frame) = taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
+        came.extend_from_slice(&frame.payload);
+    }
+    assert!(came == noise(1, 3000)[..2000], "{} bytes", came.len());
+}
+
+#[test]
 fn every_consumer_gets_everything_of_every_producer_in_order() {
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "panels");

@@ -311,7 +311,8 @@ fn a_producer_that_sends_more_than_its_slot_is_for_is_named() {
         guard_micros: 0,
     };
     let taken = ask_slot(&mut client, 1, SlotAsk::Take { wish, instead: None });
-    assert!(matches!(taken, Some(Ok(Some(Reply::Slot(slot)))) if slot.over_bytes == 0), "{taken:?}");
+    let Some(Ok(Some(Reply::Slot(slot)))) = taken else { panic!("{taken:?}") };
+    assert_eq!(slot.over_bytes, 0);
     let flow = FlowTerms { window_bytes: 16 << 20, ..flow_terms() };
     client.open(Open { flow: Some(flow), ..push("data", "into") }).expect("the push is opened");
     let mut stream = client.stream(0);
@@ -325,8 +326,11 @@ fn a_producer_that_sends_more_than_its_slot_is_for_is_named() {
     }
     let mut number = 1;
     let is_named = wait_until(Duration::from_secs(60), || {
-        number += 1;
-        match ask_slot(&mut client, number, SlotAsk::All) {
+        number += 2;
+        // However long it takes, its lease does not end meanwhile.
+        let kept = ask_slot(&mut client, number, SlotAsk::Keep(slot.lease));
+        assert!(matches!(kept, Some(Ok(Some(Reply::Slot(_))))), "{kept:?}");
+        match ask_slot(&mut client, number + 1, SlotAsk::All) {
             Some(Ok(Some(Reply::Slots(table)))) => table.slots[0].slot.over_bytes >= 2 << 20,
             other => panic!("{other:?}"),
         }

@@ -143,7 +143,8 @@ fn send_files(server: &HostileServer, line: &mut Line, entries: &[Entry]) {
         },
         &payload,
     );
-    line.is_ended(Duration::from_secs(3));
+    // It says why not, or cuts a link on which nothing comes any more.
+    line.is_ended(AT_ONCE);
 }
 
 #[test]
@@ -195,9 +196,11 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
         instance: 1,
         refused,
     }));
-    let ran = job.end(Duration::from_secs(30));
+    let ran = job.end(Duration::from_secs(60));
     assert_eq!(ran.code, Some(3));
     assert_inert(&ran, "refused");
+    // It is told, and not left out: what is inert of it is there.
+    assert!(ran.stderr.contains("31m"), "{}", ran.stderr);
 }
 
 /// Each would be kept, up to two megabytes of it, for somebody who never asks.

@@ -154,20 +154,46 @@ fn a_pull_whose_frames_would_take_more_memory_than_a_link_has_is_refused() {
     world.still_serves("after a pull of large frames");
 }
 
+/// What a link leads out to, what is not even there, and what would be inside: whatever is asked, each is told in the
+/// same words. The kernel says another error for the last, which must not get through.
 #[test]
 fn a_denied_place_and_an_absent_one_cannot_be_told_apart() {
-    let world = World::new();
+    let mut world = World::new();
     std::os::unix::fs::symlink(world.scratch.path("outside"), world.export("link")).unwrap();
+    std::os::unix::fs::symlink("../outside", world.export("near")).unwrap();
     let mut client = world.client();
     let mut number = 10;
-    let mut answer = |path: &str| {
+    let mut answers = |path: &str| {
+        let mut told = Vec::new();
         number += 1;
         let open = Open { transfer: TransferNumber(number), ..pull("data", path) };
-        client.open(open).expect_err("refused").replace(path, "PATH")
+        told.push(client.open(open).expect_err("refused").replace(path, "PATH"));
+        let place = || Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
+        for question in [
+            Question::List { place: place(), recursive: false },
+            Question::Look { place: place(), follow: false },
+            Question::Look { place: place(), follow: true },
+            Question::Read { place: place(), offset: 0, bytes: 0, seen: None },
+            Question::Digest { place: place(), chunk_bytes: 0 },
+            Question::Remove { place: place(), recursive: true },
+        ] {
+            number += 1;
+            let (asked, words) = (u32::from(number), format!("{question:?}"));
+            client.line.say(&Message::Ask { number: asked, question });
+            let end = client.line.hear_some(AT_ONCE, |message| match message {
+                Message::Reply { number, reply: Reply::End(why) } if number == asked => Some(why),
+                _ => None,
+            });
+            let refused = end.flatten().unwrap_or_else(|| panic!("{words}: no refusal"));
+            told.push(format!("{:?}: {}", refused.kind, refused.to_string().replace(path, "PATH")));
+        }
+        told
     };
-    let there = answer("link/canary");
-    let absent = answer("link/absent");
-    assert_eq!(there, absent);
+    let absent = answers("absent");
+    for denied in ["link/canary", "link/absent", "near/canary", "near/absent"] {
+        assert_eq!(answers(denied), absent, "{denied}");
+    }
+    world.is_unharmed("after questions about the outside");
 }
 
 #[test]

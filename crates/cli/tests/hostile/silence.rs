@@ -81,12 +81,17 @@ pub(super) fn receive_until(
 ) {
     let Some(mut line) = begin(server, stop, ends) else { return };
     let (mut entry, mut open) = (None, None);
+    let (tell, comes) = std::sync::mpsc::channel();
     if stop > Step::Opened {
         open = agree(&mut line, SourceForm::Many);
     }
     if stop > Step::Stream {
         let mut stream = server.stream(SOON).expect("a stream");
-        std::thread::spawn(move || while stream.receive().is_some() {});
+        std::thread::spawn(move || {
+            while stream.receive().is_some() {
+                let _ = tell.send(());
+            }
+        });
         entry = line.hear_some(SOON, |message| match message {
             Message::Transfer(_, T::Offer(entries)) => Some(entries[0].clone()),
             _ => None,
@@ -103,6 +108,18 @@ pub(super) fn receive_until(
     for (step, word) in words {
         if stop > step {
             std::thread::sleep(Duration::from_millis(200));
+            // What a client that is held up has not sent yet nobody acknowledges, and nobody finishes.
+            match step {
+                Step::Ack => comes.recv_timeout(SOON).expect("its content comes"),
+                Step::Finish => {
+                    let end = line.hear_some(SOON, |message| match message {
+                        Message::Transfer(_, T::OfferEnd(_)) => Some(()),
+                        _ => None,
+                    });
+                    end.expect("the end of its offers");
+                }
+                _ => {}
+            }
             line.tell(word);
         }
     }

@@ -145,18 +145,19 @@ fn it_ends_by_size_by_idle_time_and_by_a_marker() {
 
 #[test]
 fn a_file_that_grows_is_not_idle_however_seldom_it_is_looked_at() {
-    let scratch = Scratch::new();
+    // In memory: a disk that holds its writer up for long would make it rest.
+    let scratch = Scratch::in_memory();
     let (from, to) = (scratch.path("from"), scratch.path("to"));
     std::fs::create_dir(&from).unwrap();
     let mut writers = ["a", "b"].map(|name| Writer::new(from.join(name)));
     let source = scratch.path("from/");
-    let single =
-        start(&scratch, &["--poll", "3s", "--until-idle", "1s"], &from.join("a"), &scratch.path("single"));
-    let whole = start(&scratch, &["--poll", "3s", "--until-idle", "1s"], &source, &to);
+    let seldom = ["--poll", "6s", "--until-idle", "3s"];
+    let single = start(&scratch, &seldom, &from.join("a"), &scratch.path("single"));
+    let whole = start(&scratch, &seldom, &source, &to);
     let content = noise(23, 30_000);
     for piece in content.chunks(1000) {
         writers.iter_mut().for_each(|writer| writer.write(piece));
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(400));
     }
     single.end(LIMIT).expect(0);
     whole.end(LIMIT).expect(0);
@@ -172,7 +173,9 @@ fn who_waits_for_a_file_does_not_count_that_as_rest() {
     let mut job = start(&scratch, &["--wait", "--until-idle", "500ms"], &from, &to);
     std::thread::sleep(Duration::from_secs(2));
     assert!(!job.is_over());
-    append(&from, &noise(24, 10_000));
+    // It comes as a whole: who is held up between making and writing it would have let it rest.
+    append(&scratch.path("made"), &noise(24, 10_000));
+    std::fs::rename(scratch.path("made"), &from).unwrap();
     job.end(LIMIT).expect(0);
     assert!(std::fs::read(&to).unwrap() == noise(24, 10_000));
 }
@@ -315,7 +318,7 @@ fn a_file_that_is_rotated_is_read_to_its_end_and_its_successor_has_a_name_of_its
     let (from, to) = (scratch.path("from"), scratch.path("to"));
     let mut old = Writer::new(from.clone());
     old.write(&noise(5, 30_000));
-    let job = start(&scratch, &["--until-idle", "3s"], &from, &to);
+    let job = start(&scratch, &["--until-idle", "10s"], &from, &to);
     assert!(holds(&to, &noise(5, 30_000)));
     std::fs::rename(&from, scratch.path("from.1")).unwrap();
     let mut new = Writer::new(from.clone());
@@ -372,7 +375,7 @@ fn a_directory_follows_a_file_that_is_renamed_in_it_and_sends_it_once() {
     let mut writer = Writer::new(from.join("log"));
     writer.write(&noise(7, 30_000));
     let source = scratch.path("from/");
-    let job = start(&scratch, &["--until-idle", "2s", "--json"], &source, &to);
+    let job = start(&scratch, &["--until-idle", "6s", "--json"], &source, &to);
     assert!(holds(&to.join("log"), &noise(7, 30_000)));
     std::fs::rename(from.join("log"), from.join("log.1")).unwrap();
     writer.write(b"on and on");
@@ -548,10 +551,20 @@ fn a_directory_is_waited_for_and_streamed_with_its_files() {
     // Without a slash it is a file that is waited for.
     let (from, to) = (scratch.path("other"), scratch.path("other-to"));
     let job = start(&scratch, &["--wait"], &from, &to);
-    std::thread::sleep(Duration::from_millis(300));
+    until_it_watches(&job);
     std::fs::create_dir(&from).unwrap();
     let ran = job.end(LIMIT).expect(1);
     assert!(ran.stderr.contains("with a slash at its end"), "{}", ran.stderr);
+}
+
+/// Until a stream has looked, and watches for what is to come; not for ever where there is nothing to watch with.
+fn until_it_watches(job: &Running) {
+    let descriptors = format!("/proc/{}/fdinfo", job.pid());
+    let is_watch = |about: std::fs::DirEntry| {
+        std::fs::read_to_string(about.path()).is_ok_and(|about| about.contains("inotify wd:"))
+    };
+    let watches = || std::fs::read_dir(&descriptors).is_ok_and(|all| all.flatten().any(is_watch));
+    wait_until(Duration::from_secs(30), watches);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::volume::{Volume, can_mount};
 use crate::support::{Scratch, finish, noise, wait_until};
-use crate::{LIMIT, Writer, append, command, holds, piped};
+use crate::{LIMIT, Writer, append, command, holds, mark, piped};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -94,7 +94,8 @@ fn a_file_that_was_complete_twice_is_verified_by_what_it_had_last() {
     let child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     append(&from.join("log"), b"first");
     assert!(holds(&to.join("log"), b"first"));
-    // Complete by now: nobody has it open.
+    // Complete by now: nobody has it open. The word of it is on its way back.
+    assert!(wait_until(LIMIT, || mark(&scratch, &to.join("log")) == (5, true)));
     std::thread::sleep(std::time::Duration::from_millis(500));
     append(&from.join("log"), b" and second");
     assert!(holds(&to.join("log"), b"first and second"));

@@ -32,11 +32,17 @@ impl Way {
 
     /// Streams what `log` has, 30,000 bytes, and is killed.
     fn killed(&self, source: &Path, log: &Path, arrives: &Path) {
+        self.killed_when(source, log, arrives, || true);
+    }
+
+    /// The same, not before this is so as well.
+    fn killed_when(&self, source: &Path, log: &Path, arrives: &Path, is_so: impl Fn() -> bool) {
         // In a directory a file is complete when it is closed.
         let mut writer = Writer::new(log.to_owned());
         writer.write(&noise(1, 30_000));
         let job = self.start(source, &["-f"]);
         assert!(wait_until(LIMIT, || arrives.exists() && mark(&self.scratch, arrives) == (30_000, false)));
+        assert!(wait_until(LIMIT, is_so));
         job.kill();
     }
 
@@ -77,7 +83,9 @@ fn in_a_directory_a_file_that_was_rotated_meanwhile_goes_on_under_its_name_and_i
     // One that was complete, and one that grows.
     let whole = way.from.join("whole");
     append(&whole, &noise(5, 20_000));
-    way.killed(&way.from, &log, &arrives);
+    let there = way.arrives.join("whole");
+    let is_whole = || there.exists() && mark(&way.scratch, &there) == (20_000, true);
+    way.killed_when(&way.from, &log, &arrives, is_whole);
     let old = rotate(&log);
     std::fs::rename(&whole, way.from.join("whole.1")).unwrap();
     let ran = way.start(&way.from, &["--until-idle", "1s", "--json"]).end(LIMIT).expect(0);
@@ -159,7 +167,7 @@ fn who_pulls_hears_what_became_of_the_files_at_their_source() {
     let (export, to) = (way.scratch.path("export"), way.scratch.path("to"));
     let mut writer = Writer::new(export.join("log"));
     writer.write(&noise(1, 30_000));
-    let mut stream = with(command(&way.scratch), ["--until-idle", "2s"]);
+    let mut stream = with(command(&way.scratch), ["--until-idle", "6s"]);
     stream.arg(way.daemon.place("data", "")).arg(&to);
     let job = Running::start(stream);
     assert!(holds(&to.join("log"), &noise(1, 30_000)));

@@ -18,17 +18,20 @@ mod index;
 // Left by a writer that was killed.
 mod left;
 
+// Standing here when it comes again.
+mod standing;
+
 #[cfg(test)]
 mod tests;
 
 pub use cut::{Cut, count_cut, cut};
-pub use index::{by_index, count_indexed};
+pub use index::{READ_INDEX, by_index, by_lines, count_indexed};
 pub use left::Recovered;
 
 use super::{Frame, LostRange, SetReport};
-use index::each_row;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use standing::Standing;
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -50,8 +53,8 @@ pub struct FrameFiles {
     finished: u64,
     /// Numbers of what was left without a name.
     left: BTreeSet<u64>,
-    /// Frames that stand here already, and may come again: of each producer what tells them from others of their sequence.
-    standing: BTreeMap<String, BTreeMap<u64, Mark>>,
+    /// Frames that stand here already, where they may come again.
+    standing: Option<Standing>,
     stood: u64,
 }
 
@@ -80,14 +83,14 @@ const STANDING_MAX: usize = limits::CHANNEL_FRAMES_MAX;
 const STANDING_FILES_MAX: u64 = 64 << 10;
 
 /// What tells a frame from others of its producer and sequence: when it was made, and its digest, in short.
-type Mark = [u8; 16];
+type Mark = u64;
 
 fn mark_of(time_ns: u64, digest: &str) -> Mark {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&time_ns.to_le_bytes()).update(digest.as_bytes());
-    let mut mark = Mark::default();
-    mark.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    mark
+    let mut bytes = [0; size_of::<Mark>()];
+    hasher.finalize_xof().fill(&mut bytes);
+    Mark::from_le_bytes(bytes)
 }
 
 fn no_memory() -> Failure {
@@ -123,51 +126,16 @@ impl FrameFiles {
             open: None,
             finished: 0,
             left,
-            standing: BTreeMap::new(),
+            standing: None,
             stood: 0,
         })
     }
 
     /// Frames that stand in the last files here and come again are not written again: for who goes on where a writer ended
-    /// that may have put away more than it could tell, or whose hub is another by now. A producer's count as new from the first on that does not stand here.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub fn expect_again(&mut self) -> Result<()> {
-        let mut known = VecDeque::new();
-        for number in (0..self.number).rev().take(STANDING_FILES_MAX as usize) {
-            let index = self.path(number, "jsonl");
-            // A pipe that somebody put there would be waited for.
-            if !std::fs::symlink_metadata(&index).is_ok_and(|found| found.is_file()) {
-                continue;
-            }
-            let mut rows = VecDeque::new();
-            let read = each_row(&index, &mut |_, row| {
-                if let Some(((producer, sequence), time_ns)) = row.made.zip(row.frame.time_ns) {
-                    rows.push_back((producer, sequence, mark_of(time_ns, &row.digest)));
-                }
-                if rows.len() > STANDING_MAX {
-                    rows.pop_front();
-                }
-                Ok(())
-            });
-            match read {
-                Err(failure) if !matches!(failure.kind, FailureKind::NotFound | FailureKind::Usage) => {
-                    return Err(failure);
-                }
-                // What has no index, or one that is not ours, is not ours.
-                _ => {}
-            }
-            rows.append(&mut known);
-            known = rows;
-            if known.len() >= STANDING_MAX {
-                break;
-            }
-        }
-        for (producer, sequence, mark) in known {
-            self.standing.entry(producer).or_default().insert(sequence, mark);
-        }
-        Ok(())
+    /// that may have put away more than it could tell, or whose hub is another by now. A producer's count as new from
+    /// the first on that does not stand here. Indexes are read when a frame comes that may be in them.
+    pub fn expect_again(&mut self) {
+        self.standing = Some(Standing::below(self.number));
     }
 
     /// Frames that came again and stood here already.
@@ -175,23 +143,20 @@ impl FrameFiles {
         self.stood
     }
 
-    fn stands(&mut self, frame: &Frame) -> bool {
-        let Some(known) = self.standing.get(&frame.producer) else { return false };
-        let is_it = known
-            .get(&frame.sequence)
-            .is_some_and(|mark| *mark == mark_of(frame.time_ns, &frame.digest.to_string()));
-        if !is_it {
-            self.standing.remove(&frame.producer);
-        }
-        is_it
+    fn stands(&mut self, frame: &Frame) -> Result<bool> {
+        let Some(mut standing) = self.standing.take() else { return Ok(false) };
+        let stands = standing.has(frame, |number| self.path(number, "jsonl"));
+        self.standing = Some(standing);
+        stands
     }
 
     /// Appends a frame. A file that is full with it gets its name.
     ///
     /// # Errors
-    /// When it cannot be written, synced or named; `Conflict` if another writer is at work.
+    /// When it cannot be written, synced or named, or what [may stand here](FrameFiles::expect_again) cannot be read;
+    /// `Conflict` if another writer is at work.
     pub fn frame(&mut self, frame: &Frame) -> Result<()> {
-        if self.stands(frame) {
+        if self.stands(frame)? {
             self.stood += 1;
             return Ok(());
         }

@@ -9,7 +9,8 @@ use super::wanted::{LOSS_TYPICAL, RTTS_MS};
 use super::{congestion, cpu, network};
 use std::time::Duration;
 use thalweg_mover::model::bit_error::bit_error_rate;
-use thalweg_mover::model::window::{self, Buffer};
+use thalweg_mover::model::window;
+use thalweg_mover::plan::{Buffer, window_of_buffers};
 
 /// Bytes of a frame for which 000 section III-B.1 turns loss into an error rate.
 const FRAME_BYTES: f64 = 1500.0;
@@ -46,7 +47,7 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
         (Ok(receive), Ok(send)) => (receive, send),
         (Err(why), _) | (_, Err(why)) => return (Holds::Unknown, why),
     };
-    let (window_bytes, binding) = window::of_buffers(receive, send);
+    let (window_bytes, binding) = window_of_buffers(receive, send);
     let buffer = match binding {
         Buffer::Receive => {
             format!("a receive buffer (net.ipv4.tcp_rmem) of up to {} MiB, half of it window", receive >> 20)

@@ -95,7 +95,7 @@ pub trait FlowFile: Send + Sync {
     /// Writes behind what is there.
     ///
     /// # Errors
-    /// `Space`, `Io`; `Connection` if the program that takes them is gone.
+    /// `Space`, `Io`; `Stopped` if the program that takes them is gone.
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()>;
 
     /// Makes what was written durable.

@@ -8,6 +8,7 @@
 use self::together::TOGETHER_MAX;
 use self::together::Together;
 use crate::failure::{self, FailureKind, Result};
+use crate::order::Placed;
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::{DirectAlignment, File};
@@ -33,6 +34,9 @@ pub mod dataset;
 pub mod simulated;
 
 pub mod sparing;
+
+#[cfg(test)]
+mod conformance;
 
 /// A small file as it came: whole, its digest compared.
 #[derive(Clone, Copy)]
@@ -104,19 +108,6 @@ pub struct Places {
     pub placed: Vec<Placed>,
     /// Bytes of the content that have no place, or none yet.
     pub unplaced_bytes: u64,
-}
-
-/// Where a run of a file's bytes lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
-    /// First byte in the file.
-    pub logical: u64,
-    /// Bytes.
-    pub length: u64,
-    /// Number of the device, as far as they can be told apart.
-    pub device: u32,
-    /// First byte on it.
-    pub physical: u64,
 }
 
 /// Reads all of a file that just showed `entry.evidence`, and makes sure that it still does.

@@ -143,15 +143,18 @@ impl ScanSink for Cutting<'_> {
         if left == 0 {
             return None;
         }
+        let mut bytes = 0;
         if matches!(entry.kind, Kind::File { .. }) {
             if entry.evidence.size > left {
                 *self.source.cut() = Some((entry.path.clone(), entry.evidence.size));
                 entry.evidence.size = left;
             }
-            self.bytes += entry.evidence.size;
+            bytes = entry.evidence.size;
         }
+        let taken = self.sink.entry(entry)?;
         self.entries += 1;
-        self.sink.entry(entry)
+        self.bytes += bytes;
+        Some(taken)
     }
 
     fn trouble(&mut self, path: RelativePath, failure: Failure) {
@@ -199,40 +202,5 @@ impl SourceFile for CutFile {
 
     fn cached_bytes(&self) -> Option<u64> {
         self.file.cached_bytes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::endpoint::synthetic::NoiseSource;
-
-    struct Taken(Vec<Entry>);
-
-    impl ScanSink for Taken {
-        fn entry(&mut self, entry: Entry) -> Option<EntryId> {
-            self.0.push(entry);
-            Some(EntryId(self.0.len() as u64))
-        }
-
-        fn trouble(&mut self, _: RelativePath, _: Failure) {}
-
-        fn skipped(&mut self, _: RelativePath, _: &str) {}
-    }
-
-    #[test]
-    fn the_file_with_which_the_bytes_are_used_up_is_cut_and_reads_like_a_shorter_one() {
-        let source = SparingSource::new(Arc::new(NoiseSource { bytes: 10_000, file_bytes: 10_000 }), 4000);
-        let mut taken = Taken(Vec::new());
-        let totals = source.scan(&mut taken);
-        assert_eq!((totals.entries, totals.bytes), (1, 4000));
-        let entry = &taken.0[0];
-        assert_eq!(entry.evidence.size, 4000);
-        let file = source.open(entry).unwrap();
-        assert_eq!((file.evidence().unwrap().size, file.next_hole(0).unwrap()), (4000, 4000));
-        assert_eq!((file.next_data(3999).unwrap(), file.next_data(4000).unwrap()), (Some(3999), None));
-        let mut buffer = vec![0; 5000];
-        assert_eq!(file.read_at(&mut buffer, 100).unwrap(), 3900);
-        assert_eq!(source.read_small(entry, &mut buffer).unwrap(), 4000);
     }
 }

@@ -12,6 +12,7 @@
 //! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn or
 //! damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
 
+use super::staging;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -404,7 +405,7 @@ pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
 
 /// The same of all streams that are not complete: some may have been given up, and their file replaced by another.
 fn look_up_all(dir: &Dir, name: &[u8]) -> Vec<Known> {
-    let names = crate::endpoint::local::staging_names(dir, name);
+    let names = staging::names(dir, name);
     names.iter().flat_map(|staging| look_up_in(dir, staging, name)).collect()
 }
 
@@ -537,6 +538,7 @@ mod tests {
     #[test]
     fn complete_flows_beyond_a_bound_are_forgotten_and_what_may_go_on_is_not() {
         const KEPT: usize = 100 << 10;
+        assert_eq!(KEPT_BYTES_MAX, 64 << 20);
         let scratch = tempfile::tempdir().unwrap();
         let dir = Arc::new(Dir::open(scratch.path()).unwrap());
         let mut marks = Marks::open_within(dir.clone(), KEPT).unwrap();

@@ -20,6 +20,8 @@ use thalweg_sys::{Dir, File, Replace};
 use thalweg_wire::journal::{LAYOUT, MAGIC, RECORD_HEAD_BYTES, Record};
 use thalweg_wire::{Digest, Evidence, RelativePath, limits};
 
+pub mod staging;
+
 pub mod catalogue;
 
 pub mod marks;
@@ -56,6 +58,8 @@ pub struct Journal {
     ended: Vec<u64>,
     next: u64,
     compact_bytes: u64,
+    /// An earlier attempt of the job left it.
+    goes_on: bool,
     /// Set by the first error of a write or sync; nothing is believed after it.
     failed: Option<Failure>,
 }
@@ -100,10 +104,12 @@ impl Journal {
             ended: Vec::new(),
             next: 1,
             compact_bytes: COMPACT_BYTES,
+            goes_on: false,
             failed: None,
         };
         journal.replay()?;
-        if journal.end == 0 {
+        journal.goes_on = journal.end > 0;
+        if !journal.goes_on {
             let mut bytes = MAGIC.to_vec();
             append(&journal.header(chunk_bytes), 0, &mut bytes);
             journal.header_bytes = chunk_bytes;
@@ -113,6 +119,11 @@ impl Journal {
             journal.file.truncate(journal.end).map_err(of_io)?;
         }
         Ok(journal)
+    }
+
+    /// Whether an earlier attempt of the job left it: one that ended well leaves none.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     /// Gives a partial of this entry its number. Nothing is written before the first [`record`](Self::record).
@@ -417,6 +428,7 @@ impl Journal {
             ended: Vec::new(),
             next: self.next,
             compact_bytes: self.compact_bytes,
+            goes_on: self.goes_on,
             failed: None,
         })
     }

@@ -3,3 +3,6 @@
 pub mod filter;
 
 pub use filter::{Filter, Verdict};
+
+/// With this begins why a name was skipped that the user's own rules leave out: nobody needs to be told.
+pub const EXCLUDED_BY: &str = "excluded by";

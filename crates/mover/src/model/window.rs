@@ -33,30 +33,6 @@ pub fn streams_needed(rate_bits_per_s: f64, rtt_s: f64, window_bytes: f64) -> Re
     at_least_one("streams", (product / positive("window", window_bytes)? * (1.0 - 1e-12)).ceil().max(1.0))
 }
 
-/// A buffer of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
-    /// The sender's.
-    Send,
-    /// The receiver's.
-    Receive,
-}
-
-/// The window that a system offers of a receive buffer, in bytes: half (tcp(7), `tcp_adv_win_scale` 1). The rest is for what
-/// the kernel keeps beside the bytes.
-pub fn of_receive_buffer(bytes: u64) -> u64 {
-    bytes / 2
-}
-
-/// The widest window, in bytes, that buffers of so many bytes leave a connection, and the buffer that bounds it: half of the
-/// receiver's, all of the sender's (docs/measurements.md, windows far).
-pub fn of_buffers(receive_bytes: u64, send_bytes: u64) -> (u64, Buffer) {
-    match of_receive_buffer(receive_bytes) {
-        window if window <= send_bytes => (window, Buffer::Receive),
-        _ => (send_bytes, Buffer::Send),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,15 +64,6 @@ mod tests {
         let window = 1_073_741_824.0;
         assert!(rate_bits_per_s(window, 0.050).unwrap() > 100e9);
         assert!(is_near(rate_bits_per_s(window, 0.100).unwrap(), 85.9e9, 0.001));
-    }
-
-    /// docs/measurements.md, windows far: 4 MiB of send buffer carried 0.3 Gbit/s at 100 ms.
-    #[test]
-    fn half_of_a_receive_buffer_is_window_and_all_of_a_send_buffer() {
-        const MIB: u64 = 1 << 20;
-        assert_eq!(of_buffers(6 * MIB, 4 * MIB), (3 * MIB, Buffer::Receive));
-        assert_eq!(of_buffers(32 * MIB, 4 * MIB), (4 * MIB, Buffer::Send));
-        assert!(is_near(rate_bits_per_s((4 * MIB) as f64, 0.100).unwrap(), 0.3e9, 0.15));
     }
 
     #[test]

@@ -12,7 +12,6 @@
 //! Every order hands out each chunk once; nothing is partitioned for good: what a stream does not take any more, because
 //! it is gone, falls to the others. Pure: it decides, and knows no time.
 
-use crate::endpoint::Placed;
 use std::collections::{BTreeSet, HashMap};
 use thalweg_wire::EntryId;
 use thalweg_wire::message::Order;
@@ -103,6 +102,19 @@ fn strict(left: &dyn Left, asker: Asker) -> Option<u64> {
 /// Runs of chunks that the layouts of a transfer have at most, all together: 24 MiB, and 32 MiB more for the file that is
 /// laid out. A file for which there is no room goes by offset.
 pub const RUNS_MAX: usize = 1 << 20;
+
+/// Where a run of a file's bytes lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// First byte in the file.
+    pub logical: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Number of the device, as far as they can be told apart.
+    pub device: u32,
+    /// First byte on it.
+    pub physical: u64,
+}
 
 /// A file's chunks by device and physical address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

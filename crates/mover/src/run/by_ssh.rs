@@ -405,7 +405,12 @@ impl SshConnect {
     }
 
     fn is_far_mover(&self, fd: OwnedFd) -> bool {
-        Connection::connect(fd, self.tls.clone(), "thalweg", DIAL_LIMIT).is_ok()
+        self.prove(fd, DIAL_LIMIT).is_ok()
+    }
+
+    /// Has whoever is there prove that he is the far mover.
+    fn prove(&self, fd: OwnedFd, limit: Duration) -> Result<()> {
+        Connection::connect(fd, self.tls.clone(), "thalweg", limit).map(drop)
     }
 
     fn dial(&self, way: &Way, deadline: Duration) -> Result<OwnedFd> {
@@ -458,10 +463,10 @@ impl SshConnect {
         let port = far.ready.bridge_port;
         match ssh::bridge(&self.wishes.ssh, &state.program, port, BRIDGE_LIMIT, &self.is_over) {
             Ok((fd, mut child)) => {
-                // Its port may be somebody else's by now.
-                let is_there = self.is_far_mover(fd);
+                let proved = self.prove(fd, DIAL_TIMEOUT);
                 ssh::end(&mut child, Duration::from_secs(1));
-                Ok(!is_there)
+                let is_late = state.failing_since.is_some_and(|since| since.elapsed() > SILENT_IS_GONE);
+                has_gone(proved, is_late)
             }
             Err(failure) if failure.kind == CLOSED => Ok(true),
             Err(failure) => Err(unreached(failure)),
@@ -485,6 +490,16 @@ impl SshConnect {
 
 /// Nobody listens at the far mover's port: said by the machine itself or by a bridge, not by the network.
 const CLOSED: FailureKind = FailureKind::NotFound;
+
+/// Whether the far mover is gone, by what came of it when who listens at its port was to prove that he is it: the port
+/// may be somebody else's by now. One that is only slow is there, and is asked again, until it `is_late`.
+fn has_gone(proved: Result<()>, is_late: bool) -> Result<bool> {
+    match proved {
+        Ok(()) => Ok(false),
+        Err(failure) if failure.kind == FailureKind::Connection && !is_late => Err(unreached(failure)),
+        Err(_) => Ok(true),
+    }
+}
 
 /// To whoever dials, a far mover that cannot be reached is an outage; `NotFound` would be taken for a session that is gone.
 fn unreached(mut failure: Failure) -> Failure {
@@ -556,7 +571,7 @@ fn says(stream: &mut TcpStream, token: &[u8], until: Instant) -> bool {
 mod tests {
     use super::*;
     use crate::event;
-    use crate::link::testing::{LONG, our_client_config};
+    use crate::link::testing::{LONG, our_client_config, unix_pair};
     use std::ffi::OsStr;
     use std::io::Write;
     use std::path::Path;
@@ -617,6 +632,21 @@ mod tests {
         assert!(why.cause.contains("far: the far mover ends again and again"), "{why}");
         let again = connect.connect(LONG).unwrap_err();
         assert_eq!((again.kind, again.to_string()), (FailureKind::Unsupported, why.to_string()));
+    }
+
+    /// Else two slow answers in its first minutes were two ends of movers, after which none is started any more.
+    #[test]
+    fn a_far_mover_whose_handshake_is_only_slow_is_not_gone_until_it_was_silent_for_long() {
+        let connect = bridged(Ssh::new(OsStr::new("false"), "far", None).unwrap());
+        let silent = || {
+            let (ours, _theirs) = unix_pair();
+            connect.prove(ours, Duration::from_millis(20))
+        };
+        assert_eq!(has_gone(silent(), false).unwrap_err().kind, FailureKind::Connection);
+        assert!(has_gone(silent(), true).unwrap());
+        let another = Failure::new(FailureKind::Permission, "TLS handshake", "it is not the one trusted");
+        assert!(has_gone(Err(another), false).unwrap());
+        assert!(!has_gone(Ok(()), false).unwrap());
     }
 
     #[test]

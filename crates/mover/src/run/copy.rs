@@ -13,15 +13,13 @@ use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::FarMover;
 use crate::run::steer::Rate;
-use crate::run::{Ended, LineSink};
+use crate::run::{Ended, ReceiptSink};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_wire::message::{
-    Check, Disk, FilterRule, Place, Preserve, Totals, TransferNumber, Trial, VerifyLevel,
-};
-use thalweg_wire::{Digest, RelativePath};
+use thalweg_wire::RelativePath;
+use thalweg_wire::message::{Check, FilterRule, Place, Preserve, Totals, TransferNumber, Trial, VerifyLevel};
 
 mod ways;
 
@@ -66,63 +64,97 @@ pub enum To {
 /// Everything that a user can say about a copy.
 #[derive(Clone, Default)]
 pub struct Wishes {
-    /// Knobs.
-    pub asked: Asked,
-    /// How far to check.
-    pub verify: VerifyLevel,
-    /// How to recognise what is there.
-    pub check: Check,
-    /// What to keep besides content.
-    pub preserve: Preserve,
-    /// Delete what the source lacks, at most so many entries.
-    pub delete_max: Option<u64>,
-    /// Compress where it pays.
-    pub compress: bool,
-    /// Send no more than so many content bytes a second; may change while the copy runs.
-    pub rate: Arc<Rate>,
-    /// Yield to others: the scavenger class.
-    pub yields: bool,
-    /// Turn no knob while the copy runs; else those that were not asked for may be turned.
-    pub holds_still: bool,
-    /// What did best on the route of this copy.
-    pub learned: Option<Learned>,
-    /// What trials found best for the way of this copy.
-    pub tuned: Option<Tuned>,
+    /// What of the source is copied.
+    pub selection: Selection,
+    /// How like the source the destination becomes, and how far that is checked.
+    pub fidelity: Fidelity,
+    /// How content moves.
+    pub movement: Movement,
+    /// What is known of earlier copies.
+    pub remembered: Remembered,
+    /// Where its receipt goes.
+    pub receipt: Option<ReceiptSink>,
+    /// It only measures.
+    pub trial: Option<TrialRun>,
     /// Decide and report only.
     pub dry_run: bool,
-    /// Neither predict the time from what earlier copies took, nor remember what this one took; for who does either.
-    pub no_profile: bool,
-    /// Leave alone what exists.
-    pub ignore_existing: bool,
-    /// Leave alone what is newer.
-    pub update: bool,
-    /// Do not cross into other file systems.
-    pub one_file_system: bool,
+    /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this copy.
+    pub unused: Vec<String>,
+}
+
+impl Wishes {
+    /// What the far place is, if the copy only measures.
+    pub fn far_trial(&self) -> Option<Trial> {
+        self.trial.and_then(|trial| trial.far)
+    }
+}
+
+/// What of the source is copied. It is the work of a copy and not its way: what is remembered of a way holds for any.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
     /// Which names to leave out.
     pub filter: Vec<FilterRule>,
     /// Only these names.
     pub only: Vec<RelativePath>,
-    /// How each side uses its disk.
-    pub disk: Disk,
+    /// Do not cross into other file systems.
+    pub one_file_system: bool,
+    /// Leave alone what is newer.
+    pub update: bool,
+    /// Leave alone what exists.
+    pub ignore_existing: bool,
+}
+
+/// How like the source the destination becomes, and how far that is checked.
+#[derive(Debug, Clone, Default)]
+pub struct Fidelity {
+    /// What to keep besides content.
+    pub preserve: Preserve,
+    /// Delete what the source lacks, at most so many entries.
+    pub delete_max: Option<u64>,
+    /// How to recognise what is there.
+    pub check: Check,
+    /// How far to check.
+    pub verify: VerifyLevel,
+}
+
+/// How content moves.
+#[derive(Clone, Default)]
+pub struct Movement {
+    /// Knobs. The copy itself fills in the rate, and why this machine has no io_uring.
+    pub asked: Asked,
+    /// Send no more than so many content bytes a second; may change while the copy runs.
+    pub rate: Arc<Rate>,
+    /// Turn no knob while the copy runs; else those that were not asked for may be turned.
+    pub holds_still: bool,
     /// The link.
     pub link: LinkSettings,
     /// Addresses of the far side were named over which data streams are spread: how the far mover is reached has them.
     pub has_via: bool,
     /// So were addresses or cards of this machine.
     pub has_bind: bool,
-    /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this copy.
-    pub unused: Vec<String>,
+}
+
+/// What is known of earlier copies, and whether this one is to be known to later ones.
+#[derive(Debug, Clone, Default)]
+pub struct Remembered {
     /// Where what destinations hold is remembered.
     pub state: Option<PathBuf>,
-    /// Takes the lines of the receipt. Called at the beginning of each attempt: its sink starts over.
-    pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
-    /// Digest of the first line of the receipt, to be signed with the rest.
-    pub header: Option<Digest>,
-    /// It only measures, and this is what the far place is.
-    pub trial: Option<Trial>,
-    /// It only measures: of a source here at most so many bytes are read, as
+    /// Neither predict the time from what earlier copies took, nor remember what this one took; for who does either.
+    pub no_profile: bool,
+    /// What did best on the route of this copy.
+    pub learned: Option<Learned>,
+    /// What trials found best for the way of this copy.
+    pub tuned: Option<Tuned>,
+}
+
+/// What a copy moves that only measures.
+#[derive(Debug, Clone, Copy)]
+pub struct TrialRun {
+    /// What the far place is, if there is one.
+    pub far: Option<Trial>,
+    /// Of a source here at most so many bytes are read, as
     /// [`SparingSource`](crate::endpoint::sparing::SparingSource) does.
-    pub trial_bytes_max: Option<u64>,
+    pub bytes_max: u64,
 }
 
 /// Stops a copy from another thread, in order: what is durable stays for the next attempt.
@@ -230,7 +262,7 @@ pub fn copy(
     watch: &Watch,
     stop: &Stop,
 ) -> Result<Report> {
-    if wishes.delete_max.is_some() && !wishes.only.is_empty() {
+    if wishes.fidelity.delete_max.is_some() && !wishes.selection.only.is_empty() {
         let cause = "with a list of names nothing can be deleted: what is not on it was not looked for (--delete, \
                      --files-from)";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
@@ -313,7 +345,7 @@ impl Job<'_> {
                 attempts -= 1;
                 continue;
             }
-            let is_late = self.without_progress() > self.wishes.link.patience;
+            let is_late = self.without_progress() > self.wishes.movement.link.patience;
             if !self.may_heal(&failure, attempts) || self.stop.is_asked() || is_late {
                 return Err(failure);
             }
@@ -370,7 +402,7 @@ impl Job<'_> {
     }
 
     fn connect(&self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
-        let mut link = self.wishes.link.clone();
+        let mut link = self.wishes.movement.link.clone();
         if self.had_link.load(Ordering::Relaxed) {
             // What is left of it: a new session is no progress.
             link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));

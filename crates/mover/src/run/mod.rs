@@ -13,12 +13,13 @@
 //! - the end: [`agree`], where both sides compare what was done, and sign;
 //! - [`bell`] wakes threads that wait for work.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_wire::RelativePath;
 use thalweg_wire::account::StreamAccount;
 use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Block;
+use thalweg_wire::{Digest, RelativePath};
 
 pub mod bell;
 
@@ -103,6 +104,15 @@ pub enum Told {
 
 /// Takes the parts of a receipt as they become final. Called with the run's lock held: hands on and returns.
 pub type LineSink = Box<dyn FnMut(Told) + Send>;
+
+/// Where the receipt of a transfer goes, and what of it our side signs with the rest.
+#[derive(Clone)]
+pub struct ReceiptSink {
+    /// Takes its lines. Called whenever the receipt begins, with each attempt: its sink starts over.
+    pub lines: Arc<dyn Fn() -> LineSink + Send + Sync>,
+    /// Digest of its first line.
+    pub header: Digest,
+}
 
 /// How a transfer ended.
 #[derive(Debug, Clone)]

@@ -30,6 +30,13 @@ impl Rate {
         rate
     }
 
+    /// The same, in bits as a user says it.
+    pub fn of_bits(bits_per_s: Option<u64>) -> Rate {
+        let rate = Rate::default();
+        rate.set_bits(bits_per_s);
+        rate
+    }
+
     /// For one of several transfers that go no faster than `whole` together: as much as each of the others has at that
     /// moment. It is theirs when this value is dropped.
     pub fn part_of(whole: &Arc<Rate>) -> Rate {
@@ -49,6 +56,11 @@ impl Rate {
                 }
             }
         }
+    }
+
+    /// The same, in bits as a user says it: of fewer than 8 a whole byte, for none would be no bound.
+    pub fn set_bits(&self, bits_per_s: Option<u64>) {
+        self.set(bits_per_s.map(|bits| (bits / 8).max(1)));
     }
 
     /// How often it was set to another one; of a part that of the whole.
@@ -263,6 +275,13 @@ mod tests {
     use super::*;
     use crate::plan::{Asked, Path, Tuned, plan};
     use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn a_rate_of_some_bits_is_at_least_a_byte_for_none_would_be_no_bound() {
+        assert_eq!(Rate::of_bits(Some(1)).bytes_per_s(), Some(1));
+        assert_eq!(Rate::of_bits(Some(807)).bytes_per_s(), Some(100));
+        assert_eq!(Rate::of_bits(None).bytes_per_s(), None);
+    }
 
     fn steered(rtt: Duration, sample: Sample) -> (Option<Steer>, Vec<String>) {
         let plan = plan(&Asked::default(), &Path { rtt: Some(rtt), ..Path::default() });

@@ -2,8 +2,8 @@
 
 use super::*;
 use thalweg_mover::endpoint::flow::{FlowDestination, FlowFile, Standing};
-use thalweg_mover::endpoint::local::DIRECT_BYTES;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
+use thalweg_mover::plan::DIRECT_BYTES;
 use thalweg_wire::message::{FlowBegin, Origin};
 
 /// Below, at and above what goes past the page cache; whole blocks, and not; what a pipe and a file that grows give.

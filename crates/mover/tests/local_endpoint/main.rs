@@ -9,12 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thalweg_mover::FailureKind;
 use thalweg_mover::endpoint::local::{
-    DestinationPlace, LocalDestination, LocalSource, STAGING_NAME, ScanOptions, SourceRoot, is_staging,
+    DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot,
 };
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
     Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Small, Source, Staged,
 };
+use thalweg_mover::journal::staging::{STAGING_NAME, is_staging};
 use thalweg_mover::manifest::Filter;
 use thalweg_sys::usage::thread_cpu;
 use thalweg_sys::{Dir, Links, extents};
@@ -81,7 +82,6 @@ struct Found {
     entries: Vec<Entry>,
     troubles: Vec<(RelativePath, Failure)>,
     skipped: Vec<(RelativePath, String)>,
-    stop_after: Option<usize>,
 }
 
 impl Found {
@@ -100,9 +100,6 @@ impl Found {
 
 impl ScanSink for Found {
     fn entry(&mut self, mut entry: Entry) -> Option<EntryId> {
-        if self.stop_after.is_some_and(|stop| self.entries.len() >= stop) {
-            return None;
-        }
         let id = EntryId(self.entries.len() as u64);
         entry.id = id;
         entry.check().unwrap();

@@ -189,16 +189,6 @@ fn an_unreadable_directory_is_trouble_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_sink_that_has_enough_stops_the_scan() {
-    let trees = trees();
-    varied(&trees.source);
-    let mut found = Found { stop_after: Some(3), ..Found::default() };
-    let totals = contents(&trees.source).scan(&mut found);
-    assert_eq!(totals.entries, 3);
-    assert!(!totals.complete);
-}
-
-#[test]
 fn two_thousand_levels_are_scanned_and_read() {
     let trees = trees();
     let name = b"level-with-a-name-of-forty-bytes--------";
@@ -335,6 +325,34 @@ fn links_are_followed_when_asked_and_loops_end() {
     assert!(found.reason("real/loop").contains("above it"));
     assert_eq!(found.troubles.len(), 1);
     assert_eq!(totals.failed, 1);
+}
+
+#[test]
+fn a_link_that_is_followed_does_not_lead_to_what_is_unfinished() {
+    let trees = trees();
+    let staging = trees.source.join(std::ffi::OsStr::from_bytes(STAGING_NAME));
+    fs::create_dir_all(staging.join("job")).unwrap();
+    fs::write(staging.join("job/partial-1"), "half of it").unwrap();
+    symlink(staging.file_name().unwrap(), trees.source.join("to-all")).unwrap();
+    symlink(staging.join("job"), trees.source.join("to-job")).unwrap();
+    symlink(staging.join("job/partial-1"), trees.source.join("to-partial")).unwrap();
+    symlink("to-partial", trees.source.join("to-link")).unwrap();
+    let follow = || ScanOptions { follow_links: true, ..options() };
+    let names = ["to-all", "to-job", "to-partial", "to-link"];
+    let (found, totals) = scan(&contents_with(&trees.source, follow()));
+    assert_eq!((found.paths(), totals.failed), (vec![&b""[..]], 0));
+    for name in names {
+        assert_eq!(found.reason(name), "it leads into thalweg's own staging directory", "{name}");
+    }
+    // Who names one is told that it is not copied.
+    for name in names {
+        let root = SourceRoot { path: trees.source.join(name), contents: false, below: None };
+        let refused = LocalSource::open(vec![root], follow()).map(drop).unwrap_err();
+        assert!(refused.cause.contains("what is unfinished"), "{name}: {refused}");
+        let only = vec![path(name.as_bytes())];
+        let (found, totals) = scan(&contents_with(&trees.source, ScanOptions { only, ..follow() }));
+        assert_eq!((found.paths(), totals.failed), (vec![&b""[..]], 1), "{name}");
+    }
 }
 
 #[test]

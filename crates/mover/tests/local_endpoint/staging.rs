@@ -2,8 +2,8 @@
 
 use super::*;
 use std::process::Command;
-use thalweg_mover::endpoint::local::DIRECT_BYTES;
 use thalweg_mover::endpoint::together::TOGETHER_MAX;
+use thalweg_mover::plan::DIRECT_BYTES;
 use thalweg_wire::message::VerifyLevel;
 
 /// Around blocks, around what goes past the page cache by itself, and around what goes into flight.

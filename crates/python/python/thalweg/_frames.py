@@ -12,7 +12,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    runtime_checkable,
+)
 
 from thalweg import _thalweg
 from thalweg._docs import document
@@ -402,7 +414,24 @@ class Frame:
 Delivery: TypeAlias = Frame | Lost | SetReport
 
 
-class Sender:
+_Options = TypeVar("_Options")
+
+
+class _End(Generic[_Options]):
+    """What gives frames to a channel or takes them."""
+
+    @classmethod
+    def reached(cls, place: Place, options: _Options, gives_up: _thalweg.GivingUp) -> Self:
+        """One that may be given up from another thread while it reaches the channel."""
+        made = cls.__new__(cls)
+        made._reach(place, options, gives_up)
+        return made
+
+    def _reach(self, place: Place, options: _Options, gives_up: _thalweg.GivingUp | None) -> None:
+        raise NotImplementedError
+
+
+class Sender(_End[SenderOptions]):
     """Gives frames to a channel, in order. May be used from several threads.
 
     >>> with thalweg.Sender("tw://host/export/scan42", ticket="ticket") as sender:  # doctest: +SKIP
@@ -417,13 +446,6 @@ class Sender:
 
     def __init__(self, place: Place, **options: Unpack[SenderOptions]) -> None:
         self._reach(place, options, None)
-
-    @classmethod
-    def reached(cls, place: Place, options: SenderOptions, gives_up: _thalweg.GivingUp) -> Self:
-        """The same, which may be given up from another thread."""
-        made = cls.__new__(cls)
-        made._reach(place, options, gives_up)
-        return made
 
     def _reach(self, place: Place, options: SenderOptions, gives_up: _thalweg.GivingUp | None) -> None:
         refuse_unknown(options, SenderOptions)
@@ -511,7 +533,7 @@ class Sender:
             raise
 
 
-class Receiver:
+class Receiver(_End[ReceiverOptions]):
     """Takes frames from a channel: an iterator over :class:`Frame`, :class:`Lost` and :class:`SetReport`, in order, until all
     producers have finished. May be used from several threads: each delivery goes to one of them.
 
@@ -529,13 +551,6 @@ class Receiver:
 
     def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
         self._reach(place, options, None)
-
-    @classmethod
-    def reached(cls, place: Place, options: ReceiverOptions, gives_up: _thalweg.GivingUp) -> Self:
-        """The same, which may be given up from another thread."""
-        made = cls.__new__(cls)
-        made._reach(place, options, gives_up)
-        return made
 
     def _reach(self, place: Place, options: ReceiverOptions, gives_up: _thalweg.GivingUp | None) -> None:
         refuse_unknown(options, ReceiverOptions)

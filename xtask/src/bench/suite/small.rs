@@ -119,7 +119,22 @@ fn tell(results: &Results) -> Result<String> {
             let (name, shown, ratio) = best(names);
             writeln!(out, "| {what} | {name} | {shown} | {} |", Goal::AtLeast(goal).verdict(ratio))?;
         }
-        writeln!(out, "\n{}", copies::table(results, scenario, OURS)?)?;
+        writeln!(out, "\n{}{}", by_the_loop(results, scenario), copies::table(results, scenario, OURS)?)?;
     }
     Ok(out)
+}
+
+/// How fast making the files alone lets any copy be, beside the best that encrypts.
+fn by_the_loop(results: &Results, scenario: &str) -> String {
+    let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+    let bare = wall(BARE);
+    let ran = ENCRYPTING.iter().map(|tool| (*tool, wall(tool))).filter(|(_, wall)| !wall.is_empty());
+    let best = ran.min_by(|a, b| page::median_of(&a.1).total_cmp(&page::median_of(&b.1)));
+    match best {
+        Some((name, wall)) if !bare.is_empty() => format!(
+            "The bare loop, which moves nothing, is itself {} times as fast as {name}.\n\n",
+            page::ratio(&wall, &bare)
+        ),
+        _ => String::new(),
+    }
 }

@@ -9,7 +9,7 @@ use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
 use thalweg_client::reach::Reach;
 use thalweg_mover::manifest::filter::Filter;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::copy::{Selection, Stop};
 use thalweg_sys::priority::Priority;
 use thalweg_wire::message::FilterRule;
 use thalweg_wire::{EntryId, Evidence};
@@ -42,7 +42,7 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
         analysis: None,
         results: None,
         how: How::to_ask(&Places::default(), None, SshOptions::default()),
-        wishes: Wishes { filter, ..Wishes::default() },
+        wishes: Wishes { selection: Selection { filter, ..Selection::default() }, ..Wishes::default() },
         results_congestion: None,
         priority: Priority::default(),
         state: root.join("state"),

@@ -164,7 +164,7 @@ impl Job<'_> {
                     // A hub that is another than before does not know what an earlier process took.
                     let may_come_again = self.receiver.has_gone_on() || self.args.name.is_some();
                     if std::mem::take(&mut is_first) && may_come_again {
-                        self.to.expect_again()?;
+                        self.to.expect_again();
                     }
                     self.to.frame(&frame)?;
                     if self.args.count.is_some_and(|count| self.to.frames() >= count) {
@@ -495,10 +495,9 @@ impl To {
     }
 
     /// Another process may have had what comes first: it may be here already.
-    fn expect_again(&mut self) -> Result<()> {
-        match self {
-            To::Files(files, _) => files.expect_again(),
-            _ => Ok(()),
+    fn expect_again(&mut self) {
+        if let To::Files(files, _) = self {
+            files.expect_again();
         }
     }
 

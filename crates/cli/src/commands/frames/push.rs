@@ -119,9 +119,9 @@ impl Whole {
         }
         let sources = || from.iter().map(Path::new);
         let counted = match args.index {
-            true => files::count_indexed(sources())?,
             // What stands under that name is not what is read.
-            false if from.iter().any(|source| source == "-") => None,
+            _ if from.iter().any(|source| source == "-") => None,
+            true => files::count_indexed(sources())?,
             false => files::count_cut(sources(), args.frame_bytes.unwrap_or(0)),
         };
         let Some(frames) = counted.filter(|&frames| frames > 0) else { return Ok(None) };
@@ -292,7 +292,13 @@ impl Job<'_> {
         let args = self.args;
         if args.index {
             let mut sink = |frame| self.push(frame).and_then(|()| self.go_on());
-            return files::by_index(Path::new(source), &mut sink);
+            // Of a pipe any number of bytes is read when this shall stop: nothing but lines comes by it.
+            let mut lines = self.open(source, 1)?;
+            return match files::by_lines(Path::new(source), &mut *lines, &mut sink) {
+                // The rest of a line was not waited for.
+                Err(torn) if torn.operation == files::READ_INDEX && self.stop.is_asked() => self.go_on(),
+                other => other,
+            };
         }
         let how = Cut {
             frame_bytes: args.frame_bytes.unwrap_or(0),

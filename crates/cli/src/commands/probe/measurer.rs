@@ -18,7 +18,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
-use thalweg_mover::run::copy::{From, To, Wishes};
+use thalweg_mover::run::copy::{From, Movement, To};
 use thalweg_wire::limits;
 use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
 
@@ -91,7 +91,7 @@ impl<'a> Measurer<'a> {
         words: &str,
         bytes_max: u64,
         time: Duration,
-        change: impl FnOnce(&mut Wishes),
+        change: impl FnOnce(&mut Movement),
     ) -> Result<Result<(Rate, Evidence)>> {
         let run = Run::new(self, self.job.from.clone(), self.job.to.clone(), bytes_max).with(time, change);
         Ok(self.settled(words, &run)?.map(|(rate, evidence, _)| (rate, evidence)))
@@ -175,8 +175,8 @@ impl Hands for Real<'_> {
 
     fn transfer(&self, asked: Transfer) -> Result<Way> {
         let Transfer { what, from, to, bytes_max, chunk_bytes, time, at_most } = asked;
-        let run = Run::new(self.measurer, from, to, bytes_max).with(time, |wishes| {
-            wishes.asked.chunk_bytes = chunk_bytes;
+        let run = Run::new(self.measurer, from, to, bytes_max).with(time, |movement| {
+            movement.asked.chunk_bytes = chunk_bytes;
         });
         self.measurer.settled(what, &run.at_most(at_most))
     }

@@ -14,7 +14,9 @@ use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{self, EvidenceSink, From, Meter, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{
+    self, EvidenceSink, Fidelity, From, Meter, Movement, Remembered, Stop, To, TrialRun, Watch, Wishes,
+};
 use thalweg_wire::message::{Check, Preserve, Trial};
 
 /// Bytes of noise to nowhere: more than any transfer of a probe moves.
@@ -49,7 +51,7 @@ impl<'a> Run<'a> {
     pub(super) fn new(measurer: &'a Measurer<'a>, from: From, to: To, bytes_max: u64) -> Run<'a> {
         let job = measurer.job;
         // A way always has the far mover in it, if there is one.
-        let (from, to, trial) = match (&job.from, &job.to) {
+        let (from, to, far) = match (&job.from, &job.to) {
             (From::Far(..), _) => {
                 let trial = match from {
                     From::Noise(bytes, file_bytes) => Trial::Noise { bytes, file_bytes },
@@ -68,15 +70,20 @@ impl<'a> Run<'a> {
             to => to,
         };
         let wishes = Wishes {
-            asked: plan::Asked { streams: measurer.asked, ..plan::Asked::default() },
-            // What lies in the scratch directory is to be removable, and nobody's business.
-            preserve: Preserve { mode: false, owner: false, xattrs: false, ..Preserve::default() },
-            check: Check::Nothing,
-            holds_still: true,
-            link: LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() },
-            state: Some(measurer.state.clone()),
-            trial,
-            trial_bytes_max: Some(bytes_max),
+            fidelity: Fidelity {
+                // What lies in the scratch directory is to be removable, and nobody's business.
+                preserve: Preserve { mode: false, owner: false, xattrs: false, ..Preserve::default() },
+                check: Check::Nothing,
+                ..Fidelity::default()
+            },
+            movement: Movement {
+                asked: plan::Asked { streams: measurer.asked, ..plan::Asked::default() },
+                holds_still: true,
+                link: LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() },
+                ..Movement::default()
+            },
+            remembered: Remembered { state: Some(measurer.state.clone()), ..Remembered::default() },
+            trial: Some(TrialRun { far, bytes_max }),
             ..Wishes::default()
         };
         let time = Duration::from_secs_f64(measurer.seconds * WAY);
@@ -84,9 +91,9 @@ impl<'a> Run<'a> {
     }
 
     /// The same with other settings, and for another time.
-    pub(super) fn with(mut self, time: Duration, change: impl FnOnce(&mut Wishes)) -> Run<'a> {
+    pub(super) fn with(mut self, time: Duration, change: impl FnOnce(&mut Movement)) -> Run<'a> {
         self.time = time;
-        change(&mut self.wishes);
+        change(&mut self.wishes.movement);
         self
     }
 
@@ -97,7 +104,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_kept(&self) -> bool {
-        !matches!(self.to, To::Null) && self.wishes.trial != Some(Trial::Null)
+        !matches!(self.to, To::Null) && self.wishes.far_trial() != Some(Trial::Null)
     }
 
     /// Runs it, and gives the side that wrote it time to remove that.
@@ -111,7 +118,7 @@ impl<'a> Run<'a> {
 
     fn run(&self) -> Way {
         let mut time = self.time;
-        if matches!(self.from, From::Noise(ENDLESS, _)) || self.wishes.trial == Some(ENDLESS_NOISE) {
+        if matches!(self.from, From::Noise(ENDLESS, _)) || self.wishes.far_trial() == Some(ENDLESS_NOISE) {
             // Until the far side has told its accounts once more.
             time = time.max(ACCOUNTS);
         }

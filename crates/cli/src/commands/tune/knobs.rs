@@ -2,7 +2,7 @@
 
 use crate::{congestion, units};
 use thalweg_mover::plan::{self, Plan, Tuned};
-use thalweg_mover::run::copy::Wishes;
+use thalweg_mover::run::copy::Movement;
 use thalweg_mover::tune::search::{Ladder, Setting};
 use thalweg_sys::socket;
 use thalweg_wire::limits;
@@ -135,14 +135,15 @@ impl Knobs {
     }
 
     /// What a setting is to a copy.
-    pub fn apply(&self, setting: &Setting, wishes: &mut Wishes) {
+    pub fn apply(&self, setting: &Setting, movement: &mut Movement) {
         for (knob, &step) in self.all.iter().zip(setting) {
-            knob.apply(step, wishes);
+            knob.apply(step, movement);
         }
         // A request is at most a chunk. Where chunks are not tried they are small, so that little comes late at the end.
-        let request = u64::from(wishes.asked.request_bytes.unwrap_or(plan::SEGMENT_BYTES));
-        let chunk = wishes.asked.chunk_bytes.unwrap_or_else(|| small_chunk_bytes(request));
-        wishes.asked.chunk_bytes = Some(chunk.max(request));
+        let asked = &mut movement.asked;
+        let request = u64::from(asked.request_bytes.unwrap_or(plan::SEGMENT_BYTES));
+        let chunk = asked.chunk_bytes.unwrap_or_else(|| small_chunk_bytes(request));
+        asked.chunk_bytes = Some(chunk.max(request));
     }
 
     /// What later copies start with: where a setting differs from what they would choose by themselves.
@@ -257,21 +258,22 @@ impl Knob {
         }
     }
 
-    fn apply(&self, step: usize, wishes: &mut Wishes) {
-        let mut asked = Tuned::default();
-        self.what.note(&self.steps[step], &mut asked);
+    fn apply(&self, step: usize, movement: &mut Movement) {
+        let mut tried = Tuned::default();
+        self.what.note(&self.steps[step], &mut tried);
+        let Movement { asked, link, .. } = movement;
         match self.what {
-            What::Streams => wishes.asked.streams = asked.streams,
-            What::Congestion => wishes.link.congestion = asked.congestion,
-            What::Request => wishes.asked.request_bytes = asked.request_bytes,
-            What::IoDepth => wishes.disk.depth = asked.io_depth,
+            What::Streams => asked.streams = tried.streams,
+            What::Congestion => link.congestion = tried.congestion,
+            What::Request => asked.request_bytes = tried.request_bytes,
+            What::IoDepth => asked.disk.depth = tried.io_depth,
             What::DirectDestination => {
-                wishes.disk.destination.direct = asked.direct_destination.unwrap_or_default();
+                asked.disk.destination.direct = tried.direct_destination.unwrap_or_default();
             }
-            What::DirectSource => wishes.disk.source.direct = asked.direct_source.unwrap_or_default(),
-            What::Concurrency => wishes.asked.concurrency = asked.concurrency,
-            What::Chunk => wishes.asked.chunk_bytes = asked.chunk_bytes,
-            What::Depth => wishes.asked.depth = asked.depth,
+            What::DirectSource => asked.disk.source.direct = tried.direct_source.unwrap_or_default(),
+            What::Concurrency => asked.concurrency = tried.concurrency,
+            What::Chunk => asked.chunk_bytes = tried.chunk_bytes,
+            What::Depth => asked.depth = tried.depth,
         }
     }
 }
@@ -344,15 +346,15 @@ mod tests {
         };
         assert_eq!(found, expected);
         assert_eq!(found.clone().within_bounds(), found);
-        let mut wishes = Wishes::default();
-        knobs.apply(&setting, &mut wishes);
-        let asked = &wishes.asked;
+        let mut movement = Movement::default();
+        knobs.apply(&setting, &mut movement);
+        let asked = &movement.asked;
         assert_eq!(
             (asked.streams, asked.request_bytes, asked.chunk_bytes),
             (Some(3), Some(256 << 10), Some(16 << 20))
         );
         assert_eq!((asked.concurrency, asked.depth), (Some(1024), Some(8)));
-        let disk = &wishes.disk;
+        let disk = &asked.disk;
         assert_eq!(
             (disk.depth, disk.source.direct, disk.destination.direct),
             (Some(16), Direct::On, Direct::Off)
@@ -380,9 +382,9 @@ mod tests {
         let knobs = Knobs::of(true, false, &now(None), &Tuned::default(), (1 << 30, 1));
         let start: Setting = knobs.ladders().iter().map(|ladder| ladder.start).collect();
         let setting = with(&knobs, &with(&knobs, &start, "request", "4.00 MiB"), "chunk", "1.00 MiB");
-        let mut wishes = Wishes::default();
-        knobs.apply(&setting, &mut wishes);
-        assert_eq!(wishes.asked.chunk_bytes, Some(4 << 20));
+        let mut movement = Movement::default();
+        knobs.apply(&setting, &mut movement);
+        assert_eq!(movement.asked.chunk_bytes, Some(4 << 20));
         assert!(REQUEST_BYTES.iter().all(|bytes| *bytes >= SEGMENT_BYTES_MIN));
     }
 
@@ -395,8 +397,8 @@ mod tests {
         assert_eq!(left_out, ["concurrency", "chunk"]);
         assert!(knobs.left_out[1].1.contains("256.00 MiB"), "{}", knobs.left_out[1].1);
         let start: Setting = knobs.ladders().iter().map(|ladder| ladder.start).collect();
-        let mut wishes = Wishes::default();
-        knobs.apply(&start, &mut wishes);
-        assert_eq!(wishes.asked.chunk_bytes, Some(1 << 20));
+        let mut movement = Movement::default();
+        knobs.apply(&start, &mut movement);
+        assert_eq!(movement.asked.chunk_bytes, Some(1 << 20));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::Result;
 use thalweg_mover::plan::{Plan, Tuned};
-use thalweg_mover::run::copy::Wishes;
+use thalweg_mover::run::copy::Movement;
 use thalweg_mover::tune::search::{Decision, Search};
 
 /// A trial takes so much of the time that there is, but no longer than that: with the time that is usual, a hundred of them
@@ -83,12 +83,12 @@ impl<'a> Trials<'a> {
         let (streams, segment) = (now.streams.value, now.segment_bytes.value);
         let longest = self.args.time / TRIALS_MIN;
         let rate = loop {
-            let rate = self.measure("the way as it is", |wishes| {
-                wishes.asked.streams = Some(streams);
-                wishes.asked.request_bytes = Some(segment);
-                wishes.asked.chunk_bytes = Some(small_chunk_bytes(segment.into()));
-                wishes.disk.depth = known.io_depth;
-                wishes.link.congestion = known.congestion.clone();
+            let rate = self.measure("the way as it is", |movement| {
+                movement.asked.streams = Some(streams);
+                movement.asked.request_bytes = Some(segment);
+                movement.asked.chunk_bytes = Some(small_chunk_bytes(segment.into()));
+                movement.asked.disk.depth = known.io_depth;
+                movement.link.congestion = known.congestion.clone();
             })??;
             // What was cut off shows nothing before each stream had some chunks through.
             let is_cut = self.longest > self.time.mul_f64(1.5);
@@ -125,7 +125,7 @@ impl<'a> Trials<'a> {
     ///
     /// # Errors
     /// `Stopped`.
-    pub fn measure(&mut self, words: &str, change: impl FnOnce(&mut Wishes)) -> Result<Result<f64>> {
+    pub fn measure(&mut self, words: &str, change: impl FnOnce(&mut Movement)) -> Result<Result<f64>> {
         let began = Instant::now();
         let measured = self.measurer.trial(words, self.bytes, self.time, change)?;
         self.longest = self.longest.max(began.elapsed());

@@ -37,15 +37,27 @@ pub fn count_indexed<'a>(indexes: impl IntoIterator<Item = &'a Path>) -> Result<
 /// # Errors
 /// What `sink` says; `Damage` for a frame that is not what its digest says; `Usage` for what is no index.
 pub fn by_index(index: &Path, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> Result<()> {
+    by_lines(index, &mut open(index)?, sink)
+}
+
+/// As [`by_index`], with the lines of the index from somebody who has it open: a pipe gives them once.
+///
+/// # Errors
+/// As [`by_index`].
+pub fn by_lines(
+    index: &Path,
+    lines: &mut dyn Read,
+    sink: &mut dyn FnMut(NewFrame) -> Result<()>,
+) -> Result<()> {
     let directory = index.parent().unwrap_or(Path::new("."));
     let mut open: Option<(String, File)> = None;
     let shelf = Shelf::new(REUSED_BYTES_MAX);
     // Memory grows with what is read, not with what a line says.
     let mut usual = 0;
-    each_row(index, &mut |number, row| {
+    each_line(index, lines, &mut |number, row| {
         if open.as_ref().is_none_or(|(name, _)| *name != row.file) {
             let path = directory.join(&row.file);
-            let file = File::open(&path).map_err(|error| at("read frames", &path, &error))?;
+            let file = File::open(&path).map_err(|error| at("read what an index names", &path, &error))?;
             open = Some((row.file.clone(), file));
         }
         let Some((_, file)) = &mut open else { return Ok(()) };
@@ -65,13 +77,23 @@ pub fn by_index(index: &Path, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> R
 
 /// Reads the lines of an index that name frames, each with its number from 1 on.
 pub(super) fn each_row(index: &Path, sink: &mut dyn FnMut(u64, Row) -> Result<()>) -> Result<()> {
-    let file = File::open(index).map_err(|error| at("read an index", index, &error))?;
-    let mut lines = BufReader::new(file);
+    each_line(index, &mut open(index)?, sink)
+}
+
+fn open(index: &Path) -> Result<File> {
+    File::open(index).map_err(|error| at(READ_INDEX, index, &error))
+}
+
+/// What reading an index is called where it fails.
+pub const READ_INDEX: &str = "read an index";
+
+fn each_line(index: &Path, lines: &mut dyn Read, sink: &mut dyn FnMut(u64, Row) -> Result<()>) -> Result<()> {
+    let mut lines = BufReader::new(lines);
     let mut number = 0u64;
     loop {
         let mut line = String::new();
         let read = lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
-        if read.map_err(|error| at("read an index", index, &error))? == 0 {
+        if read.map_err(|error| at(READ_INDEX, index, &error))? == 0 {
             return Ok(());
         }
         number += 1;
@@ -91,7 +113,7 @@ pub(super) fn is_note(row: &Value) -> bool {
 
 fn bad_line(index: &Path, number: u64, what: &str) -> Failure {
     let cause = format!("{}, line {number}: {what}", shown(index));
-    Failure::new(FailureKind::Usage, "read an index", cause)
+    Failure::new(FailureKind::Usage, READ_INDEX, cause)
 }
 
 /// A line of an index.

@@ -163,18 +163,58 @@ fn a_frame_that_comes_again_is_not_written_again_and_another_of_its_number_is() 
     // Wherever the hub goes on.
     for first in [2, 3, 5] {
         let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
-        files.expect_again().unwrap();
+        files.expect_again();
         for sequence in first..7 {
-            assert_eq!(files.stands(&frame(sequence, &[sequence as u8; 5])), sequence < 5, "{sequence}");
+            let stands = files.stands(&frame(sequence, &[sequence as u8; 5])).unwrap();
+            assert_eq!(stands, sequence < 5, "{sequence}");
         }
     }
     let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
-    files.expect_again().unwrap();
+    files.expect_again();
     files.frame(&frame(3, b"3333")).unwrap();
     files.frame(&frame(4, &[4; 5])).unwrap();
     assert_eq!(files.stood(), 0, "a producer that begins anew");
     files.close().unwrap();
     assert_eq!(named(&directory.path().join("frames-000003.jsonl")), [&b"3333"[..], &[4; 5]]);
+}
+
+/// A pull of the same name may have written many thousands of files.
+#[test]
+fn a_frame_that_cannot_stand_in_a_file_does_not_wait_for_its_index_to_be_read() {
+    const FILES: u64 = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = FrameFiles::new(directory.path(), "frames", 1).unwrap();
+    for sequence in 0..FILES {
+        files.frame(&frame(sequence, &[sequence as u8; 5])).unwrap();
+    }
+    let now = std::time::SystemTime::now();
+    let hours_ago = |hours: u64| now - std::time::Duration::from_secs(3600 * hours);
+    for number in 0..FILES {
+        let index = File::options().append(true).open(files.path(number, "jsonl")).unwrap();
+        index.set_modified(hours_ago(10 * (FILES - number))).unwrap();
+    }
+    let made_at =
+        |time: std::time::SystemTime| time.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let of = |producer: &str, sequence: u64, time_ns: u64| Frame {
+        producer: producer.into(),
+        time_ns,
+        ..frame(sequence, &[sequence as u8; 5])
+    };
+    let after_three = made_at(hours_ago(10 * (FILES - 3) + 5));
+    // Of each: how many indexes are read, and whether it stands.
+    for (story, came, reads, stands) in [
+        ("of a new producer, just made", of("new", 0, made_at(now)), 0, false),
+        ("made after three of the files", of("new", 0, after_three), FILES - 3, false),
+        ("of a clock that is ahead", of("new", 0, u64::MAX), FILES, false),
+        ("the next one, of a clock that knows no time", of("cam", FILES, 7), 1, false),
+        ("the last but one again", of("cam", FILES - 2, 7), 2, true),
+    ] {
+        let mut files = FrameFiles::new(directory.path(), "frames", 1).unwrap();
+        files.expect_again();
+        assert_eq!(files.stands(&came).unwrap(), stands, "{story}");
+        let unread = files.standing.as_ref().unwrap().unread();
+        assert_eq!(FILES - unread, reads, "{story}");
+    }
 }
 
 #[test]
@@ -287,7 +327,9 @@ fn what_somebody_put_where_a_writer_leaves_its_files_is_neither_followed_nor_wai
     let pipe = place("pipe");
     let made = std::process::Command::new("mkfifo").arg(pipe.join("frames-000000.jsonl")).status();
     assert!(made.unwrap().success());
-    FrameFiles::new(&pipe, "frames", 0).unwrap().expect_again().unwrap();
+    let mut files = FrameFiles::new(&pipe, "frames", 0).unwrap();
+    files.expect_again();
+    assert!(!files.stands(&frame(0, b"x")).unwrap());
     // Where torn bytes are kept.
     let torn = place("torn");
     std::fs::write(torn.join(".frames-000000.raw.part"), b"torn").unwrap();

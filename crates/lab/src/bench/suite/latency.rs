@@ -13,6 +13,7 @@ use crate::testbed::spec::{STOCK, TUNED};
 use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::model::window;
+use thalweg_mover::plan::window_of_buffers;
 
 pub const SUITE: Suite = Suite {
     name: "latency",
@@ -105,7 +106,7 @@ fn law(buffers: &Buffers, path: &PathWish) -> Result<f64> {
             buffers.sysctls.iter().find(|(name, _)| *name == key).and_then(|(_, value)| largest(value));
         found.ok_or_else(|| Failure::new(FailureKind::Internal, "find a buffer", format!("{key} is not set")))
     };
-    let (window_bytes, _) = window::of_buffers(of("net.ipv4.tcp_rmem")?, of("net.ipv4.tcp_wmem")?);
+    let (window_bytes, _) = window_of_buffers(of("net.ipv4.tcp_rmem")?, of("net.ipv4.tcp_wmem")?);
     let carried = window::rate_bits_per_s(window_bytes as f64, path.rtt.as_secs_f64());
     let carried =
         carried.map_err(|error| Failure::new(FailureKind::Usage, "ask the window law", error.to_string()))?;

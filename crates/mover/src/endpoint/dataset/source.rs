@@ -107,6 +107,9 @@ impl Source for DatasetSource {
     }
 
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
+        if matches!(entry.kind, Kind::File { .. }) {
+            self.made(&entry.path)?;
+        }
         Ok(entry.clone())
     }
 }

@@ -121,10 +121,9 @@ mod tests {
     use thalweg_wire::message::{Preserve, SourceForm, Terms};
     use thalweg_wire::{Entry, EntryId, Evidence, Kind};
 
-    #[test]
-    fn of_a_directory_what_only_a_better_right_could_give_is_told_when_it_is_made_and_not_again() {
-        let scratch = tempfile::tempdir().unwrap();
-        let entry = Entry {
+    /// Of another user, in whose name set-id bits work.
+    fn foreign_directory() -> Entry {
+        Entry {
             id: EntryId(0),
             path: RelativePath::new(b"d".to_vec()).unwrap(),
             kind: Kind::Directory,
@@ -133,27 +132,54 @@ mod tests {
             gid: thalweg_sys::usage::effective_gid(),
             evidence: Evidence::default(),
             xattrs: Vec::new(),
-        };
+        }
+    }
+
+    /// A destination there, of an account that can give nothing away.
+    fn of_an_account(to: std::path::PathBuf, dry_run: bool) -> LocalDestination {
+        let place = DestinationPlace { path: to, below: None };
+        let preserve = Preserve { xattrs: false, ..Preserve::ALL };
+        let terms = Terms { dry_run, preserve, ..Terms::of(4 << 20, 1 << 20) };
+        let opened = LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
+        let mut to = opened.unwrap();
+        to.rights.can_chown = false;
+        to
+    }
+
+    fn losses_of(conclusion: Conclusion) -> Vec<String> {
+        let losses = conclusion.revised.into_iter().flat_map(|revised| match revised.outcome {
+            Outcome::Done { losses, .. } => losses,
+            other => panic!("{other:?}"),
+        });
+        losses.map(|loss| loss.what).collect()
+    }
+
+    #[test]
+    fn of_a_directory_that_an_attempt_made_and_did_not_conclude_the_next_one_tells_what_is_not_kept() {
+        let scratch = tempfile::tempdir().unwrap();
+        let entry = foreign_directory();
+        let begin = || of_an_account(scratch.path().join("to"), false);
+        let ended = begin();
+        ended.decide(&entry, &|_, _| true);
+        ended.close(false);
+        for losses in [&["owner", "set-id bits"][..], &[]] {
+            let to = begin();
+            to.decide(&entry, &|_, _| true);
+            assert_eq!(losses_of(to.conclude_all(true, &|| {})), losses);
+            to.close(true);
+        }
+    }
+
+    #[test]
+    fn of_a_directory_what_only_a_better_right_could_give_is_told_when_it_is_made_and_not_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let entry = foreign_directory();
         let copy = |entry: &Entry, dry_run: bool| {
-            let place = DestinationPlace { path: scratch.path().join("to"), below: None };
-            let preserve = Preserve { xattrs: false, ..Preserve::ALL };
-            let terms = Terms { dry_run, preserve, ..Terms::of(4 << 20, 1 << 20) };
-            let opened =
-                LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
-            let mut to = opened.unwrap();
-            to.rights.can_chown = false;
+            let to = of_an_account(scratch.path().join("to"), dry_run);
             let decided = to.decide(entry, &|_, _| true);
             let conclusion = to.conclude_all(true, &|| {});
             to.close(true);
-            let losses: Vec<String> = conclusion
-                .revised
-                .into_iter()
-                .flat_map(|revised| match revised.outcome {
-                    Outcome::Done { losses, .. } => losses,
-                    other => panic!("{other:?}"),
-                })
-                .map(|loss| loss.what)
-                .collect();
+            let losses = losses_of(conclusion);
             let is_unchanged =
                 matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. });
             (is_unchanged, losses)

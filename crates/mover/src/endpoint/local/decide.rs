@@ -10,6 +10,7 @@ use super::staging::{Abilities, Grain, Staging};
 use super::{conflict, evidence_of, failed, lock, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
+use crate::journal::Journal;
 use crate::journal::catalogue::{Remembered, bind};
 use std::io;
 use std::sync::RwLockReadGuard;
@@ -130,13 +131,10 @@ impl LocalDestination {
             true => root.dir.as_file().and_then(|dir| dir.xattrs()).ok(),
             false => None,
         };
-        let preserve = &self.terms.preserve;
-        let mut wanted = Wanted::of(entry);
-        if !self.root_is_new {
-            wanted = wanted.within_reach(&stat, preserve, &self.rights);
-        }
-        let is_same =
-            !self.root_is_new && !differs(&stat, xattrs.as_deref(), &wanted, preserve, self.grain(root));
+        let (wanted, is_same) = match self.root_is_new {
+            true => (Wanted::of(entry), false),
+            false => self.wanted_there(entry, root, &stat, xattrs.as_deref()),
+        };
         self.spool(entry, wanted, is_same)?;
         Ok(if is_same { unchanged(None, false) } else { done(self.root_is_new) })
     }
@@ -180,8 +178,7 @@ impl LocalDestination {
             self.terms.preserve.xattrs.then(|| self.with_descriptors(|| place.dir.xattrs(&name))).transpose();
         let xattrs = xattrs.map_err(|error| failed("read the attributes", path, &error))?;
         let preserve = &self.terms.preserve;
-        let mut wanted = Wanted::of(entry).within_reach(&stat, preserve, &self.rights);
-        let is_same = !differs(&stat, xattrs.as_deref(), &wanted, preserve, self.grain(&place));
+        let (mut wanted, is_same) = self.wanted_there(entry, &place, &stat, xattrs.as_deref());
         if self.terms.dry_run {
             return Ok(if is_same { unchanged(None, false) } else { done(false) });
         }
@@ -198,6 +195,24 @@ impl LocalDestination {
         }
         self.spool(entry, wanted, is_same)?;
         Ok(if is_same { unchanged(None, made) } else { done(made) })
+    }
+
+    /// What a directory that stands there and looks so is to have, and whether it has it.
+    fn wanted_there(
+        &self,
+        entry: &Entry,
+        place: &Place,
+        stat: &Stat,
+        xattrs: Option<&[(Vec<u8>, Vec<u8>)]>,
+    ) -> (Wanted, bool) {
+        let preserve = &self.terms.preserve;
+        let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
+        if !differs(stat, xattrs, &wanted, preserve, self.grain(place)) {
+            return (wanted, true);
+        }
+        // An attempt that did not come to its end told nothing of directories, and may have made this one.
+        let goes_on = lock(&self.journal).as_ref().is_some_and(Journal::goes_on);
+        (if goes_on { Wanted::of(entry) } else { wanted }, false)
     }
 
     /// Keeps a directory's metadata for the end, and whether it is told as unchanged until then.
@@ -492,20 +507,20 @@ impl LocalDestination {
         }
         let preserve = &self.terms.preserve;
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(stat) };
-        let wanted = Wanted::of(entry);
+        let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
         let (mut losses, is_changed) =
             apply(&node, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
-        losses.extend(self.lost_link(path));
-        if is_changed {
-            self.changed_loosely(&place.territory);
-            if !place.territory.syncs_whole {
-                // It cannot be synced by itself: its directory is the nearest thing that can be.
-                self.changed_parent(path, place);
-            }
-        } else {
-            self.sync_the_past().map_err(|failure| failure.at(path))?;
+        if !is_changed {
+            // That of another user, to whom it is left: each copy would tell it again.
+            return Ok(unchanged(None, false));
         }
-        Ok(settled(Outcome::Done { digest: None, losses }, is_changed))
+        losses.extend(self.lost_link(path));
+        self.changed_loosely(&place.territory);
+        if !place.territory.syncs_whole {
+            // It cannot be synced by itself: its directory is the nearest thing that can be.
+            self.changed_parent(path, place);
+        }
+        Ok(settled(Outcome::Done { digest: None, losses }, true))
     }
 
     fn make_special(&self, entry: &Entry, place: &Place, dir: &Dir, name: &[u8]) -> io::Result<Vec<Loss>> {

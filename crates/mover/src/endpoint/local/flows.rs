@@ -9,13 +9,14 @@
 //! that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is written back
 //! later, by a sync that the next mark waits for. Who has the file open finds what is written from then on in memory.
 
-use super::partial::{BLOCK_BYTES, DIRECT_BYTES, is_refused, pays, write_direct};
+use super::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
 use super::{failed, is_staging, lock, shown};
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Marks};
+use crate::plan::DIRECT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;

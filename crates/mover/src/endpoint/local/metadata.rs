@@ -95,53 +95,38 @@ pub(super) trait Target {
     fn remove_attribute(&self, name: &[u8]) -> io::Result<()>;
 }
 
-impl Target for File {
-    fn look(&self) -> io::Result<Stat> {
-        self.stat()
-    }
-    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
-        self.set_owner(uid, gid)
-    }
-    fn permit(&self, mode: u32) -> io::Result<()> {
-        self.set_mode(mode)
-    }
-    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
-        self.set_times(atime, Some(sys_time(mtime)))
-    }
-    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.xattrs()
-    }
-    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
-        self.set_xattr(name, value)
-    }
-    fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
-        self.remove_xattr(name)
-    }
+/// What is held by a descriptor has the same methods, however it is held.
+macro_rules! by_descriptor {
+    ($($held:ty),+) => {
+        $(
+            impl Target for $held {
+                fn look(&self) -> io::Result<Stat> {
+                    self.stat()
+                }
+                fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+                    self.set_owner(uid, gid)
+                }
+                fn permit(&self, mode: u32) -> io::Result<()> {
+                    self.set_mode(mode)
+                }
+                fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
+                    self.set_times(atime, Some(sys_time(mtime)))
+                }
+                fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+                    self.xattrs()
+                }
+                fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
+                    self.set_xattr(name, value)
+                }
+                fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
+                    self.remove_xattr(name)
+                }
+            }
+        )+
+    };
 }
 
-impl Target for Pinned {
-    fn look(&self) -> io::Result<Stat> {
-        self.stat()
-    }
-    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
-        self.set_owner(uid, gid)
-    }
-    fn permit(&self, mode: u32) -> io::Result<()> {
-        self.set_mode(mode)
-    }
-    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
-        self.set_times(atime, Some(sys_time(mtime)))
-    }
-    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.xattrs()
-    }
-    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
-        self.set_xattr(name, value)
-    }
-    fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
-        self.remove_xattr(name)
-    }
-}
+by_descriptor!(File, Pinned);
 
 /// A name in a directory: for links, FIFOs and devices, which are never opened.
 pub(super) struct Named<'a>(pub(super) &'a thalweg_sys::Dir, pub(super) &'a [u8]);

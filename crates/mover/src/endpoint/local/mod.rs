@@ -17,6 +17,7 @@
 //! what would become of first names ([`foretold`]).
 
 use crate::failure::{self, Failure, FailureKind};
+use crate::journal::staging::is_staging;
 use crate::mutex::lock;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -86,34 +87,10 @@ pub mod survey;
 pub mod leftover;
 
 pub use destination::{DestinationPlace, LocalDestination};
-pub use partial::DIRECT_BYTES;
 pub use source::{LocalSource, ScanOptions, SourceRoot};
-
-/// Directory in the root of a destination (and in the top directory of every other file system below it) that
-/// holds everything unfinished. An entry of this name is never moved.
-pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 
 /// How the cause ends where a staging directory is refused.
 pub const NOT_OURS: &str = "who is somebody else, or is open to others";
-
-/// Whether this is a name of staging directories: [`STAGING_NAME`], or that with the number of a user behind it, which
-/// he has where the common one is somebody else's.
-pub fn is_staging(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(STAGING_NAME) else { return false };
-    match rest.split_first() {
-        None => true,
-        Some((&b'-', number)) => !number.is_empty() && number.iter().all(u8::is_ascii_digit),
-        Some(_) => false,
-    }
-}
-
-/// The names under which a staging directory may be that has to do with an entry of `dir`: the common one, and those of us
-/// and of the entry's owner, who may be who writes it.
-pub fn staging_names(dir: &Dir, entry: &[u8]) -> Vec<Vec<u8>> {
-    let own = staging::name_of(thalweg_sys::usage::effective_uid());
-    let owners = dir.stat(entry).ok().map(|stat| staging::name_of(stat.uid)).filter(|name| *name != own);
-    [STAGING_NAME.to_vec(), own].into_iter().chain(owners).collect()
-}
 
 /// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`, what is
 /// above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.

@@ -2,6 +2,7 @@
 
 use super::staging::{Staging, Territory, partial_name};
 use crate::endpoint::PartialFile;
+use crate::plan::DIRECT_BYTES;
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,10 +67,6 @@ pub(super) fn pays(kind: FileSystemKind) -> bool {
 
 /// From this size on a file is too large to stay in the page cache, and worth read-ahead.
 pub(super) const LARGE_BYTES: u64 = 16 << 20;
-/// From this size on direct writing repays the loss of the page cache: files of 128 KiB took 0.6 of the time and 0.45 of the
-/// CPU, those of 1 MiB 0.4 and 0.3, where new pages are dear; where they are not, as much as before. Of files of 100 KB
-/// it saves nothing, for the bytes behind the last block take a page all the same.
-pub const DIRECT_BYTES: u64 = 128 << 10;
 /// What may be in the page cache before it is written back and dropped, where the kernel has no uncached writing.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
@@ -350,6 +347,7 @@ mod tests {
     fn files_from_some_size_on_go_past_the_page_cache_where_that_pays() {
         let choose = |asked, kind, bytes| Caching::choose(asked, kind, bytes, false);
         let (ext4, btrfs) = (FileSystemKind::Ext4, FileSystemKind::Btrfs);
+        assert_eq!(DIRECT_BYTES, 128 << 10);
         assert_eq!(choose(Direct::Auto, ext4, DIRECT_BYTES - 1), Caching::Cached);
         assert_eq!(choose(Direct::Auto, ext4, DIRECT_BYTES), Caching::Direct);
         assert_eq!(choose(Direct::Auto, btrfs, DIRECT_BYTES), Caching::Cached);
@@ -358,6 +356,60 @@ mod tests {
         assert_eq!(choose(Direct::Off, ext4, LARGE_BYTES), Caching::Cached);
         // Its holes are punched in the page cache's way.
         assert_eq!(Caching::choose(Direct::Auto, ext4, DIRECT_BYTES, true), Caching::Cached);
+        assert_eq!(Caching::choose(Direct::Auto, ext4, LARGE_BYTES, true), Caching::Uncached);
+    }
+
+    /// By either way that there is: the kernel drops it (`RWF_DONTCACHE`), or is told to.
+    #[test]
+    fn what_is_written_uncached_does_not_stay_in_the_page_cache() {
+        const PIECES: u64 = 64;
+        const PIECE_BYTES: u64 = CACHED_BYTES_MAX / 16;
+        // /dev/shm and /tmp may have no medium; the working directory usually has one.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let stat = dir.stat_self().unwrap();
+        let piece = vec![7; PIECE_BYTES as usize];
+        let cached_after = |name: &[u8], caching, is_refused| {
+            let partial = LocalPartial {
+                number: 1,
+                path: RelativePath::default(),
+                file: Arc::new(dir.create_new(name, 0o600).unwrap()),
+                is_sparse: false,
+                caching,
+                dir: dir.clone(),
+                territory: Arc::new(Territory::new(dir.clone(), &stat)),
+                past_cache: OnceLock::new(),
+                no_direct: AtomicBool::new(false),
+                no_uncached: AtomicBool::new(is_refused),
+                written_bytes: AtomicU64::new(0),
+            };
+            for number in 0..PIECES {
+                // On disk before the next advice: what is dirty cannot be dropped, and no disk is to be raced.
+                if (number + 1).is_multiple_of(CACHED_BYTES_MAX / PIECE_BYTES) {
+                    partial.file.sync_all().unwrap();
+                }
+                partial.write_at(&piece, number * PIECE_BYTES).unwrap();
+            }
+            partial.file.sync_all().unwrap();
+            let is_dropped = !partial.no_uncached.load(Ordering::Relaxed);
+            (partial.file.cached_bytes(0, PIECES * PIECE_BYTES), is_dropped)
+        };
+        let all = PIECES * PIECE_BYTES;
+        let (cached, _) = cached_after(b"cached", Caching::Cached, true);
+        if !cached.is_ok_and(|bytes| bytes >= all / 2) {
+            eprintln!("skipped: what is cached is not told here, or does not stay");
+            return;
+        }
+        let (told, _) = cached_after(b"told", Caching::Uncached, true);
+        let told = told.unwrap();
+        // The last piece of each 16 MiB comes after the advice on those before it.
+        assert!(told <= CACHED_BYTES_MAX + PIECE_BYTES, "{told} bytes of {all} stayed");
+        let (dropped, is_dropped) = cached_after(b"dropped", Caching::Uncached, false);
+        let dropped = dropped.unwrap();
+        match is_dropped {
+            true => assert!(dropped <= all / 16, "{dropped} bytes of {all} stayed"),
+            false => eprintln!("skipped: this kernel has no uncached writing here"),
+        }
     }
 
     #[test]

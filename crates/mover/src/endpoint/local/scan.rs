@@ -3,12 +3,12 @@
 //! Nothing is opened but directories; links are not followed unless asked; FIFOs and devices are only looked at.
 
 use super::metadata::stays_where_it_is;
-use super::source::{LocalSource, Root};
+use super::source::{LocalSource, Root, leads_into_staging};
 use super::walk::{Reopen, Step, Walk};
 use super::{evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
-use crate::event::EXCLUDED_BY;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::manifest::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -298,12 +298,13 @@ impl<'a> Scan<'a> {
         });
         match looked {
             Ok(found) => Some(found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.stat(name).is_err() => {
-                self.sink.skipped(path.clone(), "it was removed while the source was scanned");
-                None
-            }
             Err(error) => {
-                self.trouble(path.clone(), failed("look", path, &error));
+                let is_gone = error.kind() == io::ErrorKind::NotFound && dir.stat(name).is_err();
+                let gone = is_gone.then_some("it was removed while the source was scanned");
+                match leads_into_staging(&error).or(gone) {
+                    Some(reason) => self.sink.skipped(path.clone(), reason),
+                    None => self.trouble(path.clone(), failed("look", path, &error)),
+                }
                 None
             }
         }

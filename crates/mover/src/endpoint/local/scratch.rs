@@ -205,3 +205,35 @@ fn remove(shared: &Dir, name: &[u8]) {
         tracing::warn!(%failure, "a scratch directory stays; `thalweg gc` removes it");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &Path) -> DestinationPlace {
+        DestinationPlace { path: path.to_path_buf(), below: None }
+    }
+
+    /// Others write and delete on the same disk meanwhile: less than half as much again is a quarter here.
+    #[test]
+    fn no_more_than_a_quarter_of_the_room_is_taken_and_less_than_the_least_is_refused() {
+        let there = tempfile::tempdir().unwrap();
+        let free = || Dir::open(there.path()).unwrap().file_system().unwrap().bytes_available;
+        let before = free();
+        let scratch = Scratch::begin(&place(there.path()), u64::MAX, 0).unwrap();
+        let most = before.max(free()) / 8 * 3;
+        assert!(scratch.bytes_max <= most, "{} of {before}", scratch.bytes_max);
+        let refused = |least| match Scratch::begin(&place(there.path()), u64::MAX, least) {
+            Err(refused) => refused,
+            Ok(scratch) => panic!("{} of {} are to be had", scratch.bytes_max, free()),
+        };
+        for least in [before / 2, u64::MAX] {
+            let refused = refused(least);
+            assert_eq!(refused.kind, FailureKind::Space, "{refused}");
+            assert!(refused.cause.contains("more than a quarter of the"), "{refused}");
+        }
+        drop(scratch);
+        let left = std::fs::read_dir(there.path()).unwrap().count();
+        assert_eq!(left, 0, "what is refused or over leaves nothing");
+    }
+}

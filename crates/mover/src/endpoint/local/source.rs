@@ -14,9 +14,10 @@ use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, shown};
-use crate::endpoint::{Placed, Places, ScanSink, Source, SourceFile};
+use crate::endpoint::{Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
+use crate::order::Placed;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -182,7 +183,9 @@ impl LocalSource {
     /// Opens the directory at `path` of a root; of a deep path from the nearest directory held above it.
     pub(super) fn open_dir(&self, root: &Root, path: &[u8]) -> io::Result<Dir> {
         if self.options.follow_links {
-            return Dir::open(&root.words_of(path));
+            let dir = Dir::open(&root.words_of(path))?;
+            // No export has its links followed.
+            return if is_in_staging(&dir, None) { Err(LeadsIntoStaging.into()) } else { Ok(dir) };
         }
         if let Some(slash) = path.iter().rposition(|&byte| byte == b'/')
             && let Some(above) = self.held.get(&path[..slash])
@@ -215,7 +218,11 @@ impl LocalSource {
         if !self.options.follow_links || spot.dir.stat(&spot.name)?.kind != Kind::Symlink {
             return Ok(spot);
         }
-        follow(root.words_of(parent), spot)
+        let end = follow(root.words_of(parent), spot)?;
+        match is_staging(&end.name) || is_in_staging(&end.dir, None) {
+            true => Err(LeadsIntoStaging.into()),
+            false => Ok(end),
+        }
     }
 
     /// Whether there is nothing but the page cache to read an entry from.
@@ -458,6 +465,32 @@ fn parent_of(words: &Path) -> PathBuf {
     }
 }
 
+/// A link that is followed leads to what is unfinished, which is nobody's source.
+#[derive(Debug)]
+struct LeadsIntoStaging;
+
+/// How that is said.
+const INTO_STAGING: &str = "it leads into thalweg's own staging directory";
+
+impl std::fmt::Display for LeadsIntoStaging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(INTO_STAGING)
+    }
+}
+
+impl std::error::Error for LeadsIntoStaging {}
+
+impl From<LeadsIntoStaging> for io::Error {
+    fn from(why: LeadsIntoStaging) -> io::Error {
+        io::Error::new(io::ErrorKind::NotFound, why)
+    }
+}
+
+/// Why a name is left out that a link makes lead into a staging directory, if this says that it does.
+pub(super) fn leads_into_staging(error: &io::Error) -> Option<&'static str> {
+    error.get_ref().is_some_and(|why| why.is::<LeadsIntoStaging>()).then_some(INTO_STAGING)
+}
+
 /// Follows a chain of links to what is not a link.
 fn follow(mut directory: PathBuf, mut spot: Spot) -> io::Result<Spot> {
     for _ in 0..FOLLOW_MAX {
@@ -504,10 +537,14 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
     let mut stat = parent.stat(&name).map_err(of_io)?;
     if options.follow_links && stat.kind == Kind::Symlink {
         stat = match Dir::open(&root.path) {
-            Ok(dir) => dir.stat_self().map_err(of_io)?,
+            Ok(dir) => {
+                not_staging(&dir, root)?;
+                dir.stat_self().map_err(of_io)?
+            }
             Err(_) => {
                 let spot = Spot { dir: Arc::new(parent.try_clone().map_err(of_io)?), name: name.clone() };
                 let end = follow(parent_of(&root.path), spot).map_err(of_io)?;
+                not_staging(&end.dir, root)?;
                 end.dir.stat(&end.name).map_err(of_io)?
             }
         };

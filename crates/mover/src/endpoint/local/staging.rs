@@ -19,8 +19,9 @@ use super::lanes::Lanes;
 use super::nursery::Nurseries;
 use super::partial::ASSUMED;
 use super::way::remove_tree;
-use super::{NOT_OURS, STAGING_NAME, lock};
+use super::{NOT_OURS, lock};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -493,16 +494,6 @@ pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory)
         || super::is_errno(error, super::errno::LOOP)
-}
-
-/// The name that our staging directories have where somebody else has the common one.
-pub(super) fn own_name() -> Vec<u8> {
-    name_of(usage::effective_uid())
-}
-
-/// The same of this user.
-pub(super) fn name_of(uid: u32) -> Vec<u8> {
-    [STAGING_NAME, format!("-{uid}").as_bytes()].concat()
 }
 
 /// Opens or makes a directory that is ours alone.

@@ -5,8 +5,8 @@
 //! 004 (Figs 3 and 4) and 002 (Table II) need to be seen: which requests come in which order, from how many threads.
 //! Not here: caches, rotation, tracks, a controller that sorts.
 
-use crate::endpoint::Placed;
 use crate::endpoint::content::mixed;
+use crate::order::Placed;
 use std::time::Duration;
 
 /// What an array is like.

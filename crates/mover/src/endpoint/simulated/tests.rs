@@ -1,9 +1,8 @@
 //! On simulated arrays, in virtual time, orders differ as in 004 (Fig. 3) and layouts as in 002 (Table II).
 
 use super::*;
-use crate::endpoint::Placed;
 use crate::endpoint::content::mixed;
-use crate::order::{Asker, Dealer, Layout, Left, Turns};
+use crate::order::{Asker, Dealer, Layout, Left, Placed, Turns};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use thalweg_wire::EntryId;

@@ -192,6 +192,7 @@ fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
 #[test]
 fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_asked_about() {
     const MORE: usize = 100;
+    assert_eq!(limits::FLOWS_DONE_KEPT_MAX, 65_536);
     let count = limits::FLOWS_DONE_KEPT_MAX + MORE;
     let mut sender = Sender::new(64 << 10);
     sender.link_up();

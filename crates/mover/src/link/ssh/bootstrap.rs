@@ -11,7 +11,8 @@
 //!
 //! Not guaranteed: that old versions are removed from the cache. Each stays under its digest until its user removes it.
 
-use super::{PLACE, START, Ssh, run_script};
+use super::script::run_script;
+use super::{PLACE, START, Ssh};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::ffi::OsString;
 use std::io::{Read, Seek};

@@ -426,6 +426,7 @@ fn a_reader_that_is_gone_is_an_error_of_the_writer() {
 
 #[test]
 fn in_tls_form_a_stream_ends_before_its_key_has_sealed_too_many_records() {
+    assert!(TlsForm::default().records_max < 1 << 24);
     let (mut client, server) = connected(tcp_pair());
     client.set_tls_form(TlsForm { records_max: 1024, ..TlsForm::default() });
     let (mut writer, _w) = client.into_streams(Cipher::Tls, &SESSION, 5, Role::Client).unwrap();

@@ -1,6 +1,6 @@
 //! Where a copy reads and where it writes, and the key that says it is the same copy as an earlier one.
 
-use super::{From, Job, To};
+use super::{From, Job, To, Wishes};
 use crate::endpoint::dataset::DatasetSource;
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
@@ -43,22 +43,23 @@ impl Job<'_> {
                         below: None,
                     })
                     .collect();
+                let Wishes { selection, fidelity, .. } = self.wishes;
                 let options = ScanOptions {
                     filter: self.filter()?,
-                    only: self.wishes.only.clone(),
-                    preserve: self.wishes.preserve,
-                    one_file_system: self.wishes.one_file_system,
+                    only: selection.only.clone(),
+                    preserve: fidelity.preserve,
+                    one_file_system: selection.one_file_system,
                     follow_links: false,
                     direct: self.disk().source.direct,
                 };
                 let source = LocalSource::open(roots, options)?;
                 if let To::Local(to) = self.to {
-                    overlap::refuse(&source, to, ends_with_slash(to), self.wishes.delete_max.is_some())?;
+                    overlap::refuse(&source, to, ends_with_slash(to), fidelity.delete_max.is_some())?;
                 }
                 let form = source.form();
                 let source: Arc<dyn Source> = Arc::new(source);
-                match self.wishes.trial_bytes_max {
-                    Some(bytes_max) => Ok((Arc::new(SparingSource::new(source, bytes_max)), form)),
+                match self.wishes.trial {
+                    Some(trial) => Ok((Arc::new(SparingSource::new(source, trial.bytes_max)), form)),
                     None => Ok((source, form)),
                 }
             }
@@ -78,7 +79,7 @@ impl Job<'_> {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };
                 let protect = self.filter()?;
-                let state = self.wishes.state.clone();
+                let state = self.wishes.remembered.state.clone();
                 let destination = LocalDestination::open(place, form, slash, terms.clone(), state, protect)?;
                 if let Some(first) = destination.missing_above() {
                     let makes = if terms.dry_run { "would make" } else { "made" };
@@ -99,7 +100,7 @@ impl Job<'_> {
     }
 
     pub(super) fn filter(&self) -> Result<Filter> {
-        Filter::new(self.wishes.filter.clone())
+        Filter::new(self.wishes.selection.filter.clone())
     }
 
     /// Same sources and destination, same key: what lets a second attempt find what the first left behind. Of what is pushed

@@ -1,6 +1,6 @@
 //! What a copy goes by: its plan, the terms that both sides agree on, and how its knobs turn while it runs.
 
-use super::{From, Job, To};
+use super::{From, Job, Movement, To, Wishes};
 use crate::event::Event;
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::ktls::{KernelTls, TlsForm};
@@ -22,16 +22,16 @@ impl Job<'_> {
 
     /// It only measures, after others in the same session.
     pub(super) fn is_trial(&self) -> bool {
-        self.wishes.trial_bytes_max.is_some()
+        self.wishes.trial.is_some()
     }
 
     /// What trials found, where nothing else bounds the rate.
     pub(super) fn tuned(&self) -> Option<Tuned> {
-        let wishes = self.wishes;
-        let is_bound = wishes.rate.bytes_per_s().is_some() || wishes.yields;
-        let tuned = wishes.tuned.clone().filter(|_| !is_bound)?;
+        let movement = &self.wishes.movement;
+        let is_bound = movement.rate.bytes_per_s().is_some() || movement.asked.yields;
+        let tuned = self.wishes.remembered.tuned.clone().filter(|_| !is_bound)?;
         let is_out =
-            wishes.link.congestion.is_some() || self.tuned_congestion_refused.load(Ordering::Relaxed);
+            movement.link.congestion.is_some() || self.tuned_congestion_refused.load(Ordering::Relaxed);
         Some(Tuned { congestion: tuned.congestion.filter(|_| !is_out), ..tuned })
     }
 
@@ -54,20 +54,21 @@ impl Job<'_> {
 
     pub(super) fn plan(&self, client: &Client, direction: Direction) -> Plan {
         let (sender, receiver) = client.systems(direction);
-        let learned = self.wishes.learned;
+        let learned = self.wishes.remembered.learned;
         self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned, ..Path::default() })
     }
 
     pub(super) fn planned(&self, path: Path) -> Plan {
         let path = Path { tuned: self.tuned(), ..path };
-        let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
+        let movement = &self.wishes.movement;
+        let rate_bits_per_s = movement.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         // Whether there is an io_uring is found out by making one.
         let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
-        let (yields, disk) = (self.wishes.yields, self.wishes.disk);
-        let mut asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
-        if self.wishes.compress && !self.is_local() {
+        let mut asked = Asked { rate_bits_per_s, no_io_uring, ..movement.asked.clone() };
+        // Nothing would be shorter on the way within this machine.
+        asked.compress &= !self.is_local();
+        if asked.compress {
             // What is packed lies beside what it is made of.
-            asked.compress = true;
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
         let plan = plan::plan(&asked, &path);
@@ -77,34 +78,35 @@ impl Job<'_> {
 
     /// Says what was asked for and does nothing on this way, once.
     pub(super) fn tell_unused(&self) {
-        let (far, wishes) = (self.far(), self.wishes);
+        let far = self.far();
+        let Movement { asked, link, has_via, has_bind, .. } = &self.wishes.movement;
         // Of what rides in ssh, or goes nowhere, no socket is ours.
         let has_sockets = far.is_some_and(|far| !far.is_carried());
         let is_dialled = far.is_some_and(FarMover::is_dialled);
-        let is_marked = wishes.link.dscp.is_some() && !wishes.yields;
+        let is_marked = link.dscp.is_some() && !asked.yields;
         // What is as it would be anyway was not asked for, or does not matter.
-        let is_ciphered = wishes.link.cipher != LinkSettings::default().cipher;
-        let is_tls = wishes.link.cipher == Cipher::Tls;
+        let is_ciphered = link.cipher != LinkSettings::default().cipher;
+        let is_tls = link.cipher == Cipher::Tls;
         let (ktls, tls_records) = match is_tls {
             true => ("--ktls", "--tls-records"),
             false => ("--ktls (without --cipher tls)", "--tls-records (without --cipher tls)"),
         };
-        let has_kernel = wishes.link.tls_form.kernel == KernelTls::On;
-        let has_records = wishes.link.tls_form.records_max != TlsForm::default().records_max;
+        let has_kernel = link.tls_form.kernel == KernelTls::On;
+        let has_records = link.tls_form.records_max != TlsForm::default().records_max;
         let goes_as_tls = is_tls && far.is_some();
         let mut options = vec![
-            ("--compress", wishes.compress && far.is_none()),
-            ("--class scavenger (but for nice and I/O priority)", wishes.yields && !has_sockets),
+            ("--compress", asked.compress && far.is_none()),
+            ("--class scavenger (but for nice and I/O priority)", asked.yields && !has_sockets),
             ("--dscp", is_marked && !has_sockets),
-            ("--window", wishes.asked.window_bytes.is_some() && !has_sockets),
-            ("--cca", wishes.link.congestion.is_some() && !has_sockets),
-            ("--via", wishes.has_via && !is_dialled),
-            ("--bind", wishes.has_bind && !is_dialled),
+            ("--window", asked.window_bytes.is_some() && !has_sockets),
+            ("--cca", link.congestion.is_some() && !has_sockets),
+            ("--via", *has_via && !is_dialled),
+            ("--bind", *has_bind && !is_dialled),
             ("--cipher", is_ciphered && far.is_none()),
             (ktls, has_kernel && !goes_as_tls),
             (tls_records, has_records && !goes_as_tls),
         ];
-        options.extend(wishes.unused.iter().map(|option| (option.as_str(), true)));
+        options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !self.unused_told.swap(true, Ordering::Relaxed)
         {
@@ -122,8 +124,8 @@ impl Job<'_> {
     /// For a transfer whose terms have this rate.
     pub(super) fn steering(&self, plan: &Plan, rtt: Option<Duration>, rate: Option<u64>) -> Steering {
         // A transfer that yields is as fast as others let it be.
-        let tunes = !self.wishes.holds_still && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
-        let asked = &self.wishes.asked;
+        let Movement { asked, holds_still, .. } = &self.wishes.movement;
+        let tunes = !holds_still && rtt.is_some() && !asked.yields && !self.wishes.dry_run;
         Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
     }
 
@@ -138,35 +140,35 @@ impl Job<'_> {
             bytes_found: meter.bytes_found.load(Ordering::Relaxed),
             ..Sample::default()
         };
-        steering.look(&self.wishes.rate, &sample)
+        steering.look(&self.wishes.movement.rate, &sample)
     }
 
     pub(super) fn terms(&self, plan: &Plan) -> Terms {
-        let wishes = self.wishes;
+        let Wishes { selection, fidelity, movement: Movement { asked, rate, link, .. }, .. } = self.wishes;
         let tuned = self.tuned().unwrap_or_default();
         Terms {
-            verify: wishes.verify,
-            check: wishes.check,
-            preserve: wishes.preserve,
-            delete_max: wishes.delete_max,
-            compress: wishes.compress,
-            rate_bytes_per_s: wishes.rate.bytes_per_s(),
-            dry_run: wishes.dry_run,
-            ignore_existing: wishes.ignore_existing,
-            update: wishes.update,
+            verify: fidelity.verify,
+            check: fidelity.check,
+            preserve: fidelity.preserve,
+            delete_max: fidelity.delete_max,
+            compress: asked.compress,
+            rate_bytes_per_s: rate.bytes_per_s(),
+            dry_run: self.wishes.dry_run,
+            ignore_existing: selection.ignore_existing,
+            update: selection.update,
             job_key: self.job_key(),
-            concurrency: wishes.asked.concurrency.or(tuned.concurrency),
-            depth: wishes.asked.depth.or(tuned.depth),
-            congestion: wishes.link.congestion.clone().or(tuned.congestion),
+            concurrency: asked.concurrency.or(tuned.concurrency),
+            depth: asked.depth.or(tuned.depth),
+            congestion: link.congestion.clone().or(tuned.congestion),
             disk: self.disk(),
-            yields: wishes.yields,
-            ..wishes.link.terms(plan)
+            yields: asked.yields,
+            ..link.terms(plan)
         }
     }
 
     /// How both sides use their disks: as asked, else as trials found it.
     pub(super) fn disk(&self) -> Disk {
-        let (disk, tuned) = (self.wishes.disk, self.tuned().unwrap_or_default());
+        let (disk, tuned) = (self.wishes.movement.asked.disk, self.tuned().unwrap_or_default());
         let side = |asked: DiskSide, found: Option<Direct>| match asked.direct {
             Direct::Auto => DiskSide { direct: found.unwrap_or_default(), ..asked },
             Direct::On | Direct::Off => asked,

@@ -1,6 +1,6 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
-use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Report};
+use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report};
 use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
@@ -57,7 +57,7 @@ impl Job<'_> {
         let evidence = Evidence { entries: settled, ..self.evidence(&plan, streams, sides) };
         let verdict = basin::judge(&evidence);
         let learned = learned_of_path(verdict.as_ref(), steering.learned());
-        let rate = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
+        let rate = self.wishes.movement.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         if let Some(advice) = window_advice(&plan, rate, streams, &totals, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
@@ -132,15 +132,16 @@ impl Job<'_> {
         streams: u16,
         (sender, receiver): (SideAccounts, SideAccounts),
     ) -> Evidence {
+        let Movement { asked, rate, .. } = &self.wishes.movement;
         let settings = Settings {
             is_linked: !self.is_local(),
             is_flow: false,
-            yields: self.wishes.yields,
+            yields: asked.yields,
             streams,
             concurrency: plan.concurrency.value,
             depth: plan.depth.value,
-            rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
-            window_bytes: self.wishes.asked.window_bytes,
+            rate_bytes_per_s: rate.bytes_per_s(),
+            window_bytes: asked.window_bytes,
         };
         let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
         ledger::evidence(&settings, entries, sender, receiver)

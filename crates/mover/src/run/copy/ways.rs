@@ -81,7 +81,7 @@ impl Job<'_> {
         dial_early(client, &plan, &terms);
         client.open(Open {
             source: form,
-            filter: self.wishes.filter.clone(),
+            filter: self.wishes.selection.filter.clone(),
             trial: self.far_trial(Direction::Push),
             ..Open::of(number, Direction::Push, vec![place.clone()], terms.clone())
         })?;
@@ -111,7 +111,7 @@ impl Job<'_> {
         self.measure_sender(&run);
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
-        let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.link.patience)?;
+        let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.movement.link.patience)?;
         let rows = (run.own_accounts(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows, &steering))
     }
@@ -122,16 +122,18 @@ impl Job<'_> {
         let rate = terms.rate_bytes_per_s;
         self.tell_unused();
         dial_early(client, &plan, &terms);
+        let selection = &self.wishes.selection;
         let opened = client.open(Open {
-            filter: self.wishes.filter.clone(),
-            only: self.wishes.only.clone(),
-            one_file_system: self.wishes.one_file_system,
+            filter: selection.filter.clone(),
+            only: selection.only.clone(),
+            one_file_system: selection.one_file_system,
             trial: self.far_trial(Direction::Pull),
             ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
         })?;
         let made = [Place { export: None, path: b"noise/".to_vec() }];
-        let named = if matches!(self.wishes.trial, Some(Trial::Noise { .. })) { &made[..] } else { places };
-        let expected = Expected::of(named, &self.wishes.only, self.filter()?, &opened.source)?;
+        let is_noise = matches!(self.wishes.far_trial(), Some(Trial::Noise { .. }));
+        let named = if is_noise { &made[..] } else { places };
+        let expected = Expected::of(named, &selection.only, self.filter()?, &opened.source)?;
         let destination = self.destination(&opened.source, &terms)?;
         let run = ReceiveRun::start(
             number,
@@ -178,7 +180,7 @@ impl Job<'_> {
             .and_then(agree::totals_of)
             .and_then(|totals| {
                 let signer = self.signer(client.session.peer);
-                agree::as_receiver(&*run, &signer, totals, self.wishes.link.patience)
+                agree::as_receiver(&*run, &signer, totals, self.wishes.movement.link.patience)
             });
         run.close();
         let rows = (run.peer_accounts(), run.own_accounts());
@@ -189,16 +191,17 @@ impl Job<'_> {
     }
 
     fn signer(&self, peer: Fingerprint) -> Signer<'_> {
-        Signer { identity: self.identity, peer, header: self.wishes.header }
+        let header = self.wishes.receipt.as_ref().map(|receipt| receipt.header);
+        Signer { identity: self.identity, peer, header }
     }
 
     fn lines(&self) -> Option<LineSink> {
-        self.wishes.lines.as_ref().map(|begin| begin())
+        self.wishes.receipt.as_ref().map(|receipt| (receipt.lines)())
     }
 
     /// What the far place is, if it is a trial.
     fn far_trial(&self, direction: Direction) -> Option<Trial> {
-        self.wishes.trial.filter(|trial| trial.direction() == direction)
+        self.wishes.far_trial().filter(|trial| trial.direction() == direction)
     }
 }
 

@@ -534,6 +534,45 @@ fn while_files_come_to_their_end_one_by_one_the_others_are_not_looked_at_again_a
     assert!(looked <= 4, "everything was looked at {looked} times");
 }
 
+/// In a time of its own, which passes by what a look takes.
+#[test]
+fn without_events_looks_are_100_ms_apart_or_nine_times_as_long_as_one_takes() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    append(&scratch.path().join("log"), b"some");
+    let mut feed = feed_of(scratch.path(), None, Until { forever: true, ..Until::default() });
+    let (millis, takes, began) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default(), Instant::now());
+    let (clock, passes, each) = (millis.clone(), millis.clone(), takes.clone());
+    feed.clock = Box::new(move || began + Duration::from_millis(clock.load(Ordering::Acquire)));
+    feed.stat_at = Box::new(move |dir: &Dir, name: &[u8]| {
+        passes.fetch_add(each.load(Ordering::Acquire), Ordering::AcqRel);
+        dir.stat(name)
+    });
+    feed.grew_at = began;
+    feed.say_polling("a test", &io::Error::other("without events"), &taker);
+    let (mut looks, mut buffer) = (Looks::default(), vec![0; 64 << 10]);
+    // Its flow begins, and what is there is handed on.
+    for _ in 0..10 {
+        feed.round(&mut looks, &taker, &mut buffer).unwrap();
+    }
+    for (look_ms, apart_ms) in [(0, 100), (5, 100), (40, 360), (300, 2700)] {
+        takes.store(look_ms, Ordering::Release);
+        // This look takes so long.
+        millis.fetch_add(60_000, Ordering::AcqRel);
+        feed.round(&mut looks, &taker, &mut buffer).unwrap();
+        assert_eq!(looks.took, Duration::from_millis(look_ms));
+        let (last, ended) = (looks.last, millis.load(Ordering::Acquire));
+        let next = loop {
+            let now = millis.fetch_add(1, Ordering::AcqRel) + 1;
+            feed.round(&mut looks, &taker, &mut buffer).unwrap();
+            if looks.last != last {
+                break now;
+            }
+            assert!(now - ended < 60_000, "a look of {look_ms} ms is the last one");
+        };
+        assert_eq!(next - ended, apart_ms, "after a look of {look_ms} ms");
+    }
+}
+
 /// What is left of earlier attempts is known, and the rest as ever.
 fn left_of(path: &Path, name: &str, bytes: u64) -> FlowLeft {
     let dir = Dir::open(path.parent().unwrap()).unwrap();

@@ -1,0 +1,174 @@
+//! One item: what was seen and arrived of it, what is being done with it, and its place in the order.
+
+use super::{Arrived, Known, Rules, Stage};
+use crate::item::{Complete, Order, Version, by_name};
+use std::cmp::Ordering;
+use std::time::Duration;
+use thalweg_wire::RelativePath;
+
+/// What is being done with an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Nothing.
+    Rest,
+    /// Something; its end will be told.
+    Busy,
+    /// Nothing before this time.
+    Later(Duration),
+    /// A run of which is to be found out what became.
+    Recover,
+    /// Nothing any more, in this life, for this version.
+    GivenUp,
+}
+
+pub(super) struct Item {
+    pub(super) seen: Option<Look>,
+    pub(super) known: Option<Known>,
+    pub(super) work: Work,
+    /// Failures since the last success of anything.
+    pub(super) tries: u32,
+    /// When the last copy, or the last way back of results, failed because something is not there.
+    pub(super) missing: Option<Duration>,
+    /// A copy failed though the item was there: should it go, it is lost.
+    pub(super) is_missed: bool,
+    pub(super) copied: Copied,
+    pub(super) line: Line,
+}
+
+/// What became of the copy that the command is to run for, as far as this life knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// Nothing.
+    Stands,
+    /// It is not there any more. The command had failed so often for it.
+    Gone(u32),
+    /// It was made again, and the command did not begin since.
+    Again,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    pub(super) version: Version,
+    /// From when on it is as it is, as far as looks saw it.
+    pub(super) since: Duration,
+    /// When it was seen last.
+    pub(super) is_marked: bool,
+    /// The last look could not see it, or not all of it.
+    pub(super) is_unseen: bool,
+}
+
+impl Look {
+    /// Nobody saw it rest, nor whether its marker still counts: before it is seen again it is not complete.
+    pub(super) fn unseen(&mut self, now: Duration) {
+        (self.since, self.is_unseen) = (now, true);
+    }
+}
+
+/// Place in the order.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) first: i64,
+    pub(super) name: RelativePath,
+}
+
+impl Ord for Line {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.first.cmp(&other.first).then_with(|| by_name(&self.name, &other.name))
+    }
+}
+
+impl PartialOrd for Line {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Item {
+    pub(super) fn new(line: Line) -> Item {
+        Item {
+            seen: None,
+            known: None,
+            work: Work::Rest,
+            tries: 0,
+            missing: None,
+            is_missed: false,
+            copied: Copied::Stands,
+            line,
+        }
+    }
+
+    /// Nothing of it failed, or what failed is over.
+    pub(super) fn rest(&mut self) {
+        (self.tries, self.work) = (0, Work::Rest);
+        (self.missing, self.is_missed) = (None, false);
+        self.copied = Copied::Stands;
+    }
+
+    /// The version whose turn comes next: what arrived until that is done, then what is there.
+    pub(super) fn version(&self) -> Option<Version> {
+        let arrived = self.known.as_ref().filter(|known| known.stage != Stage::Done);
+        arrived.map(|known| known.arrived.version).or(self.seen.map(|look| look.version))
+    }
+
+    /// When it will have rested for as long as is asked, if it stays as it was seen.
+    pub(super) fn rests_at(&self, rules: &Rules) -> Option<Duration> {
+        let Complete::Stable(time) = rules.complete else { return None };
+        self.seen.map(|look| look.since.saturating_add(time))
+    }
+
+    /// Whether all that was asked for is done with what arrived, and that is only to be recorded.
+    pub(super) fn is_over(&self, rules: &Rules) -> bool {
+        match self.known.as_ref().map(|known| known.stage) {
+            Some(Stage::Arrived) => !rules.runs_command && !self.is_replaced(),
+            Some(Stage::Succeeded) => !rules.returns_results,
+            _ => false,
+        }
+    }
+
+    /// Whether what is to be done with it next is to copy it.
+    pub(super) fn waits_for_source(&self) -> bool {
+        let stage = self.known.as_ref().map(|known| known.stage);
+        self.is_replaced() || self.is_copy_gone() || matches!(stage, None | Some(Stage::Done))
+    }
+
+    /// Whether it arrived, and waits for its turn.
+    pub(super) fn waits_for_command(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived)
+            && self.work == Work::Rest
+            && !self.is_copy_gone()
+    }
+
+    /// Whether what arrived is there no more, and the source has it.
+    pub(super) fn is_copy_gone(&self) -> bool {
+        matches!(self.copied, Copied::Gone(_)) && self.seen.is_some()
+    }
+
+    /// Failures of the command for this content, if its copy was gone and this is it again.
+    pub(super) fn tries_for(&self, arrived: &Arrived) -> Option<u32> {
+        let known = self.known.as_ref().filter(|known| known.arrived.key == arrived.key)?;
+        match self.copied {
+            Copied::Gone(tries) if known.stage == Stage::Arrived => Some(tries),
+            _ => None,
+        }
+    }
+
+    /// Whether the source has another version of what the command failed for.
+    pub(super) fn is_replaced(&self) -> bool {
+        let Some((look, known)) = self.seen.zip(self.known.as_ref()) else { return false };
+        known.stage == Stage::Arrived && known.has_failed && look.version != known.arrived.version
+    }
+}
+
+/// Whether nobody can tell if it is complete: the last look did not see it, or not all of it.
+pub(super) fn is_out_of_sight(item: &Item) -> bool {
+    item.work != Work::Busy && item.waits_for_source() && item.seen.is_some_and(|look| look.is_unseen)
+}
+
+pub(super) fn line_of(rules: &Rules, name: &RelativePath, met: i64, changed_ns: i64) -> Line {
+    let first = match rules.order {
+        Order::Arrival => met,
+        Order::Name => 0,
+        Order::Time => changed_ns,
+    };
+    Line { first, name: name.clone() }
+}

@@ -1,0 +1,153 @@
+//! What is copied again because it went, and what comes again though it is done.
+
+use super::*;
+
+/// A machine with one item for which the command runs; it may fail so often.
+fn running(attempts_max: u32) -> Machine {
+    let mut machine = Machine::new(Rules { attempts_max, ..rules(Order::Arrival) });
+    let files = BTreeMap::from([("a".to_owned(), 1)]);
+    for second in [0, 2] {
+        let _ = machine.take(Duration::from_secs(second), looked(seen(&files)));
+    }
+    copied(&mut machine, Duration::from_secs(2));
+    assert_eq!(machine.decide(Duration::from_secs(2)).1, [Action::Run(path("a"), 1)]);
+    machine
+}
+
+/// Its item is copied, as the machine says.
+fn copied(machine: &mut Machine, now: Duration) {
+    assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+    let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+}
+
+#[test]
+fn what_arrived_and_is_not_there_any_more_is_copied_again_but_not_for_ever() {
+    let now = Duration::from_secs(2);
+    let gone = |attempt| Input::CopyGone(path("a"), attempt, "it is gone".into());
+    let mut machine = running(1);
+    let records = machine.take(now, gone(1));
+    assert!(matches!(&records[..], [Record::Ended(_, 1, Outcome::NotStarted(_))]), "{records:?}");
+    assert!(!machine.is_idle() && machine.given_up().is_empty(), "no attempt was made");
+    copied(&mut machine, now);
+    assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 2)]);
+    // Somebody removes it each time.
+    let _ = machine.take(now, gone(2));
+    assert_eq!(machine.given_up(), [&path("a")]);
+    assert_eq!(machine.decide(now + BACKOFF_MAX).1, []);
+    // The next life finds it gone, and has it copied again.
+    let journal = machine.snapshot();
+    let mut machine = Machine::new(rules(Order::Arrival));
+    journal.into_iter().for_each(|record| machine.replay(record));
+    machine.begin();
+    let files = BTreeMap::from([("a".to_owned(), 1)]);
+    for second in [0, 2] {
+        let _ = machine.take(Duration::from_secs(second), looked(seen(&files)));
+    }
+    assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 3)]);
+    let _ = machine.take(now, gone(3));
+    copied(&mut machine, now);
+}
+
+#[test]
+fn a_copy_that_is_made_again_makes_no_failure_of_the_command_undone() {
+    let mut now = Duration::from_secs(2);
+    let mut machine = running(3);
+    let failed = |attempt| Input::Ended(path("a"), attempt, Outcome::Failed(9));
+    let _ = machine.take(now, failed(1));
+    now += BACKOFF_MAX;
+    assert_eq!(machine.decide(now).1, [Action::Run(path("a"), 2)]);
+    let _ = machine.take(now, Input::CopyGone(path("a"), 2, "it is gone".into()));
+    // That the way to it fails for a while is no failure of the command.
+    for _ in 0..3 {
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+        let _ = machine.take(now, Input::Moved(path("a"), Err(Trouble::Passing)));
+        now += BACKOFF_MAX;
+    }
+    copied(&mut machine, now);
+    for attempt in [3, 4] {
+        assert!(machine.given_up().is_empty());
+        assert_eq!(machine.decide(now).1, [Action::Run(path("a"), attempt)]);
+        let _ = machine.take(now, failed(attempt));
+        now += BACKOFF_MAX;
+    }
+    assert_eq!(machine.given_up(), [&path("a")]);
+}
+
+#[test]
+fn what_is_neither_where_it_arrived_nor_at_the_source_is_given_up() {
+    let mut now = Duration::from_secs(3);
+    let mut machine = running(2);
+    let _ = machine.take(now, looked(Vec::new()));
+    for attempt in [1, 2] {
+        let _ = machine.take(now, Input::CopyGone(path("a"), attempt, "it is gone".into()));
+        now += BACKOFF_MAX;
+        let next = (attempt == 1).then(|| Action::Run(path("a"), 2));
+        assert_eq!(machine.decide(now).1, next.into_iter().collect::<Vec<_>>(), "attempt {attempt}");
+    }
+    assert!(machine.is_idle());
+    assert_eq!(machine.given_up(), [&path("a")]);
+}
+
+#[test]
+fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again() {
+    let rules = || Rules { returns_results: false, ..rules(Order::Arrival) };
+    let mut machine = Machine::new(rules());
+    let mut now = Duration::ZERO;
+    let look = |content: Option<u64>| {
+        looked(seen(&content.map(|content| ("a".to_owned(), content)).into_iter().collect()))
+    };
+    // What a look at this content leads to; a run succeeds at once.
+    let mut go = |machine: &mut Machine, content: u64| -> Option<u32> {
+        let _ = machine.take(now, look(Some(content)));
+        now += Duration::from_secs(2);
+        let _ = machine.take(now, look(Some(content)));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(content))]);
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(content)))));
+        let attempt = match machine.decide(now).1[..] {
+            [Action::Run(_, attempt)] => attempt,
+            [] => return None,
+            ref other => panic!("{other:?}"),
+        };
+        let ended = machine.take(now, Input::Ended(path("a"), attempt, Outcome::Succeeded));
+        assert_eq!(ended.last(), Some(&Record::Done(path("a"))));
+        Some(attempt)
+    };
+    assert_eq!(go(&mut machine, 1), Some(1));
+    // It is there: nothing is forgotten.
+    assert!(machine.forget().is_empty());
+    let _ = machine.take(Duration::from_secs(3), look(None));
+    assert_eq!(machine.forget(), [path("a")]);
+    let journal = machine.snapshot();
+    assert!(matches!(&journal[..], [Record::Past(keys)] if keys.len() == 1), "{journal:?}");
+    let mut next = Machine::new(rules());
+    journal.into_iter().for_each(|record| next.replay(record));
+    next.begin();
+    // The same again runs nothing; another content of that name does, and the first after it does not.
+    assert_eq!(go(&mut next, 1), None);
+    assert_eq!(go(&mut next, 2), Some(1));
+    assert_eq!(go(&mut next, 1), None);
+    assert_eq!(go(&mut next, 2), None);
+    assert!(next.is_idle());
+}
+
+#[test]
+fn a_touch_without_new_content_runs_nothing_again() {
+    let mut machine = Machine::new(Rules { returns_results: false, ..rules(Order::Arrival) });
+    let mut now = Duration::ZERO;
+    for (touch, runs) in [(1, true), (2, false), (3, false)] {
+        let all = vec![Seen { name: path("a"), version: version(touch), is_marked: false }];
+        let _ = machine.take(now, looked(all.clone()));
+        now += Duration::from_secs(2);
+        let _ = machine.take(now, looked(all));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(touch))]);
+        let same = Arrived { version: version(touch), ..arrived(&path("a"), version(1)) };
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(same)));
+        let (_, actions) = machine.decide(now);
+        assert_eq!(!actions.is_empty(), runs);
+        if runs {
+            let ended = machine.take(now, Input::Ended(path("a"), 1, Outcome::Succeeded));
+            assert_eq!(ended.last(), Some(&Record::Done(path("a"))));
+        }
+        assert!(machine.is_idle());
+    }
+}

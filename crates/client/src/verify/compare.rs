@@ -1,0 +1,142 @@
+//! One line of the receipt and what stands at its path.
+
+use crate::reach::Reach;
+use thalweg_mover::endpoint::local::survey::DigestAs;
+use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_wire::receipt::Line;
+use thalweg_wire::{Digest, Entry, Kind};
+
+/// Device and inode: what all names of a file have in common.
+pub(super) type Identity = (u64, u64);
+
+/// Of what is not there, and where they are not told.
+pub(super) const UNTOLD: Identity = (0, 0);
+
+pub(super) fn identity_of(entry: &Entry) -> Identity {
+    (entry.evidence.device, entry.evidence.inode)
+}
+
+/// What stands at the path of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) identity: Identity,
+    /// Of a link, FIFO or device: a hash of all that it is. A hash, as the target of a link can be long.
+    pub(super) bare: Option<[u8; 16]>,
+}
+
+impl Seen {
+    const NOTHING: Seen = Seen { identity: UNTOLD, bare: None };
+
+    fn of(entry: &Entry) -> Seen {
+        Seen { identity: identity_of(entry), bare: bare_of(&entry.kind) }
+    }
+}
+
+pub(super) fn bare_of(kind: &Kind) -> Option<[u8; 16]> {
+    let is_bare = matches!(kind, Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. });
+    is_bare.then(|| short(format!("{kind:?}").as_bytes()))
+}
+
+/// What was found of a file, for its further names; the best of its lines counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    Differs,
+    Unknown,
+    Same,
+}
+
+pub(super) enum Verdict {
+    Same,
+    /// Its size is the same, and there is no digest to compare.
+    Unknown,
+    /// A hard link: its content stands on the line of its first name, which it does not tell.
+    Link,
+    Missing(String),
+    Differs(String),
+    /// It has so many bytes, which are more: a later line may say so.
+    Longer(u64),
+    /// Right kind and size, wrong content: it should have this digest.
+    Damaged(String, Digest),
+    Trouble(Failure),
+}
+
+impl Verdict {
+    /// `None` if the file was not there.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        match self {
+            Verdict::Same => Some(Standing::Same),
+            Verdict::Unknown | Verdict::Trouble(_) => Some(Standing::Unknown),
+            Verdict::Differs(_) | Verdict::Longer(_) | Verdict::Damaged(..) => Some(Standing::Differs),
+            Verdict::Link | Verdict::Missing(_) => None,
+        }
+    }
+}
+
+pub(super) fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> (Verdict, Seen) {
+    let path = if is_file { b"" } else { line.path.as_bytes() };
+    match reach.entry(path) {
+        Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), Seen::of(&entry)),
+        Err(failure) if failure.kind == FailureKind::NotFound => {
+            (Verdict::Missing(failure.cause), Seen::NOTHING)
+        }
+        Err(failure) => (Verdict::Trouble(failure.at(&line.path)), Seen::NOTHING),
+    }
+}
+
+fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_bytes: u64) -> Verdict {
+    let expected = line.kind.as_str();
+    let found = match kind {
+        Kind::File { .. } | Kind::HardLink { .. } => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink { .. } => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Device { .. } => "device",
+    };
+    // Of which kind its first name is, its line does not tell.
+    if expected == "hardlink" && line.digest.is_none() && !matches!(found, "file" | "directory") {
+        return Verdict::Link;
+    }
+    let is_content = matches!(expected, "file" | "file-marked-holes" | "hardlink");
+    if found != if is_content { "file" } else { expected } {
+        return Verdict::Differs(format!("a {found} is there, and a {expected} was copied"));
+    }
+    if !is_content {
+        return Verdict::Same;
+    }
+    let how =
+        if expected == "file-marked-holes" { DigestAs::Marked { segment_bytes } } else { DigestAs::Plain };
+    if expected == "hardlink" && line.digest.is_none() {
+        return Verdict::Link;
+    }
+    let (bytes, digest) = match reach.below(path).digest_of_file(how) {
+        Ok(digested) => digested,
+        Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
+        Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),
+        Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
+    };
+    if expected == "file" && bytes > line.bytes {
+        return Verdict::Longer(bytes);
+    }
+    if expected != "hardlink" && bytes != line.bytes {
+        return Verdict::Differs(has_other_bytes(bytes, line));
+    }
+    match line.digest {
+        None => Verdict::Unknown,
+        Some(expected) if expected == digest => Verdict::Same,
+        Some(expected) => {
+            let why = format!("its content has the digest {digest}, and {expected} was copied");
+            Verdict::Damaged(why, expected)
+        }
+    }
+}
+
+pub(super) fn has_other_bytes(bytes: u64, line: &Line) -> String {
+    format!("it has {bytes} bytes, and {} were copied", line.bytes)
+}
+
+/// Enough of a hash to know a path, or what stands there, again.
+pub(super) fn short(bytes: &[u8]) -> [u8; 16] {
+    let mut short = [0; 16];
+    short.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
+    short
+}

@@ -1,0 +1,94 @@
+//! Which bytes of a damaged file differ, as far as the receipt has the digests of its parts.
+
+use super::Told;
+use super::judge::Judge;
+use super::receipt::Receipt;
+use crate::reach::Reach;
+use crate::receipt_file::{self, Part, Seal};
+use std::ops::Range;
+use thalweg_mover::failure::Result;
+use thalweg_wire::digest::{PieceHasher, Pieces};
+
+/// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
+pub(super) fn locate(
+    reach: &Reach,
+    is_file: bool,
+    (receipt, seal): (&Receipt, &Seal),
+    judge: &mut Judge<'_, '_>,
+) -> Result<()> {
+    if judge.damaged.is_empty() {
+        return Ok(());
+    }
+    let mut parts = receipt.pass(seal)?;
+    while let Some(part) = parts.next_part()? {
+        let Part::Pieces(path, pieces) = part else { continue };
+        let Some(&(bytes, digest)) = judge.damaged.get(&path) else { continue };
+        // Of what it was before, if it is in the receipt twice.
+        if !receipt_file::are_parts_of(&pieces, bytes, digest) {
+            continue;
+        }
+        let place = if is_file { &b""[..] } else { path.as_bytes() };
+        let mut search = Search::new(&pieces, bytes);
+        match reach.below(place).read(&mut |bytes| search.take(bytes)) {
+            Ok(()) => (judge.tell)(Told::Damage(&path, &search.end())),
+            Err(failure) => (judge.tell)(Told::Trouble(&failure.at(&path))),
+        }
+    }
+    parts.end()
+}
+
+/// Compares a file, as it is read, with the digests of its parts.
+struct Search<'a> {
+    pieces: &'a Pieces,
+    file_bytes: u64,
+    at: u64,
+    /// Of the part that is being read, and where that part ends.
+    hasher: Option<(PieceHasher, u64)>,
+    /// Byte ranges that differ; neighbours are one.
+    differing: Vec<Range<u64>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(pieces: &'a Pieces, file_bytes: u64) -> Self {
+        Search { pieces, file_bytes, at: 0, hasher: None, differing: Vec::new() }
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() && self.at < self.file_bytes {
+            let start = self.at - self.at % self.pieces.piece_bytes;
+            let end = self.file_bytes.min(start + self.pieces.piece_bytes);
+            let (hasher, _) = self
+                .hasher
+                .get_or_insert_with(|| (PieceHasher::new(start, end - start, self.file_bytes), end));
+            let step = bytes.len().min(usize::try_from(end - self.at).unwrap_or(usize::MAX));
+            hasher.update(&bytes[..step]);
+            bytes = &bytes[step..];
+            self.at += step as u64;
+            if self.at == end
+                && let Some((hasher, _)) = self.hasher.take()
+            {
+                let expected = &self.pieces.digests[(start / self.pieces.piece_bytes) as usize];
+                if hasher.finish() != *expected {
+                    self.differs(start..end);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is missing at the end differs too.
+    fn end(mut self) -> Vec<Range<u64>> {
+        if self.at < self.file_bytes {
+            let start = self.at - self.at % self.pieces.piece_bytes;
+            self.differs(start..self.file_bytes);
+        }
+        self.differing
+    }
+
+    fn differs(&mut self, range: Range<u64>) {
+        match self.differing.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.differing.push(range),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Counts what was found of each line, tells it, and keeps what a later pass has to look at.
+
+use super::compare::{Identity, Seen, Standing, UNTOLD, Verdict, has_other_bytes, short};
+use super::{Found, Tell, Told};
+use crate::receipt_file::Seal;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_wire::receipt::Line;
+use thalweg_wire::{Digest, RelativePath};
+
+/// Damaged files of which the damage is looked for, at most: each is read again.
+const LOCATED_MAX: usize = 4096;
+
+/// Counts and tells.
+pub(super) struct Judge<'a, 'b> {
+    /// Hashes of the paths that the receipt has, to find what it does not have.
+    known: Option<HashSet<[u8; 16]>>,
+    pub(super) tell: &'a mut Tell<'b>,
+    pub(super) stopped: Option<Failure>,
+    pub(super) found: Found,
+    /// Files that have more than a line says, and how much.
+    pub(super) longer: BTreeMap<RelativePath, u64>,
+    /// Files with wrong content, and what they should have: bytes and digest.
+    pub(super) damaged: HashMap<RelativePath, (u64, Digest)>,
+    /// What was found of the files, and of links, FIFOs and devices; only for a receipt with hard links.
+    files: Option<HashMap<Identity, Standing>>,
+    /// Links, FIFOs and devices that are as the receipt says ([`Seen::bare`]): never more than there are `files`.
+    bare: HashSet<[u8; 16]>,
+    /// Hard links, until all files were looked at.
+    links: Vec<(RelativePath, Seen)>,
+}
+
+impl<'a, 'b> Judge<'a, 'b> {
+    pub(super) fn new(strict: bool, seal: &Seal, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
+        Judge {
+            known: strict.then(HashSet::new),
+            tell,
+            stopped: None,
+            found: Found {
+                extra: strict.then_some(0),
+                failed: seal.failed,
+                skipped: seal.skipped,
+                ..Found::default()
+            },
+            longer: BTreeMap::new(),
+            damaged: HashMap::new(),
+            files: (seal.hard_links > 0).then(HashMap::new),
+            bare: HashSet::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// False: stop.
+    pub(super) fn take(&mut self, line: &Line, verdict: Verdict, seen: Seen) -> bool {
+        self.found.entries += 1;
+        if let (Some(files), Some(standing)) = (&mut self.files, verdict.standing())
+            && seen.identity != UNTOLD
+            && !matches!(line.kind.as_str(), "directory" | "hardlink")
+        {
+            let known = files.entry(seen.identity).or_insert(standing);
+            *known = standing.max(*known);
+            if standing == Standing::Same {
+                self.bare.extend(seen.bare);
+            }
+        }
+        if let Some(known) = &mut self.known {
+            let path = line.path.as_bytes();
+            known.insert(short(path));
+            // A directory that was made on the way belongs to what is in it.
+            path.iter().enumerate().filter(|(_, byte)| **byte == b'/').for_each(|(at, _)| {
+                known.insert(short(&path[..at]));
+            });
+        }
+        match verdict {
+            Verdict::Longer(bytes) if self.longer.len() < LOCATED_MAX => {
+                self.longer.insert(line.path.clone(), bytes);
+            }
+            Verdict::Longer(bytes) => self.differs(&line.path, &has_other_bytes(bytes, line)),
+            Verdict::Same => self.found.bytes += line.bytes,
+            Verdict::Unknown => self.found.without_digest += 1,
+            Verdict::Link => self.links.push((line.path.clone(), seen)),
+            Verdict::Missing(why) => {
+                self.found.missing += 1;
+                (self.tell)(Told::Difference("missing", &line.path, &why));
+            }
+            Verdict::Differs(why) => self.differs(&line.path, &why),
+            Verdict::Damaged(why, digest) => {
+                self.differs(&line.path, &why);
+                if self.damaged.len() < LOCATED_MAX {
+                    self.damaged.insert(line.path.clone(), (line.bytes, digest));
+                }
+            }
+            Verdict::Trouble(failure) if failure.kind == FailureKind::Connection => self.stop(failure),
+            Verdict::Trouble(failure) => self.is_unreadable(&failure),
+        }
+        self.stopped.is_none()
+    }
+
+    /// The hard links that are none of the files, nor as a link, FIFO or device of the receipt is; the others have their
+    /// verdict.
+    pub(super) fn take_strays(&mut self) -> BTreeMap<RelativePath, Seen> {
+        let (files, mut strays) = (self.files.take().unwrap_or_default(), BTreeMap::new());
+        let alike = std::mem::take(&mut self.bare);
+        for (path, seen) in std::mem::take(&mut self.links) {
+            match files.get(&seen.identity) {
+                Some(Standing::Same) => {}
+                Some(Standing::Differs) => self.differs(&path, "its file differs under its other name too"),
+                Some(Standing::Unknown) => self.found.without_digest += 1,
+                None if seen.identity == UNTOLD => self.found.without_digest += 1,
+                None if seen.bare.is_some_and(|bare| alike.contains(&bare)) => {}
+                None => {
+                    strays.insert(path, seen);
+                }
+            }
+        }
+        strays
+    }
+
+    pub(super) fn differs(&mut self, path: &RelativePath, why: &str) {
+        self.found.differing += 1;
+        (self.tell)(Told::Difference("differs", path, why));
+    }
+
+    pub(super) fn is_unreadable(&mut self, failure: &Failure) {
+        self.found.unreadable += 1;
+        (self.tell)(Told::Trouble(failure));
+    }
+
+    pub(super) fn stop(&mut self, failure: Failure) {
+        self.stopped.get_or_insert(failure);
+    }
+
+    pub(super) fn is_extra(&mut self, path: &RelativePath) {
+        let is_known = |known: &HashSet<[u8; 16]>| known.contains(&short(path.as_bytes()));
+        if !path.is_root() && !self.known.as_ref().is_some_and(is_known) {
+            *self.found.extra.get_or_insert(0) += 1;
+            (self.tell)(Told::Difference("extra", path, "the receipt does not have it"));
+        }
+    }
+
+    pub(super) fn end(self) -> Result<Found> {
+        self.stopped.map_or(Ok(self.found), Err)
+    }
+}

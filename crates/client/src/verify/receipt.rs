@@ -1,0 +1,245 @@
+//! The receipt that a place is compared with: opened once, checked, and read again in each pass.
+
+use crate::receipt_file::{self, Part, Reader, Seal, Signer};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::atomic_file::{AtomicFile, Durability};
+use thalweg_wire::Digest;
+use thalweg_wire::hex::hex;
+use thalweg_wire::receipt::Line;
+
+/// Reads a public key or the fingerprint of a certificate, also as `openssl` prints it, into the form that [`seal`]
+/// takes.
+///
+/// # Errors
+/// What is wanted instead.
+pub fn parse_key(text: &str) -> std::result::Result<String, String> {
+    // openssl puts colons between the bytes.
+    let digits = text.replace(':', "").to_ascii_lowercase();
+    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(digits),
+        false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
+    }
+}
+
+/// A receipt that was opened, whatever its name leads to by now.
+#[derive(Debug)]
+pub struct Receipt {
+    file: File,
+    /// As the user wrote it.
+    path: PathBuf,
+}
+
+impl Receipt {
+    /// Opens it. What is no regular file, as a pipe, can be read once only: it is copied into a file without a name.
+    /// That waits for whoever writes into the pipe.
+    ///
+    /// # Errors
+    /// What the file system says; `Usage` for a pipe in which no receipt begins.
+    pub fn open(path: &Path) -> Result<Receipt> {
+        let of_io = |error: io::Error| named(path, failure::of_io("read the receipt", &error));
+        let file = File::open(path).map_err(of_io)?;
+        let is_file = file.metadata().map_err(of_io)?.is_file();
+        let file = if is_file { file } else { unnamed_copy(file, path)? };
+        Ok(Receipt { file, path: path.to_owned() })
+    }
+
+    fn begin(&self) -> Result<Reader<BufReader<FromStart<'_>>>> {
+        Reader::begin(BufReader::new(FromStart { file: &self.file, at: 0 }))
+    }
+
+    /// A pass after the one that checked it.
+    pub(super) fn pass(&self, seal: &Seal) -> Result<Pass<'_>> {
+        let reader = self.begin().map_err(|failure| self.other(failure))?;
+        Ok(Pass { receipt: self, reader, root: seal.root })
+    }
+
+    /// Why a pass cannot go on. What was checked, and is no receipt by now, was written meanwhile.
+    fn other(&self, failure: Failure) -> Failure {
+        let is_no_receipt = matches!(failure.kind, FailureKind::Usage | FailureKind::Damage);
+        named(&self.path, if is_no_receipt { written_meanwhile() } else { failure })
+    }
+}
+
+/// See [`Receipt::open`]. What is no receipt is not copied: a device may have no end.
+fn unnamed_copy(from: File, path: &Path) -> Result<File> {
+    let mut from = BufReader::new(from);
+    let mut header = Vec::new();
+    from.by_ref()
+        .take(receipt_file::LINE_BYTES_MAX)
+        .read_until(b'\n', &mut header)
+        .map_err(|error| named(path, failure::of_io("read the receipt", &error)))?;
+    Reader::begin(&header[..]).map_err(|failure| named(path, failure))?;
+    let directory = std::env::temp_dir();
+    let of_io = |error: io::Error| named(&directory, failure::of_io("keep the receipt", &error));
+    let name = format!("thalweg-receipt-{}", std::process::id());
+    let hidden = AtomicFile::begin(&directory.join(name), 0o600, Durability::Unsynced)
+        .map_err(|error| of_io(error.cause))?;
+    let mut copy = hidden.file().try_clone().map_err(of_io)?;
+    // It has no name from here on.
+    drop(hidden);
+    copy.write_all(&header).and_then(|()| io::copy(&mut from, &mut copy)).map_err(of_io)?;
+    Ok(copy)
+}
+
+/// Reads a file from its beginning, with a place of its own.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buffer, self.at)?;
+        self.at += got as u64;
+        Ok(got)
+    }
+}
+
+/// Reads a receipt that was checked once more.
+pub(super) struct Pass<'a> {
+    receipt: &'a Receipt,
+    reader: Reader<BufReader<FromStart<'a>>>,
+    /// What was checked.
+    root: Digest,
+}
+
+impl Pass<'_> {
+    pub(super) fn next_part(&mut self) -> Result<Option<Part>> {
+        self.reader.next_part().map_err(|failure| self.receipt.other(failure))
+    }
+
+    pub(super) fn next_line(&mut self) -> Result<Option<Line>> {
+        loop {
+            match self.next_part()? {
+                Some(Part::Line(line)) => return Ok(Some(line)),
+                Some(Part::Block(_) | Part::Pieces(..)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// At its end: whether it read what was checked. The root, as the times of a file can be set, and are coarse.
+    pub(super) fn end(self) -> Result<()> {
+        match self.reader.root() == self.root {
+            true => Ok(()),
+            false => Err(named(&self.receipt.path, written_meanwhile())),
+        }
+    }
+}
+
+fn written_meanwhile() -> Failure {
+    Failure::new(FailureKind::Damage, "check the receipt", "it was written while it was read")
+}
+
+/// Checks that both sides signed all of the receipt, and, unless `keys` is empty, that both are among these (public keys
+/// or fingerprints of certificates, as [`parse_key`] has them).
+///
+/// # Errors
+/// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed.
+pub fn seal(receipt: &Receipt, keys: &[String]) -> Result<Seal> {
+    let sealed = receipt.begin().and_then(Reader::authenticate);
+    let seal = sealed.map_err(|failure| named(&receipt.path, failure))?;
+    for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
+        if !keys.is_empty() && !is_expected(&signer, keys) {
+            let cause = format!("the {who} signed with {signer}, which is not among --keys");
+            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
+        }
+    }
+    Ok(seal)
+}
+
+/// By the key or by the certificate.
+fn is_expected(signer: &Signer, keys: &[String]) -> bool {
+    let (key, certificate) = (hex(&signer.public_key), signer.certificate.to_string());
+    keys.iter().any(|known| *known == key || *known == certificate)
+}
+
+/// The same failure, with the receipt that it is about.
+fn named(path: &Path, failure: Failure) -> Failure {
+    failure::at_path(failure, path)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::reach::Reach;
+    use crate::receipt_file::tests::Sample;
+    use crate::verify::{Told, verify};
+    use thalweg_mover::run::copy::Stop;
+
+    /// Which nobody may read.
+    pub(in crate::verify) fn no_receipt() -> Receipt {
+        Receipt { file: tempfile::tempfile().unwrap(), path: "no receipt".into() }
+    }
+
+    /// Of a place with a file `a`, and the text of a receipt that says so; one that says `b` is there too.
+    fn place_and_receipts() -> (tempfile::TempDir, [String; 2]) {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("place")).unwrap();
+        std::fs::write(scratch.path().join("place/a"), "").unwrap();
+        let line = |name: &str| format!("-  0  file  done  {name}\n");
+        let receipts = [vec![line("a")], vec![line("a"), line("b")]].map(|lines| {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            Sample::new(&lines).text()
+        });
+        (scratch, receipts)
+    }
+
+    /// Entries, and how many are missing, at `place`.
+    fn compared(receipt: &Receipt, seal: &Seal, scratch: &Path) -> Result<(u64, u64)> {
+        let reach = Reach::Local(scratch.join("place"));
+        let found = verify(receipt, seal, &reach, false, &mut |_: Told<'_>| {}, &Stop::default())?;
+        Ok((found.entries, found.missing))
+    }
+
+    #[test]
+    fn what_was_checked_is_compared_whatever_is_called_so_meanwhile() {
+        let (scratch, [lesser, whole]) = place_and_receipts();
+        let (path, other) = (scratch.path().join("receipt"), scratch.path().join("other"));
+        std::fs::write(&path, &whole).unwrap();
+        std::fs::write(&other, &lesser).unwrap();
+        let receipt = Receipt::open(&path).unwrap();
+        let seal = super::seal(&receipt, &[]).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(compared(&receipt, &seal, scratch.path()).unwrap(), (2, 1));
+    }
+
+    #[test]
+    fn a_receipt_that_is_written_in_place_after_it_was_checked_is_damage() {
+        let (scratch, [lesser, whole]) = place_and_receipts();
+        let path = scratch.path().join("receipt");
+        for meanwhile in [lesser.as_str(), "", "something else", &whole[..whole.len() / 2]] {
+            std::fs::write(&path, &whole).unwrap();
+            let receipt = Receipt::open(&path).unwrap();
+            let seal = super::seal(&receipt, &[]).unwrap();
+            std::fs::write(&path, meanwhile).unwrap();
+            let refused = compared(&receipt, &seal, scratch.path()).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Damage, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_read_once_and_compared_in_all_passes() {
+        let (scratch, [_, whole]) = place_and_receipts();
+        let fifo = scratch.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let write = |text: String| {
+            let fifo = fifo.clone();
+            // Who reads it may not want all of it.
+            std::thread::spawn(move || drop(std::fs::write(fifo, text)))
+        };
+        let writer = write(whole);
+        let receipt = Receipt::open(&fifo).unwrap();
+        writer.join().unwrap();
+        let seal = super::seal(&receipt, &[]).unwrap();
+        assert_eq!(compared(&receipt, &seal, scratch.path()).unwrap(), (2, 1));
+        // What has no end is not waited for, if it does not begin as a receipt.
+        let writer = write("x".repeat(32 << 20));
+        assert_eq!(Receipt::open(&fifo).unwrap_err().kind, FailureKind::Usage);
+        writer.join().unwrap();
+    }
+}

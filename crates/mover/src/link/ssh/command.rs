@@ -1,0 +1,170 @@
+//! Command lines: this machine's ssh, and the program at the far side.
+
+use super::child::{end, read_some};
+use super::words::{check_destination, quote_all, split_words};
+use super::{RUN, START};
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Time for `ssh -G`, which connects to nobody.
+const CONFIG_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How to start ssh to one host.
+#[derive(Debug, Clone)]
+pub struct Ssh {
+    words: Vec<OsString>,
+    destination: String,
+    port: Option<u16>,
+}
+
+impl Ssh {
+    /// ssh to `destination` (`[user@]host`). `command` is the program and its own arguments, as one would type them
+    /// (`ssh -J gate`, see [`split_words`]).
+    ///
+    /// # Errors
+    /// `Usage` for a command that cannot be split, or a destination that [`check_destination`] refuses.
+    pub fn new(command: &OsStr, destination: &str, port: Option<u16>) -> Result<Ssh> {
+        let words = split_words(command.as_bytes()).map_err(|why| usage(&format!("--rsh: {why}")))?;
+        if words.is_empty() {
+            return Err(usage("--rsh: the command is empty"));
+        }
+        check_destination(destination).map_err(usage)?;
+        Ok(Ssh { words, destination: destination.to_owned(), port })
+    }
+
+    /// `[user@]host[:port]`, for messages and as the far side's name.
+    pub fn name(&self) -> String {
+        match self.port {
+            Some(port) => format!("{}:{port}", self.destination),
+            None => self.destination.clone(),
+        }
+    }
+
+    /// The host, without the user.
+    pub fn host(&self) -> &str {
+        self.destination.rsplit_once('@').map_or(&self.destination, |(_, host)| host)
+    }
+
+    /// Whether the command is OpenSSH's (or one that takes its options), by its name.
+    fn is_openssh(&self) -> bool {
+        std::path::Path::new(&self.words[0]).file_name().is_some_and(|name| name == "ssh")
+    }
+
+    /// Program and arguments, for a remote command line that is quoted already.
+    pub(super) fn command(&self, remote: &OsStr, patient: bool) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        if self.is_openssh() {
+            // Neither a terminal nor forwarding of anything, whatever the configuration has for everyday logins.
+            command.args(["-T", "-x", "-a", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no"]);
+            command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForkAfterAuthentication=no"]);
+            if !patient {
+                command.arg("-oConnectTimeout=10");
+            }
+        }
+        if let Some(port) = self.port {
+            command.arg("-p").arg(port.to_string());
+        }
+        if self.is_openssh() {
+            command.arg("--");
+        }
+        command.arg(&self.destination).arg(remote).stderr(Stdio::inherit());
+        command
+    }
+
+    /// The host name that ssh itself would dial, after aliases of its configuration. The host as given if ssh does not
+    /// say.
+    pub fn dialled_host(&self) -> String {
+        let given = self.host().to_owned();
+        if !self.is_openssh() {
+            return given;
+        }
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).arg("-G");
+        if let Some(port) = self.port {
+            command.arg("-p").arg(port.to_string());
+        }
+        command.arg("--").arg(&self.destination);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let Ok(mut child) = command.spawn() else { return given };
+        let output = read_some(&mut child, CONFIG_TIMEOUT);
+        end(&mut child, Duration::ZERO);
+        let text = String::from_utf8_lossy(&output);
+        text.lines()
+            .find_map(|line| line.strip_prefix("hostname "))
+            .map_or(given, |name| name.trim().to_owned())
+    }
+}
+
+/// The program at the far side and what it is given first.
+#[derive(Debug, Clone)]
+pub struct FarProgram {
+    words: Vec<OsString>,
+}
+
+impl FarProgram {
+    /// From what a user wrote, see [`split_words`]: `thalweg`, `/opt/thalweg/bin/thalweg`, `sudo thalweg`.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be split.
+    pub fn from_command(command: &OsStr) -> Result<FarProgram> {
+        let words = split_words(command.as_bytes()).map_err(|why| usage(&format!("--far-path: {why}")))?;
+        if words.is_empty() {
+            return Err(usage("--far-path: the command is empty"));
+        }
+        Ok(FarProgram { words })
+    }
+
+    /// A program by its path.
+    pub fn at(path: OsString) -> FarProgram {
+        FarProgram { words: vec![path] }
+    }
+
+    /// The command line for a far shell.
+    pub(super) fn line(&self, arguments: &[&str]) -> OsString {
+        let words = self.words.iter().map(|word| word.as_bytes());
+        quote_all(words.chain(arguments.iter().map(|argument| argument.as_bytes())))
+    }
+
+    /// For messages.
+    pub(super) fn name(&self) -> String {
+        self.words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+pub(super) fn not_reached(ssh: &Ssh) -> Failure {
+    Failure::new(FailureKind::Connection, START, format!("ssh did not reach {}", ssh.name()))
+}
+
+pub(super) fn no_ssh(ssh: &Ssh, error: &std::io::Error) -> Failure {
+    let mut failure = failure::of_io(RUN, error);
+    failure.cause = format!("`{}`: {}", ssh.words[0].to_string_lossy(), failure.cause);
+    failure
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, START, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_gets_the_host_behind_a_double_dash_and_one_remote_word() {
+        let ssh = Ssh::new(OsStr::new("/usr/bin/ssh -J gate"), "me@host", Some(2222)).unwrap();
+        let program = FarProgram::from_command(OsStr::new("'/opt/my thalweg'")).unwrap();
+        let command = ssh.command(&program.line(&["mover", "--bridge", "7"]), true);
+        let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+        assert_eq!(arguments[..2], ["-J", "gate"]);
+        let tail = ["-p", "2222", "--", "me@host", "'/opt/my thalweg' mover --bridge 7"];
+        assert_eq!(arguments[arguments.len() - 5..], tail);
+        let other = Ssh::new(OsStr::new("wrapper"), "host", None).unwrap();
+        let arguments: Vec<_> =
+            other.command(OsStr::new("x"), true).get_args().map(OsStr::to_owned).collect();
+        assert_eq!(arguments, ["host", "x"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! A prediction against what it took, and against a time that is to be kept.
+
+use super::{Missing, Prediction, Taken, Term};
+use serde::{Deserialize, Serialize};
+
+/// Predicted against actual.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What was predicted.
+    pub predicted: Prediction,
+    /// What it took.
+    pub actual: Taken,
+    /// Whether that is within the range.
+    pub is_within: bool,
+    /// The term that was most in error.
+    pub wrong: Term,
+    /// Actual less predicted of that term, in seconds.
+    pub wrong_by_s: f64,
+    /// Seconds of the transfer itself that the prediction rests on, where no earlier one said anything; `None` where one did.
+    pub after_s: Option<f64>,
+}
+
+/// Predicted against actual, or why not.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Compared {
+    /// Both.
+    Told(Box<Comparison>),
+    /// It took more than one attempt: what the earlier ones did is in its time, and not in its totals.
+    CutOff,
+    /// Its rate was changed on the way.
+    RateChanged,
+    /// At most half of it had to be moved: how long it takes to find that out is not predicted.
+    LittleMoved,
+    /// Nothing is known of this way yet.
+    NoProfile,
+    /// Of this term nothing is known yet.
+    Unknown(Missing),
+}
+
+/// Compares.
+pub fn compare(predicted: Prediction, actual: Taken) -> Comparison {
+    let said =
+        |term: Term| predicted.terms.iter().find(|(of, _)| *of == term).map_or(0.0, |(_, seconds)| *seconds);
+    let errors = Term::ALL.map(|term| (term, actual.of(term) - said(term)));
+    let worst = errors.into_iter().fold((Term::Start, 0.0_f64), |worst, error| {
+        if error.1.abs() > worst.1.abs() { error } else { worst }
+    });
+    let seconds = actual.seconds();
+    Comparison {
+        is_within: (predicted.low_s..=predicted.high_s).contains(&seconds),
+        predicted,
+        actual,
+        wrong: worst.0,
+        wrong_by_s: worst.1,
+        after_s: None,
+    }
+}
+
+/// Whether a time will be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deadline {
+    /// In 99 of 100 cases.
+    Holds,
+    /// More often than not, but not in 99 of 100 cases.
+    Uncertain,
+    /// Mostly not.
+    TooLate,
+}
+
+/// The verdict, at P99.
+pub fn deadline(prediction: &Prediction, seconds: f64) -> Deadline {
+    match () {
+        () if prediction.p99_s <= seconds => Deadline::Holds,
+        () if prediction.seconds <= seconds => Deadline::Uncertain,
+        () => Deadline::TooLate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::is_near;
+    use crate::model::prediction::tests::certain;
+    use crate::model::prediction::{Knowledge, Work, predict};
+
+    #[test]
+    fn the_term_that_was_wrong_is_named() {
+        let knowledge =
+            Knowledge { start: certain(1.0), byte: certain(1e-9), end: certain(1.0), ..Knowledge::default() };
+        let predicted = predict(&knowledge, &Work { bytes: 1e10, ..Work::default() }).unwrap().unwrap();
+        let actual = Taken { start_s: 1.1, bytes_s: 15.0, end_s: 0.5, ..Taken::default() };
+        let compared = compare(predicted.clone(), actual);
+        assert_eq!((compared.wrong, compared.is_within), (Term::Bytes, false));
+        assert!(is_near(compared.wrong_by_s, 5.0, 1e-3));
+        assert_eq!(deadline(&predicted, 12.1), Deadline::Holds);
+        assert_eq!(deadline(&predicted, 11.9), Deadline::TooLate);
+    }
+}

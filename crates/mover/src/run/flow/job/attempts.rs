@@ -1,0 +1,152 @@
+//! Attempts, the pauses between them, and a stop that was asked for.
+
+use super::{Job, stopped};
+use crate::again::{Again, Rule};
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::plan::Plan;
+use crate::run::Ended;
+use crate::run::agree::Agreed;
+use crate::run::client::Client;
+use crate::run::far_mover::FarMover;
+use crate::run::flow::sender::FlowSend;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::{SourceForm, Totals, TransferNumber};
+
+/// What was read before a stop is to become durable: that is waited for as long as some of it does within this time.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// And at most so long.
+const STOP_PATIENCE_MAX: Duration = Duration::from_secs(60);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks, in a pause, whether somebody asked to stop.
+const STOP_NOTICE: Duration = Duration::from_millis(100);
+
+impl Job<'_> {
+    /// Tries again in a session of its own after each outage, as long as there is progress within the patience.
+    pub(super) fn attempts(&mut self, far: &Arc<FarMover>, attempt: &mut Attempt<'_>) -> Result<(Done, u32)> {
+        let mut attempts = 0;
+        let mut had_link = false;
+        loop {
+            attempts += 1;
+            self.opens_by = None;
+            let mut link = self.wishes.link.clone();
+            if had_link {
+                let left = link.patience.saturating_sub(self.progress.1.elapsed());
+                link.patience = left.max(Duration::from_secs(1));
+            }
+            let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
+                had_link = true;
+                self.tell_unused(Some(&**far));
+                let result = attempt(self, &client, number);
+                client.conclude(number, result.as_ref().err());
+                result
+            });
+            let failure = match result {
+                Ok(done) => return Ok((done, attempts)),
+                Err(failure) => failure,
+            };
+            if failure.kind == FailureKind::Space
+                && let Some(rule) = self.opens_by.take()
+            {
+                self.wait_for_room(rule, failure)?;
+                // The link was there: that needed no new session, and is no time without progress.
+                attempts -= 1;
+                self.progress.1 = Instant::now();
+                continue;
+            }
+            let may_heal = had_link
+                && match failure.kind {
+                    FailureKind::Connection => true,
+                    // Our own last attempt, which its server has not given up yet.
+                    FailureKind::Busy => attempts > 1,
+                    _ => false,
+                };
+            if !may_heal || self.stop.is_asked() || self.progress.1.elapsed() > self.wishes.link.patience {
+                return Err(failure);
+            }
+            (self.watch.events)(Event::LinkLost(failure));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// What is begun again of a stream from such a source; nothing from a program, or to one.
+    pub(super) fn rule_of(&self, form: &SourceForm, is_pipe: bool) -> Rule {
+        match is_pipe {
+            true => Rule::Never,
+            false => Rule::of(&self.wishes.terms.until, matches!(form, SourceForm::Single { .. })),
+        }
+    }
+
+    /// The destination could not be opened. If only room is missing, it is tried again as a file is for which there is none: this
+    /// returns when the pause is over. What else is wrong at the beginning is most likely the command, and is told at once.
+    ///
+    /// # Errors
+    /// The failure, if it is not to be tried again; `Stopped`.
+    pub(super) fn wait_for_room(&mut self, rule: Rule, failure: Failure) -> Result<()> {
+        let again = match failure.kind {
+            FailureKind::Space => self.openings.failed(rule, failure.kind, Duration::ZERO),
+            _ => None,
+        };
+        let Some(Again { pause, is_news }) = again else { return Err(failure) };
+        if is_news {
+            (self.watch.events)(Event::TriedAgain(failure, pause));
+        }
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            if self.stop.is_asked() {
+                return Err(stopped());
+            }
+            std::thread::sleep(STOP_NOTICE);
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait(
+        &mut self,
+        client: &Client,
+        mut step: impl FnMut(&mut Self) -> Option<Result<Ended>>,
+    ) -> Result<Ended> {
+        loop {
+            if let Some(ended) = step(self) {
+                return ended;
+            }
+            if client.session.is_closed() {
+                let lost = || Failure::new(FailureKind::Connection, "stream", "the session ended");
+                return Err(client.session.failure().unwrap_or_else(lost));
+            }
+        }
+    }
+
+    /// Lets what was read become durable; the flows are not complete.
+    pub(super) fn stop_sender(&self, run: &FlowSend) -> Failure {
+        run.stop_reading();
+        let (began, mut least, mut fell) = (Instant::now(), u64::MAX, Instant::now());
+        loop {
+            let kept = run.progress().kept_bytes;
+            if kept < least {
+                (least, fell) = (kept, Instant::now());
+            }
+            if kept == 0 || fell.elapsed() >= STOP_PATIENCE || began.elapsed() >= STOP_PATIENCE_MAX {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if least > 0 {
+            let text = format!(
+                "{least} bytes that were read are not known to be durable at the destination: the same command reads them \
+                 again, where the source still has them"
+            );
+            (self.watch.events)(Event::Note(text));
+        }
+        stopped()
+    }
+}
+
+/// One attempt, in a session and under a number of its own.
+type Attempt<'a> = dyn FnMut(&mut Job<'_>, &Arc<Client>, TransferNumber) -> Result<Done> + 'a;
+
+/// What an attempt that went well has to tell.
+pub(super) type Done = (Totals, Agreed, Plan, (SideAccounts, SideAccounts));

@@ -1,0 +1,146 @@
+//! A stream from this machine to a far one, maybe in windows that its server promises.
+
+use super::open::job_key_of;
+use super::{FlowFrom, FlowReport, FlowTo, Job, internal};
+use crate::admission::SlotHeld;
+use crate::again::Tries;
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::plan::{self, Plan};
+use crate::run::agree;
+use crate::run::client::Client;
+use crate::run::far_mover::FarMover;
+use crate::run::flow::sender::FlowSend;
+use crate::run::flow::slot::{TakenSlot, Word, fit_pieces};
+use crate::run::party::Party;
+use crate::run::session::Transfer;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_wire::limits;
+use thalweg_wire::message::{Direction, FlowTerms, Place, SourceForm, WaitingFor};
+
+impl Job<'_> {
+    pub(super) fn push(&mut self, from: FlowFrom, far: &Arc<FarMover>, place: &Place) -> Result<FlowReport> {
+        let is_pipe = matches!(from, FlowFrom::Pipe(_));
+        let mut from = Some(from);
+        let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
+        let mut held = None;
+        let result = self.attempts(far, &mut |job, client, number| {
+            let ready = begun.as_ref().and_then(|(run, ..)| run.latest_burst());
+            let mut slot = job.take_slot(client, ready)?;
+            let (run, form, plan) = match &begun {
+                Some(begun) => begun.clone(),
+                None => {
+                    let mut plan = job.plan(client, Direction::Push);
+                    if let Some(slot) = &slot {
+                        job.check_rate(&slot.held())?;
+                        fit_pieces(&mut plan, slot.held().slot.bytes);
+                    }
+                    let key = job_key_of(Some((far, place)), &FlowTo::Null);
+                    let terms = job.terms(&plan, key);
+                    let from = from.take().ok_or_else(|| internal("the source is gone"))?;
+                    let (feed, form) = job.feed(from, &terms)?;
+                    let flow = job.flow_terms(slot.as_ref())?;
+                    let run = FlowSend::new(terms, flow, job.watch.events.clone());
+                    run.start(feed)?;
+                    begun.insert((run, form, plan)).clone()
+                }
+            };
+            job.opens_by = Some(job.rule_of(&form, is_pipe));
+            client.open(job.opening(number, Direction::Push, place, form, run.terms(), &run.flow))?;
+            job.opens_by = None;
+            job.openings = Tries::default();
+            if let Some(slot) = &mut slot {
+                run.set_slot(Some((slot.gate(), slot.held().deadline)));
+                slot.keep(run.clone())?;
+            }
+            run.attach(number, client.session.outbox(), job.lines());
+            client.session.add(number, Transfer::SendFlows(run.clone()))?;
+            client.want_streams(plan.streams.value, &plan);
+            let mut is_read_told = false;
+            let ended = job.wait(client, |job| {
+                let waits_for = client.session.peer_heartbeat().waiting_for;
+                if waits_for == Some(WaitingFor::Read) && !std::mem::replace(&mut is_read_told, true) {
+                    let text = "the destination reads what it has again, to go on behind it";
+                    (job.watch.events)(Event::Note(text.into()));
+                }
+                if let Some(slot) = &slot {
+                    if let Some(news) = slot.news(&mut held) {
+                        (job.watch.events)(Event::Slot(Box::new(news)));
+                    }
+                    slot.look_for_late();
+                    if let Some(failure) = slot.failure() {
+                        return Some(Err(failure));
+                    }
+                }
+                job.measure_sender(&run);
+                job.keep_rate(0, |steer| {
+                    run.steer(steer);
+                    true
+                });
+                job.tell_evidence(&plan, || (run.own_accounts(), run.peer_accounts()));
+                match run.wait(Duration::from_millis(100)) {
+                    None if job.stop.is_asked() => Some(Err(job.stop_sender(&run))),
+                    ended => ended.map(Ok),
+                }
+            })?;
+            // What came during the last wait.
+            job.measure_sender(&run);
+            let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
+            let signer = job.signer(client.session.peer);
+            let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
+            let rows = (run.own_accounts(), run.peer_accounts());
+            Ok((totals, agreed, plan, rows))
+        });
+        if let (Err(failure), Some((run, ..))) = (&result, &begun) {
+            run.abort(failure.clone());
+        }
+        if let Some((run, ..)) = &begun {
+            run.tell_failing();
+        }
+        let lag = begun.as_ref().map(|(run, ..)| run.lag());
+        self.reported(result).map(|report| FlowReport { lag, slot: held, ..report })
+    }
+
+    fn take_slot(&self, client: &Arc<Client>, ready: Option<Instant>) -> Result<Option<TakenSlot>> {
+        let Some(asked) = self.wishes.slot else { return Ok(None) };
+        let word = Word::Durable(Duration::from_millis(self.wishes.terms.mark_every_ms.into()));
+        TakenSlot::take(client, asked, (word, self.wishes.link.stall_timeout), ready).map(Some)
+    }
+
+    /// What a window is for has to go within it: else more and more waits for the next one.
+    fn check_rate(&self, held: &SlotHeld) -> Result<()> {
+        let slot = &held.slot;
+        let needed = u128::from(slot.bytes) * 1_000_000 / u128::from(slot.length_micros.max(1));
+        let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+        let Some(rate) = self.wishes.rate.bytes_per_s().filter(|&rate| rate < needed) else { return Ok(()) };
+        let cause = format!(
+            "a window of the slot is for {} bytes in {:.3} s, which is {}, and --bwlimit allows {}: allow that much, or leave \
+            it out",
+            slot.bytes,
+            slot.length_micros as f64 / 1e6,
+            plan::show_rate(needed.saturating_mul(8)),
+            plan::show_rate(rate.saturating_mul(8))
+        );
+        Err(Failure::new(FailureKind::Usage, "take a slot", cause))
+    }
+
+    /// What a slot promises is for bytes that are read when they are ready: the buffer is as large as that takes.
+    fn flow_terms(&self, slot: Option<&TakenSlot>) -> Result<FlowTerms> {
+        let terms = self.wishes.terms.clone();
+        let Some(needed) = slot.map(TakenSlot::buffer_bytes).filter(|&needed| needed > terms.window_bytes)
+        else {
+            return Ok(terms);
+        };
+        let allowed = self.wishes.asked.memory_bytes.map_or(u64::MAX, |bytes| bytes / 2);
+        let most = limits::FLOW_WINDOW_BYTES_MAX.min(allowed);
+        if needed > most {
+            let cause = format!(
+                "{needed} bytes would have to be kept until they are durable, and {most} are allowed: smaller \
+                bursts, a shorter --mark-every, or more --memory"
+            );
+            return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+        }
+        Ok(FlowTerms { window_bytes: needed, ..terms })
+    }
+}

@@ -1,0 +1,150 @@
+//! Several copies of a chunk: which is written, which is asked for again, and when one is late.
+
+use super::*;
+use crate::transfer::Copy;
+
+/// A receiver that wants one large file, of chunks of four segments.
+fn receiving() -> Receiver {
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    receiver.link_up();
+    receiver.hear(Say::Offer(vec![file("large", 8 << 20)]), Duration::ZERO).unwrap();
+    receiver.decided(EntryId(0), Decided::Fresh, Duration::ZERO);
+    receiver
+}
+
+/// Asks for a segment of the first chunk and says whether it may be written; that is done at once.
+fn claim(receiver: &mut Receiver, writer: u64, begins: Option<Copy>) -> bool {
+    let claim = receiver.claim_chunk(writer, EntryId(0), 0, begins);
+    receiver.segment_written(writer, EntryId(0), 0);
+    matches!(claim, receiver::Claim::Write(_))
+}
+
+fn repairs(receiver: &mut Receiver) -> usize {
+    asked_again(receiver).0
+}
+
+/// How often a chunk was asked for because it came damaged, and for other reasons.
+fn asked_again(receiver: &mut Receiver) -> (usize, usize) {
+    let mut asked = (0, 0);
+    while let Some(action) = receiver.take_action() {
+        asked.0 += usize::from(matches!(action, Action::Say(Say::Repair(_))));
+        asked.1 += usize::from(matches!(action, Action::Say(Say::Differs(_))));
+    }
+    asked
+}
+
+#[test]
+fn a_copy_that_creeps_in_does_not_end_the_one_that_was_sent_because_it_is_slow() {
+    let mut receiver = receiving();
+    // Stream 2 sends again what stream 1 has had for long, and overtakes it.
+    assert!(claim(&mut receiver, 2, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 1, Some(Copy::First)));
+    assert!(claim(&mut receiver, 2, None));
+    assert!(!claim(&mut receiver, 1, None));
+    // The other way round it takes over.
+    let mut receiver = receiving();
+    assert!(claim(&mut receiver, 1, Some(Copy::First)));
+    assert!(claim(&mut receiver, 2, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 1, None), "one that was overtaken never comes back");
+    assert!(claim(&mut receiver, 2, None));
+    assert_eq!(repairs(&mut receiver), 0);
+}
+
+#[test]
+fn who_was_turned_away_for_a_copy_that_ends_early_is_asked_again() {
+    let mut receiver = receiving();
+    assert!(claim(&mut receiver, 1, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 2, Some(Copy::First)));
+    receiver.copy_given_up(2, EntryId(0), 0);
+    assert_eq!(asked_again(&mut receiver), (0, 0), "stream 1 still has it");
+    receiver.copy_given_up(1, EntryId(0), 0);
+    assert_eq!(asked_again(&mut receiver), (0, 1));
+    // It came damaged: asked for once, and free for anybody at once.
+    assert!(claim(&mut receiver, 1, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 2, Some(Copy::First)));
+    receiver.damaged(EntryId(0), 0);
+    receiver.copy_given_up(1, EntryId(0), 0);
+    assert_eq!(repairs(&mut receiver), 1);
+    assert!(claim(&mut receiver, 2, Some(Copy::First)));
+}
+
+#[test]
+fn of_a_file_the_one_chunk_that_came_damaged_is_asked_for_and_sent_again() {
+    let mut receiver = receiving();
+    while receiver.take_action().is_some() {}
+    assert!(matches!(receiver.claim_chunk(1, EntryId(0), 1, Some(Copy::First)), receiver::Claim::Write(_)));
+    receiver.segment_written(1, EntryId(0), 1);
+    receiver.damaged(EntryId(0), 1);
+    let asked: Vec<Say> = std::iter::from_fn(|| receiver.take_action())
+        .filter_map(|action| match action {
+            Action::Say(say) => Some(say),
+            _ => None,
+        })
+        .collect();
+    let [Say::Repair(runs)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(runs[..], [(EntryId(0), Run { first: 1, count: 1 })]);
+    // And of four chunks the sender sends that one a second time.
+    let (mut sender, file) = wanted(None, vec![file("large", 4 * CHUNK)]);
+    assert_eq!(work_off(&mut sender), [(0, 0), (0, 1), (0, 2), (0, 3)]);
+    sender.hear(Say::Repair(vec![(file, Run { first: 1, count: 1 })])).unwrap();
+    assert_eq!(work_off(&mut sender), [(0, 1)]);
+}
+
+#[test]
+fn a_stream_that_dies_is_no_damage_however_often_it_was_preferred() {
+    let mut receiver = receiving();
+    for stream in 0..100 {
+        assert!(claim(&mut receiver, stream, Some(Copy::Again)), "stream {stream}");
+        assert!(!claim(&mut receiver, stream + 1, Some(Copy::First)));
+        receiver.writer_gone(stream);
+        assert_eq!(asked_again(&mut receiver), (0, 1), "stream {stream}");
+    }
+}
+
+#[test]
+fn a_chunk_handed_out_twice_says_so() {
+    let (mut sender, file) = wanted(None, vec![file("large", CHUNK + 1)]);
+    let now = Duration::ZERO;
+    let copy_of = |next: Next| match next {
+        Next::Work(Work::Chunk(_, chunk, copy)) => (chunk, copy),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(copy_of(sender.next_work(0, now)), (0, Copy::First));
+    assert_eq!(copy_of(sender.next_work(1, now)), (1, Copy::First));
+    sender.chunk_sent(1, file, 1, Digest::default());
+    sender.hear(ack(file, 1)).unwrap();
+    let later = sender::Limits::for_path(&terms(), None).hedge.after(None);
+    assert_eq!(copy_of(sender.next_work(1, later)), (0, Copy::Again), "one that takes long");
+    // And one of a stream that was lost.
+    sender.stream_lost(0);
+    sender.stream_lost(1);
+    sender.stream_up(2);
+    assert_eq!(copy_of(sender.next_work(2, later)), (0, Copy::Again));
+}
+
+/// Where chunks take 100 ms, one that a slow stream has is late after 500 ms, not after the 3 s that hold while nothing is
+/// known; where they take 5 s, not before 20 s.
+#[test]
+fn a_chunk_is_late_by_the_measure_of_the_others() {
+    for (each, late) in [(100, 500), (5_000, 20_000)] {
+        let (each, late) = (Duration::from_millis(each), Duration::from_millis(late));
+        let (mut sender, file) = wanted(None, vec![file("large", 8 * CHUNK)]);
+        let mut now = Duration::ZERO;
+        for chunk in 0..7 {
+            let next = sender.next_work(0, now);
+            assert!(matches!(next, Next::Work(Work::Chunk(_, at, Copy::First)) if at == chunk), "{next:?}");
+            sender.chunk_sent(0, file, chunk, Digest::default());
+            if chunk > 0 {
+                // While one is sent the one before is verified.
+                sender.hear(ack(file, chunk - 1)).unwrap();
+            }
+            now += each;
+        }
+        assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 7, Copy::First))));
+        sender.hear(ack(file, 6)).unwrap();
+        let before = now + late - Duration::from_millis(1);
+        assert!(matches!(sender.next_work(0, before), Next::Wait(Some(at)) if at == now + late));
+        let next = sender.next_work(0, now + late);
+        assert!(matches!(next, Next::Work(Work::Chunk(_, 7, Copy::Again))), "{next:?}");
+    }
+}

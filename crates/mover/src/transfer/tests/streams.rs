@@ -1,0 +1,111 @@
+//! What streams are handed, how deep, and in which order.
+
+use super::*;
+use thalweg_wire::message::{Disk, DiskSide, Order, Steer};
+
+#[test]
+fn a_stream_has_no_more_chunks_under_way_than_its_depth() {
+    let now = Duration::ZERO;
+    let (mut sender, file) = wanted(Some(2), vec![file("large", 10 * CHUNK)]);
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        match sender.next_work(0, now) {
+            Next::Work(Work::Chunk(entry, chunk, _)) => {
+                sender.chunk_sent(0, entry.id, chunk, Digest::default());
+                sent.push(chunk);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    // The other stream has room of its own, for new work and, later, for what the first does not get across.
+    assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 2, _))));
+    sender.hear(ack(file, sent[0])).unwrap();
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(_, 3, _))));
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    // What is found damaged is not under way any more.
+    sender.hear(Say::Repair(vec![(file, Run { first: sent[1], count: 1 })])).unwrap();
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+}
+
+#[test]
+fn packs_count_as_chunks_do() {
+    let now = Duration::ZERO;
+    let (mut sender, first) = wanted(Some(1), (0..3).map(|at| file(&at.to_string(), 10)).collect());
+    let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+    let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+    sender.pack_sent(0, &ids, &ids);
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    // Damaged, and that is known before the stream is through with it.
+    let (mut early, first_early) = wanted(Some(1), vec![file("early", 10), file("large", 4 * CHUNK)]);
+    let large = EntryId(first_early.0 + 1);
+    assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+    early.hear(Say::Repair(vec![(first_early, Run { first: 0, count: 1 })])).unwrap();
+    early.pack_sent(0, &[first_early], &[first_early]);
+    assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+    let Next::Work(Work::Chunk(_, chunk, _)) = early.next_work(1, now) else { panic!("a chunk") };
+    early.hear(Say::Repair(vec![(large, Run { first: chunk, count: 1 })])).unwrap();
+    early.chunk_sent(1, large, chunk, Digest::default());
+    assert!(matches!(early.next_work(1, now), Next::Work(Work::Chunk(..))));
+    // Damaged, so it goes again, on the same stream too.
+    sender.hear(Say::Repair(vec![(first, Run { first: 0, count: 1 })])).unwrap();
+    let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+    let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+    sender.pack_sent(0, &ids, &ids);
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    sender.hear(ack(ids[0], 0)).unwrap();
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Pack(_))));
+}
+
+#[test]
+fn without_a_depth_all_may_be_under_way() {
+    let (mut sender, _) = wanted(None, vec![file("large", 100 * CHUNK)]);
+    for chunk in 0..100 {
+        assert!(
+            matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at, _)) if at == chunk)
+        );
+    }
+}
+
+#[test]
+fn streams_that_stand_by_keep_no_chunks_from_those_that_work() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let disk =
+        Disk { source: DiskSide { order: Some(Order::Strict), ..DiskSide::default() }, ..Disk::default() };
+    let terms = Terms { disk, ..terms };
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+    let file = sender.offer(vec![file("large", 16 * CHUNK)]);
+    (0..4).for_each(|stream| assert!(sender.stream_up(stream)));
+    sender.hear(Say::Want(vec![(file, Want::Whole)])).unwrap();
+    // Two of the four are enough, says the tuner.
+    sender.steer(&Steer { streams: Some(2), ..Steer::default() });
+    let mut sent = Vec::new();
+    while let Some((stream, Next::Work(Work::Chunk(entry, chunk, _)))) = (0..4)
+        .map(|stream| (stream, sender.next_work(stream, Duration::ZERO)))
+        .find(|(_, next)| matches!(next, Next::Work(_)))
+    {
+        sender.chunk_sent(stream, entry.id, chunk, Digest::default());
+        sent.push(chunk);
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, (0..16).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is_settled() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, concurrency: Some(1), ..terms() };
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+    let first = sender.offer(vec![file("first", 4 * CHUNK), file("second", 2 * CHUNK)]);
+    let second = EntryId(first.0 + 1);
+    assert!(sender.stream_up(0));
+    let compare = |count| Want::Compare(vec![Run { first: 0, count }]);
+    sender.hear(Say::Want(vec![(first, compare(4))])).unwrap();
+    assert_eq!(work_off(&mut sender), [(0, 0), (0, 1), (0, 2), (0, 3)]);
+    // Each difference is a message of its own.
+    for chunk in [1, 3] {
+        sender.hear(Say::Differs(vec![(first, Run { first: chunk, count: 1 })])).unwrap();
+    }
+    assert_eq!(work_off(&mut sender), [(0, 1), (0, 3)]);
+    sender.hear(Say::Want(vec![(second, compare(2))])).unwrap();
+    assert_eq!(work_off(&mut sender), [(1, 0), (1, 1)], "nothing of the first is in flight any more");
+}

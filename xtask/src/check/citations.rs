@@ -1,0 +1,92 @@
+//! No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
+
+use crate::tools;
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+
+/// Documents that those who read the sources do not have: a citation of one leads nowhere.
+const NOT_HERE: &[&str] = &["LIMITS.md", "TRUST.md", "CHECKLIST.md", "STYLE.md", "DESIGN.md"];
+
+/// Files that may name them: this one.
+const MAY_NAME_THEM: &[&str] = &["xtask/src/check/citations.rs"];
+
+/// All that git tracks; sources without git are not looked at, for nothing tells them from what else lies there.
+///
+/// # Errors
+/// If git does not answer.
+pub fn check(breaches: &mut Vec<String>) -> Result<()> {
+    let root = tools::root();
+    if !root.join(".git").exists() {
+        return Ok(());
+    }
+    let tracked = tools::says(&mut tools::git(&["ls-files", "-z"]))?;
+    for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
+        // What is no text (a picture, bytes for a test) cites nothing.
+        let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
+        for (number, word) in not_here(&text) {
+            breaches.push(format!("{name}:{number} cites {word}, which nobody has who reads it"));
+        }
+        let page = root.join(name);
+        if page.extension().is_some_and(|extension| extension == "md") {
+            for (number, target) in broken_links(&page, &text) {
+                breaches.push(format!("{name}:{number} has a link to {target}, which is not there"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lines that cite a document which is not here, and which one.
+fn not_here(text: &str) -> Vec<(usize, &'static str)> {
+    let is_cited = |line: &str, word: &str| {
+        line.match_indices(word)
+            .any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
+    };
+    let lines = text.lines().enumerate();
+    lines
+        .flat_map(|(index, line)| {
+            NOT_HERE.iter().filter(move |word| is_cited(line, word)).map(move |word| (index + 1, *word))
+        })
+        .collect()
+}
+
+/// Lines of a page with a link to a file that is not there, and to which.
+fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
+    let mut broken = Vec::new();
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        is_code ^= line.starts_with("```");
+        let prose: String = line.split('`').step_by(2).filter(|_| !is_code).collect();
+        for link in prose.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            let is_elsewhere = target.is_empty() || target.contains("://");
+            if !is_elsewhere && page.parent().is_none_or(|folder| !folder.join(target).exists()) {
+                broken.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_that_are_not_here_are_cited_nowhere() {
+        let text =
+            "as STYLE.md says\nSTYLE is a constant, MY_STYLE.md another page\n(DESIGN.md, `LIMITS.md`)\n";
+        assert_eq!(not_here(text), [(1, "STYLE.md"), (3, "LIMITS.md"), (3, "DESIGN.md")]);
+        let mut breaches = Vec::new();
+        check(&mut breaches).unwrap();
+        assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_is_a_breach() {
+        let page = tools::root().join("docs/README.md");
+        let text = "[a](../SPEC.md#x), [b](#y), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
+        assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
+    }
+}

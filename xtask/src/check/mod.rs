@@ -1,0 +1,64 @@
+//! `cargo xtask check`: rules of the house that no compiler knows, each with its guard.
+
+use anyhow::{Result, bail};
+
+mod text;
+
+/// 1. An arrow between crates or between modules of the mover points only down.
+mod layers;
+
+/// 2. Deciding is apart from doing: the deciding modules know no clock, no disk, no network.
+mod deciding;
+
+/// 3. SPEC.md: every promise, and every lettered part of one, names a test that exists; so does every fault of
+///    docs/faults.md.
+mod promises;
+
+/// 4. docs/papers.md: every row names a test that exists or a command that is understood, *not here* or not; no table,
+///    figure, equation or listing that a paper numbers is left out.
+mod papers;
+
+/// 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
+mod commands;
+
+/// 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
+mod citations;
+
+/// 7. bench/results: the commit that a result was measured with is in the history.
+mod results;
+
+/// 8. docs/reference/json.md has every event that `--json` tells.
+mod events;
+
+/// Adds what it finds to the breaches.
+type Guard = fn(&mut Vec<String>) -> Result<()>;
+
+const GUARDS: [Guard; 8] = [
+    layers::check,
+    deciding::check,
+    promises::check,
+    papers::check,
+    commands::check,
+    citations::check,
+    results::check,
+    events::check,
+];
+
+/// Checks all of it.
+///
+/// # Errors
+/// Naming every breach.
+pub fn run() -> Result<()> {
+    let mut breaches = Vec::new();
+    for guard in GUARDS {
+        guard(&mut breaches)?;
+    }
+    if breaches.is_empty() {
+        println!(
+            "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
+             events: in order"
+        );
+        return Ok(());
+    }
+    bail!("{}", breaches.join("\n"))
+}
