@@ -300,6 +300,45 @@ fn another_file_system_is_left_out_and_what_the_copy_has_of_it_is_not_deleted() 
     }
 }
 
+/// As in a container: a file of the machine's is mounted over its name, and a file system over that of a directory.
+#[test]
+fn what_is_mounted_over_costs_its_own_name_and_no_other() {
+    if !can_mount("mounted over") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    let names = ["a", "b", "hosts", "m.mnt", "y", "z"];
+    names.iter().for_each(|name| std::fs::write(from.join(name), name).unwrap());
+    std::fs::write(to.join("hosts"), "below").unwrap();
+    std::fs::write(scratch.path("machine"), "of the machine").unwrap();
+    let _bound = Volume::bound(&scratch.path("machine"), &to.join("hosts"));
+    let _volume = Volume::in_memory(&to, "m", "size=1m");
+    let (from_words, to_words) = (format!("{}/", from.display()), to.display().to_string());
+    for words in [&["cp"][..], &["sync", "--delete"]] {
+        let output = scratch.run([words, &[from_words.as_str(), to_words.as_str()]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for name in ["hosts", "m.mnt"] {
+            assert!(said.contains(&format!("`{name}`: another file system is mounted there")), "{said}");
+        }
+        for name in names.iter().filter(|name| !["hosts", "m.mnt"].contains(name)) {
+            assert_eq!(std::fs::read_to_string(to.join(name)).unwrap(), **name);
+        }
+        assert_eq!(std::fs::read_to_string(to.join("hosts")).unwrap(), "of the machine");
+    }
+    // What the source has no more cannot go either.
+    std::fs::remove_file(from.join("hosts")).unwrap();
+    std::fs::remove_file(from.join("a")).unwrap();
+    let output = scratch.run(["sync", "--delete", from_words.as_str(), to_words.as_str()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("`hosts`: another file system is mounted there"), "{said}");
+    assert!(to.join("hosts").exists() && !to.join("a").exists(), "{said}");
+}
+
 #[test]
 fn deletion_with_a_list_of_names_is_refused_before_anything_is_copied() {
     let scratch = Scratch::new();

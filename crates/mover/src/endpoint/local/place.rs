@@ -3,7 +3,7 @@
 //! A single file that goes to something that is no directory gets that as its new name; everything else goes
 //! into the directory named, which is made with all that is missing above it.
 
-use super::{failed_at_place, is_in_staging, is_staging, shown};
+use super::{failed_at_place, is_in_staging, is_staging, of_room, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -120,7 +120,7 @@ impl Maker<'_> {
             // Not for others to write in, should the process have no umask.
             match dir.make_dir(name.as_bytes(), 0o755) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    let failure = failure::of_io("open the destination", &error);
+                    let failure = failure::of_io("open the destination", &of_room(&dir, error));
                     let failure = of_export(failure, self.place, &parent_words(path));
                     return Err(super::at_words(failure, path));
                 }
