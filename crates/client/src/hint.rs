@@ -8,6 +8,9 @@ use thalweg_mover::run::frames::windows;
 use thalweg_mover::run::spread;
 use thalweg_wire::message::{Failure, FailureKind};
 
+/// The advice that is left where there is no better one.
+pub const RESUME: &str = "run the same command again: it resumes";
+
 /// What a person may do about it, in one sentence; not for every failure there is something.
 pub fn of(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.operation.as_str()) {
@@ -139,7 +142,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Connection, "measure the path of --to") => {
             "name a TCP port that is open there, or leave --to out"
         }
-        (FailureKind::Connection, _) => "run the same command again: it resumes",
+        (FailureKind::Connection, _) => RESUME,
         (FailureKind::Damage, "verify") => {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
@@ -185,7 +188,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "one that was stopped (Ctrl-Z) answers when it goes on: `fg`, or kill -CONT and its number"
         }
         (FailureKind::Busy, "watch") => "end the other `thalweg watch`, or leave the work to it",
-        (FailureKind::Stopped, _) => "run the same command again: it resumes",
+        (FailureKind::Stopped, _) => RESUME,
         _ => return None,
     })
 }

@@ -48,6 +48,8 @@ pub struct LocalFlows {
     lock_file: Mutex<Option<File>>,
     /// Directories in which names were made, until they are synced.
     made_in: Mutex<Vec<Arc<Dir>>>,
+    /// See [`DestinationPlace::made_mode`].
+    made_mode: u32,
     /// What is open, by its number; and some that were.
     opened: Mutex<BTreeMap<u64, Weak<Grown>>>,
     /// What earlier attempts did not complete, and nobody has asked for since.
@@ -123,6 +125,7 @@ impl LocalFlows {
             marks: Arc::new(Mutex::new(marks)),
             lock_file: Mutex::new(Some(lock_file)),
             made_in: Mutex::new(resolved.made_in),
+            made_mode: place.made_mode(),
             opened: Mutex::default(),
             unasked: Mutex::new(unasked),
             given_up: Mutex::default(),
@@ -206,7 +209,7 @@ impl LocalFlows {
             let of_io = |error: io::Error| failed("make a directory", path, &of_room(&dir, error));
             let next = match dir.open_beneath(component, Links::Refuse) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    match dir.make_dir(component, 0o755) {
+                    match dir.make_dir(component, self.made_mode) {
                         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                             return Err(of_io(error));
                         }
