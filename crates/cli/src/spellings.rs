@@ -129,7 +129,10 @@ pub const OPTIONS: &[Spelling] = &[
         "not here: what is unfinished lies beside its destination, in `.thalweg-staging` (or `.thalweg-staging-UID`)",
     ),
     row(&["--fsync"], "always on: what is reported as done is durable"),
-    row(&["--mkpath"], "always on: what is missing of the destination's path is made"),
+    row(
+        &["--mkpath"],
+        "always on: what is missing of the destination's path is made, with the mode that `mkdir -p` would give it",
+    ),
     row(
         &["--link-dest", "--copy-dest", "--compare-dest", "-y", "--fuzzy"],
         "not here: only what is at the destination is compared",
