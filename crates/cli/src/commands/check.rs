@@ -31,7 +31,7 @@ use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Pieces that one side may be ahead.
 const AHEAD: usize = 1024;
-/// Paths told to be different, or unreadable, whose hashes are kept: 36 MiB.
+/// Paths told to be different, or unreadable at a side, whose hashes are kept: 36 MiB for each of the three.
 const KNOWN_MAX: usize = 2 << 20;
 
 enum Piece<T> {
@@ -190,6 +190,10 @@ fn both<T: Send>(
         let started = started.and_then(|_| {
             threads::spawn_scoped(scope, "destination", move || tell_right.end(right(&tell_right)))
         });
+        if let Err(failure) = &started {
+            // Before the side that did start finds nobody who hears it.
+            lock(&over).get_or_insert_with(|| failure.clone());
+        }
         let sides = [Side::new(hear_left, told), Side::new(hear_right, told)];
         let paired = started.and_then(|_| pair_all(sides, report, meet));
         if let Err(failure) = &paired {

@@ -107,10 +107,11 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
 }
 
 /// `thalweg cat`: prints files, each compared with what the other side digests. One that cannot be read, or differs, does
-/// not keep the others.
+/// not keep the others, unless the far side is gone.
 ///
 /// # Errors
-/// When a place makes no sense or cannot be reached; when the output cannot be written.
+/// When a place makes no sense or cannot be reached; when the output cannot be written; when there is one file, and that
+/// fails.
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::aside(args.ask.json);
     let (mut failed, mut has_printed) = (Vec::new(), false);
@@ -134,9 +135,14 @@ pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
         match read.and_then(|()| compare_printed(reach, printed)) {
             // Of an empty file nothing is all there is.
             Ok(()) => has_printed = true,
+            Err(failure) if reaches.len() == 1 => return Err(failure),
             Err(failure) => {
                 failed.push(failure.kind);
                 troubles.add_at(place, &failure);
+                // Each further one would wait as long, and come behind half a file.
+                if failure.kind == FailureKind::Connection {
+                    break;
+                }
             }
         }
     }
