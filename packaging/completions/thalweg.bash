@@ -52,9 +52,6 @@ _thalweg() {
             thalweg,help)
                 cmd="thalweg__subcmd__help"
                 ;;
-            thalweg,keep-run)
-                cmd="thalweg__subcmd__keep__subcmd__run"
-                ;;
             thalweg,limit)
                 cmd="thalweg__subcmd__limit"
                 ;;
@@ -66,9 +63,6 @@ _thalweg() {
                 ;;
             thalweg,model)
                 cmd="thalweg__subcmd__model"
-                ;;
-            thalweg,mover)
-                cmd="thalweg__subcmd__mover"
                 ;;
             thalweg,plot)
                 cmd="thalweg__subcmd__plot"
@@ -334,9 +328,6 @@ _thalweg() {
             thalweg__subcmd__help,help)
                 cmd="thalweg__subcmd__help__subcmd__help"
                 ;;
-            thalweg__subcmd__help,keep-run)
-                cmd="thalweg__subcmd__help__subcmd__keep__subcmd__run"
-                ;;
             thalweg__subcmd__help,limit)
                 cmd="thalweg__subcmd__help__subcmd__limit"
                 ;;
@@ -348,9 +339,6 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help,model)
                 cmd="thalweg__subcmd__help__subcmd__model"
-                ;;
-            thalweg__subcmd__help,mover)
-                cmd="thalweg__subcmd__help__subcmd__mover"
                 ;;
             thalweg__subcmd__help,plot)
                 cmd="thalweg__subcmd__help__subcmd__plot"
@@ -520,9 +508,6 @@ _thalweg() {
             thalweg__subcmd__help__subcmd__testbed,up)
                 cmd="thalweg__subcmd__help__subcmd__testbed__subcmd__up"
                 ;;
-            thalweg__subcmd__help__subcmd__testbed,wire)
-                cmd="thalweg__subcmd__help__subcmd__testbed__subcmd__wire"
-                ;;
             thalweg__subcmd__model,basin)
                 cmd="thalweg__subcmd__model__subcmd__basin"
                 ;;
@@ -607,9 +592,6 @@ _thalweg() {
             thalweg__subcmd__testbed,up)
                 cmd="thalweg__subcmd__testbed__subcmd__up"
                 ;;
-            thalweg__subcmd__testbed,wire)
-                cmd="thalweg__subcmd__testbed__subcmd__wire"
-                ;;
             thalweg__subcmd__testbed__subcmd__help,check)
                 cmd="thalweg__subcmd__testbed__subcmd__help__subcmd__check"
                 ;;
@@ -634,9 +616,6 @@ _thalweg() {
             thalweg__subcmd__testbed__subcmd__help,up)
                 cmd="thalweg__subcmd__testbed__subcmd__help__subcmd__up"
                 ;;
-            thalweg__subcmd__testbed__subcmd__help,wire)
-                cmd="thalweg__subcmd__testbed__subcmd__help__subcmd__wire"
-                ;;
             *)
                 ;;
         esac
@@ -644,7 +623,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync stream mark frames slots verify check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help"
+            opts="-h -V --config --help --version cp sync stream mark frames slots verify check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1607,7 +1586,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__bench__subcmd__import)
             opts="-h --out --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1624,7 +1603,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__lag)
@@ -2049,7 +2027,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__bench__subcmd__show)
             opts="-h --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2062,7 +2040,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__slots)
@@ -2490,8 +2467,8 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cat)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2528,12 +2505,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -e -h --devices --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-D -e -h --devices --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2570,12 +2546,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --delete --max-delete --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2744,10 +2719,6 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --max-delete)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2756,7 +2727,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__dataset)
@@ -2779,7 +2749,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__dataset__subcmd__check)
             opts="-h --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2792,7 +2762,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__dataset__subcmd__help)
@@ -2853,7 +2822,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__dataset__subcmd__make)
             opts="-h --files --size --content --sparse --seed --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2867,7 +2836,7 @@ _thalweg() {
                     return 0
                     ;;
                 --content)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "noise frames text" -- "${cur}"))
                     return 0
                     ;;
                 --sparse)
@@ -2886,12 +2855,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__doctor)
-            opts="-v -h --to --prove --apply --undo --verbose --json --state --root --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-v -h --to --prove --apply --undo --verbose --json --state --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2904,10 +2872,6 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --root)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2916,12 +2880,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-s -e -h --summarize --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-s -e -h --summarize --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2958,12 +2921,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__explain__subcmd__filter)
             opts="-0 -h --filter --include --exclude --include-from --exclude-from --files-from --from0 --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3000,7 +2962,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__frames)
@@ -3093,7 +3054,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__frames__subcmd__pull)
             opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3107,7 +3068,7 @@ _thalweg() {
                     return 0
                     ;;
                 --policy)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "block spill drop-oldest latest-only" -- "${cur}"))
                     return 0
                     ;;
                 --group)
@@ -3186,12 +3147,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
             opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3272,12 +3232,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__status)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3314,12 +3273,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__gc)
             opts="-h --yes --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3332,11 +3290,10 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync stream mark frames slots verify check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help"
+            opts="cp sync stream mark frames slots verify check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3881,20 +3838,6 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__help__subcmd__keep__subcmd__run)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__help__subcmd__limit)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4077,20 +4020,6 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__help__subcmd__mover)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__help__subcmd__plot)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4218,7 +4147,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__testbed)
-            opts="up run set status check list down wire"
+            opts="up run set status check list down"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4329,20 +4258,6 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__help__subcmd__testbed__subcmd__wire)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__help__subcmd__tune)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4399,31 +4314,9 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__keep__subcmd__run)
-            opts="-h --umask --guarded --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --umask)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__limit)
             opts="-h --state --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4440,12 +4333,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__ls)
-            opts="-l -R -e -h --long --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-l -R -e -h --long --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4482,12 +4374,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__mark)
             opts="-h --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4500,7 +4391,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__model)
@@ -4549,7 +4439,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__model__subcmd__fit)
             opts="-h --data --predict --points --files-max --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4578,7 +4468,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__model__subcmd__frames)
@@ -4873,7 +4762,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__model__subcmd__tail)
             opts="-h --data --rate --series --load --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -4902,7 +4791,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__model__subcmd__volume)
@@ -4965,35 +4853,9 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__mover)
-            opts="-h --bridge --state --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --bridge)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --state)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__plot)
             opts="-o -h --out --figure --format --width --scale --list --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5030,12 +4892,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__predict)
-            opts="-e -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --state --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-e -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --state --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5100,12 +4961,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__probe)
-            opts="-v -e -h --seconds --svg --streams --verbose --no-profile --state --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-v -e -h --seconds --svg --streams --verbose --no-profile --state --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5158,12 +5018,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__report)
             opts="-o -h --out --title --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5188,12 +5047,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__rm)
-            opts="-r -e -h --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-r -e -h --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5230,7 +5088,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__serve)
@@ -5304,8 +5161,8 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__slots)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5342,12 +5199,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__stream)
-            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5460,12 +5316,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5646,11 +5501,10 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__testbed)
-            opts="-h --config --help up run set status check list down wire help"
+            opts="-h --config --help up run set status check list down help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5720,7 +5574,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__testbed__subcmd__help)
-            opts="up run set status check list down wire help"
+            opts="up run set status check list down help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5845,20 +5699,6 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__testbed__subcmd__help__subcmd__wire)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__testbed__subcmd__list)
             opts="-h --state --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -5883,7 +5723,7 @@ _thalweg() {
             ;;
         thalweg__subcmd__testbed__subcmd__run)
             opts="-h --name --state --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5904,7 +5744,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__testbed__subcmd__set)
@@ -6161,35 +6000,9 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        thalweg__subcmd__testbed__subcmd__wire)
-            opts="-h --name --state --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --name)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --state)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         thalweg__subcmd__tune)
-            opts="-n -e -h --time --bytes --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-n -e -h --time --bytes --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -6238,12 +6051,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-e -h --strict --keys --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-e -h --strict --keys --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -6284,12 +6096,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --quiet --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            opts="-0 -z -e -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --quiet --json --config --help"
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -6438,12 +6249,11 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
         thalweg__subcmd__why)
             opts="-v -q -h --verbose --quiet --watch --list --state --json --config --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+            if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -6460,7 +6270,6 @@ _thalweg() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
     esac

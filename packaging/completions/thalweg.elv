@@ -52,8 +52,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand dataset 'Files made from a seed, to measure and to try with, and checked by it'
             cand plot 'Draw the figures of results: SVG or PNG, with their data as CSV'
             cand report 'One page about results: figures beside the papers'' own, tables, what was measured where; HTML that stands alone'
-            cand mover 'The far side of a copy by ssh; not for people'
-            cand keep-run 'The keeper of a command that watch runs; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;cp'= {
@@ -98,7 +96,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
             cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and'
             cand --report 'Write how each entry ended, as JSON lines, to a file'
-            cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
             cand --archive 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -143,9 +140,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand --delete 'sync: remove what the source does not have, and what stands where it has something of another kind'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -237,7 +232,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -275,7 +269,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --wait 'Wait for a source that is not there yet'
             cand --recheck 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand -v 'Name each file, and tell more of the link'
             cand --verbose 'Name each file, and tell more of the link'
             cand -q 'Only errors'
@@ -369,7 +362,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'As JSON, one object'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -397,7 +389,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -413,7 +404,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --strict 'Also report what is there and not in the receipt'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -429,7 +419,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -D 'FIFOs and device nodes too, which a copy without --devices leaves out'
             cand --devices 'FIFOs and device nodes too, which a copy without --devices leaves out'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -447,7 +436,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -R 'All levels'
             cand --recursive 'All levels'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -463,7 +451,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -s 'Only the sum. Always on; accepted for your fingers, as is `-h` beside it'
             cand --summarize 'Only the sum. Always on; accepted for your fingers, as is `-h` beside it'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -477,7 +464,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -493,7 +479,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -r 'Directories, with everything in them'
             cand --recursive 'Directories, with everything in them'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -541,7 +526,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --no-measure 'Do not measure: only what is remembered counts'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -562,7 +546,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --verbose 'With the accounts of the whole way'
             cand --no-profile 'Do not remember the result for `thalweg predict`'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -582,7 +565,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --dry-run 'Say what was found, and do not remember it'
             cand --forget 'Measure nothing: forget what was found for this way'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -659,7 +641,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
-            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand -q 'Only errors'
             cand --quiet 'Only errors'
             cand --json 'Events as JSON, one a line, on stdout'
@@ -677,7 +658,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand check 'Measure how well the path keeps what was asked. Uses it for some seconds'
             cand list 'Show all testbeds; what dead ones left is removed'
             cand down 'End the programs in it and remove it, also one that was killed'
-            cand wire 'The process of a testbed; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;testbed;up'= {
@@ -781,13 +761,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
-        &'thalweg;testbed;wire'= {
-            cand --name 'Which testbed; several may be up at once'
-            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
-            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand -h 'Print help'
-            cand --help 'Print help'
-        }
         &'thalweg;testbed;help'= {
             cand up 'Make hosts and join them by an emulated path'
             cand run 'Run any program in a host; its exit code and signals are its own'
@@ -796,7 +769,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand check 'Measure how well the path keeps what was asked. Uses it for some seconds'
             cand list 'Show all testbeds; what dead ones left is removed'
             cand down 'End the programs in it and remove it, also one that was killed'
-            cand wire 'The process of a testbed; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;testbed;help;up'= {
@@ -812,8 +784,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;testbed;help;list'= {
         }
         &'thalweg;testbed;help;down'= {
-        }
-        &'thalweg;testbed;help;wire'= {
         }
         &'thalweg;testbed;help;help'= {
         }
@@ -983,7 +953,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;doctor'= {
             cand --to 'Measure the round trip time and the MTU of the path to an open TCP port of another machine'
             cand --state 'Keep what was there before --apply in DIR/doctor [default: $XDG_STATE_HOME/thalweg], and record the testbed of --prove in DIR/testbed'
-            cand --root 'Read and change the machine whose /proc, /sys, /etc and /run are below DIR; nothing is measured; for tests'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --prove 'Try proposed kernel settings in a testbed, before against after (at the round trip time of --to, else 50 ms), and recommend only what helps; with --apply, change only that. Needs root and takes about a minute'
             cand --apply 'Change kernel settings, also for the next start (a file of sysctl.d), and write a tuned profile; say what was changed'
@@ -1553,20 +1522,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
-        &'thalweg;mover'= {
-            cand --bridge 'Bridge stdin and stdout to this port of the loopback'
-            cand --state 'Where thalweg keeps its keys and what it remembers'
-            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand -h 'Print help'
-            cand --help 'Print help'
-        }
-        &'thalweg;keep-run'= {
-            cand --umask 'The umask of the command'
-            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand --guarded 'Below a guard'
-            cand -h 'Print help'
-            cand --help 'Print help'
-        }
         &'thalweg;help'= {
             cand cp 'Copy files and trees'
             cand sync 'Make a destination the same as a source'
@@ -1597,8 +1552,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand dataset 'Files made from a seed, to measure and to try with, and checked by it'
             cand plot 'Draw the figures of results: SVG or PNG, with their data as CSV'
             cand report 'One page about results: figures beside the papers'' own, tables, what was measured where; HTML that stands alone'
-            cand mover 'The far side of a copy by ssh; not for people'
-            cand keep-run 'The keeper of a command that watch runs; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;help;cp'= {
@@ -1660,7 +1613,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand check 'Measure how well the path keeps what was asked. Uses it for some seconds'
             cand list 'Show all testbeds; what dead ones left is removed'
             cand down 'End the programs in it and remove it, also one that was killed'
-            cand wire 'The process of a testbed; not for people'
         }
         &'thalweg;help;testbed;up'= {
         }
@@ -1675,8 +1627,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;testbed;list'= {
         }
         &'thalweg;help;testbed;down'= {
-        }
-        &'thalweg;help;testbed;wire'= {
         }
         &'thalweg;help;advise'= {
         }
@@ -1787,10 +1737,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;plot'= {
         }
         &'thalweg;help;report'= {
-        }
-        &'thalweg;help;mover'= {
-        }
-        &'thalweg;help;keep-run'= {
         }
         &'thalweg;help;help'= {
         }

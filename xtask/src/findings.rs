@@ -148,7 +148,7 @@ impl<'a> Chosen<'a> {
             |sample: &Sample| Some((predicted(sample, "rate")? / measured(sample, "rate")? - 1.0).abs());
         let count = self.0.iter().filter(|sample| off(sample).is_some()).count();
         let off = self.median(off)?;
-        let verdict = Goal::AtMost(WINDOW_LAW_OFF_MAX).verdict(off);
+        let verdict = Goal::AtMost(WINDOW_LAW_OFF_MAX).verdict_showing(off, |bound| Unit::Share.show(bound));
         Some(format!("off by {} in the median of {count} ({verdict})", Unit::Share.show(off)))
     }
 }
@@ -549,7 +549,7 @@ mod tests {
         let mut samples = vec![of(1e9, 1e9); 9];
         samples.push(of(4e8, 5e8));
         let all = Chosen(samples.iter().collect());
-        let missed = "off by 20 % in the median of 1 (at most 0.15: **missed by 33.3 %**)";
+        let missed = "off by 20 % in the median of 1 (at most 15 %: **missed by 33.3 %**)";
         assert_eq!(bound_by_window(&all).window_law().unwrap(), missed);
     }
 

@@ -386,8 +386,8 @@ impl<'a> Life<'a> {
     }
 
     fn hear(&mut self, now: Duration, input: Input) -> Result<()> {
-        if let Input::Moved(_, Err(Trouble::Missing)) = &input {
-            // Maybe the item is gone.
+        if matches!(&input, Input::Moved(_, Err(Trouble::Missing)) | Input::SourceChanged(..)) {
+            // Maybe the item is gone, or another one.
             self.driver.changed.store(true, Ordering::Release);
         }
         let records = self.machine.take(now, input);

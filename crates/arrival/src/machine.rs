@@ -1,7 +1,7 @@
 //! Decides what is done with each item, and when. Pure: looks, ends and the time go in, records and actions come out.
 //!
 //! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version of
-//! it goes the same way once the earlier one is done, or in its place once the command failed for the earlier one.
+//! it goes the same way once the earlier one is done, or in its place if the earlier one waits for the command then.
 //!
 //! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
 //! records and [`Machine::begin`] then go on wherever it was killed.
@@ -76,6 +76,8 @@ pub enum Input {
     Ended(RelativePath, u32, Outcome),
     /// A run did not begin, for what arrived is not there any more; and that in words.
     CopyGone(RelativePath, u32, String),
+    /// A run did not begin, for the source has another version than what arrived: this one.
+    SourceChanged(RelativePath, u32, Version),
     /// Results are back, or not.
     Returned(RelativePath, Result<(), Trouble>),
 }
@@ -166,6 +168,9 @@ impl Machine {
             Input::Moved(name, result) => (name.clone(), self.moved(now, name, result)),
             Input::Ended(name, attempt, outcome) => (name.clone(), self.ended(now, name, attempt, outcome)),
             Input::CopyGone(name, attempt, why) => (name.clone(), self.copy_gone(now, name, attempt, why)),
+            Input::SourceChanged(name, attempt, version) => {
+                (name.clone(), self.source_changed(now, name, attempt, version))
+            }
             Input::Returned(name, result) => (name.clone(), self.returned(now, name, result)),
         };
         records.iter().for_each(|record| self.apply(record));
@@ -234,7 +239,7 @@ impl Machine {
                     actions.push(Action::Return(line.name.clone()));
                 }
                 Some((Stage::Running, _)) => {}
-                // What the command failed for waits until what somebody put in its place is complete.
+                // What arrived is not run any more once somebody put another in its place, which is to be complete.
                 Some((Stage::Done | Stage::Arrived, _)) | None => {
                     let Some(look) = item.seen else { continue };
                     if is_complete && self.moves < self.rules.moves_max {

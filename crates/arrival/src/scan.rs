@@ -103,13 +103,28 @@ impl Scanner {
         }
     }
 
-    /// Looks at one directory that is an item: its version now, if all of it can be seen. `reach` is what is watched.
+    /// Looks at one item: its version now, if all of it can be seen. `reach` is what is watched.
     ///
     /// # Errors
     /// If it cannot be listed.
     pub fn look_at(&self, name: &RelativePath, reach: &Reach) -> Result<Option<Version>> {
+        let item = reach.below(name.as_bytes());
+        if self.kind == ItemKind::File {
+            // A file is listed alone; of a directory that stands in its place the directory itself comes first.
+            let mut first = None;
+            item.list(false, &mut |found| {
+                first.get_or_insert(found);
+                Ok(())
+            })?;
+            return Ok(match first {
+                Some(Found::Entry(entry)) if matches!(entry.kind, Kind::File { .. }) => {
+                    Some(version_of_file(&entry))
+                }
+                _ => None,
+            });
+        }
         let mut gathered = Gathered::default();
-        reach.below(name.as_bytes()).list(true, &mut |found| {
+        item.list(true, &mut |found| {
             let below = |path: &RelativePath| {
                 let slash: &[u8] = if path.is_root() { b"" } else { b"/" };
                 RelativePath::new([name.as_bytes(), slash, path.as_bytes()].concat())

@@ -125,9 +125,10 @@ pub fn takes(command: &Command, option: &str) -> bool {
     may_stand(command.get_name(), option) && !options_named(command, option).is_empty()
 }
 
-/// The options of this name that a command has, and the commands that it has.
+/// The options of this name that a command has, and the commands that it has. What is hidden is there to be refused.
 fn options_named<'a>(command: &'a Command, option: &str) -> Vec<&'a Arg> {
-    let own = command.get_arguments().filter(|argument| argument.get_long() == Some(option));
+    let is_it = |argument: &&Arg| argument.get_long() == Some(option) && !argument.is_hide_set();
+    let own = command.get_arguments().filter(is_it);
     own.chain(command.get_subcommands().flat_map(|sub| options_named(sub, option))).collect()
 }
 
@@ -198,7 +199,7 @@ pub fn command() -> Command {
     command.mut_subcommands(|sub| {
         let name = sub.get_name().to_owned();
         map_options(sub, &|argument| {
-            let option = argument.get_long().filter(|long| may_stand(&name, long));
+            let option = argument.get_long().filter(|long| may_stand(&name, long) && !argument.is_hide_set());
             let Some(option) = option else { return argument };
             let variable = variable(option);
             let argument = match is_empty(&variable) {
@@ -435,7 +436,7 @@ impl File<'_> {
         /// Commands that are named as those that have an option.
         const NAMED_MAX: usize = 3;
         let name: &str = key.get_ref().as_ref();
-        let has = |sub: &&Command| options_named(sub, name).iter().any(|argument| !argument.is_hide_set());
+        let has = |sub: &&Command| !options_named(sub, name).is_empty();
         let owners: Vec<String> =
             command.get_subcommands().filter(has).map(|sub| format!("`{}`", sub.get_name())).collect();
         let why = match (owners.len(), table) {
@@ -536,6 +537,29 @@ mod tests {
             assert!(command().get_subcommands().any(has), "{option}");
         }
         command().debug_assert();
+    }
+
+    /// These are the rows of the table in docs/reference/configuration.md.
+    #[test]
+    fn what_a_command_takes_from_files_stands_in_its_help() {
+        fn help(command: &Command) -> String {
+            let own = command.clone().render_long_help().to_string();
+            command.get_subcommands().fold(own, |all, sub| all + "\n" + &help(sub))
+        }
+        let command = command();
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let help = help(sub);
+            for option in OPTIONS.into_iter().filter(|option| takes(sub, option)) {
+                let long = format!("--{option}");
+                let names = |line: &str| {
+                    let line = line.trim_start();
+                    line.starts_with('-') && line.split([' ', ',']).any(|word| word == long)
+                };
+                assert!(help.lines().any(names), "{} {long}", sub.get_name());
+            }
+        }
+        let takes_it = |name: &str| takes(command.find_subcommand(name).unwrap(), "max-delete");
+        assert!(takes_it("sync") && !takes_it("cp"));
     }
 
     /// Whoever serves by a file can have every option there. What is of one command line only stands here, with its reason.
@@ -658,6 +682,7 @@ mod tests {
             ("compress = \"yes\"", 1, "`true` or `false`"),
             ("streams = [1]", 1, "a text or a number"),
             ("[cp]\nexport = \"a=/a\"", 2, "`export` is no option of `cp`"),
+            ("[cp]\nmax-delete = 9", 2, "`max-delete` is no option of `cp`"),
             (
                 "[sync]\ndelete = true",
                 2,

@@ -5,7 +5,7 @@ use crate::args::filters::ExplainArgs;
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{json, out, show, units};
+use crate::{json, out, show, threads, units};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,12 +52,12 @@ impl Teller {
     /// Begins to show progress of the copies that `meters` count, and the report if one is asked for.
     ///
     /// # Errors
-    /// If the report cannot be written.
+    /// If the report cannot be written, or no thread be had.
     pub fn start(args: &CopyArgs, meters: &[Arc<Meter>]) -> Result<Teller> {
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
             let (meters, over) = (meters.to_vec(), over.clone());
-            std::thread::spawn(move || {
+            threads::spawn("progress", move || {
                 let mut next = Instant::now() + PROGRESS_EVERY;
                 while !over.load(Ordering::Acquire) {
                     std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
@@ -70,6 +70,7 @@ impl Teller {
                 }
             })
         });
+        let ticker = ticker.transpose()?;
         Ok(Teller {
             verbose: if args.quiet { 0 } else { args.verbose },
             quiet: args.quiet,
@@ -176,6 +177,8 @@ pub struct Listener {
     failed: Mutex<Vec<FailureKind>>,
     /// What to do about files that are too large, if there was one.
     limit_hint: Mutex<Option<&'static str>>,
+    /// What to do about the first that found no room: a full disk, a quota, or descriptors that are used up.
+    space_hint: Mutex<Option<&'static str>>,
     /// Content bytes of the entries done: what a dry run would copy.
     bytes_done: AtomicU64,
     /// Things that could not be kept.
@@ -193,6 +196,7 @@ impl Listener {
             number,
             failed: Mutex::default(),
             limit_hint: Mutex::default(),
+            space_hint: Mutex::default(),
             bytes_done: AtomicU64::new(0),
             losses: AtomicU64::new(0),
         }
@@ -232,7 +236,7 @@ impl Listener {
             self.say(&format!("{line}{}", told.unwrap_or_default()));
         }
         if of_entries == Exit::Space
-            && let Some(hint) = hint::of(&Failure::new(FailureKind::Space, "write", ""))
+            && let Some(hint) = *lock(&self.space_hint)
         {
             self.line(&format!("hint: {hint}"));
         }
@@ -318,6 +322,10 @@ impl Listener {
                 lock(&self.failed).push(failure.kind);
                 if is_too_large(failure) {
                     *lock(&self.limit_hint) = hint::of(failure);
+                }
+                if failure.kind == FailureKind::Space {
+                    let mut first = lock(&self.space_hint);
+                    *first = first.or_else(|| hint::of(failure));
                 }
                 self.line(&format!("error: {failure}"));
             }

@@ -11,9 +11,11 @@ use thalweg_mover::basin::{Place, Verdict};
 const COLUMNS: usize = 80;
 /// Fewer are not drawn in.
 const COLUMNS_MIN: usize = 40;
-/// Columns for the name and place of a stage, and for its rate.
+/// Columns for the name and place of a stage, which is cut where that leaves a bar no room, and for its rate.
 const NAME: usize = 24;
 const RATE: usize = 12;
+/// Columns of a bar and of what stands between all of them: what a line has beside name and rate at least.
+const BESIDE: usize = 6;
 /// Stages this many times wider than the narrowest are drawn as wide as fits.
 const DECADES: f64 = 3.0;
 
@@ -82,13 +84,15 @@ pub fn draw(widths: &[Width], verdict: &Verdict, look: Look) -> Vec<String> {
 /// The lines of stages that are known from elsewhere.
 pub fn draw_bars(bars: &[Bar], look: Look) -> Vec<String> {
     let least = bars.iter().filter_map(|bar| bar.bytes_per_s).fold(f64::INFINITY, f64::min).max(1.0);
-    let room = look.columns.saturating_sub(NAME + RATE + 4).max(4);
+    let names = look.columns.saturating_sub(RATE + BESIDE).min(NAME);
+    // Three of these are for the mark and what is before it, or stay free.
+    let room = look.columns.saturating_sub(names + RATE + 4).max(3);
     let (block, mark) = if look.is_terminal { ('█', "◀") } else { ('#', "<") };
     bars.iter()
         .map(|bar| {
             let name = &bar.name;
             let Some(bytes_per_s) = bar.bytes_per_s else {
-                return format!("{name:<NAME$} {:>RATE$}  ?", "-");
+                return format!("{name:<names$.names$} {:>RATE$}  ?", "-");
             };
             let decades = (bytes_per_s / least).log10().clamp(0.0, DECADES);
             let length = 1 + (decades / DECADES * (room - 3) as f64) as usize;
@@ -103,7 +107,7 @@ pub fn draw_bars(bars: &[Bar], look: Look) -> Vec<String> {
             let mark = if bar.is_narrowest { mark } else { "" };
             let rate = rate(bytes_per_s);
             let more = if bar.is_at_least { "+" } else { " " };
-            format!("{name:<NAME$} {rate:>RATE$}{more} {line} {mark}").trim_end().to_owned()
+            format!("{name:<names$.names$} {rate:>RATE$}{more} {line} {mark}").trim_end().to_owned()
         })
         .collect()
 }
@@ -121,14 +125,16 @@ fn name_at(stage: &str, place: Place) -> String {
     }
 }
 
-/// A rate that fits its column.
+/// A rate that fits its column. What would round to one more digit than that has room for is told a step up.
 pub fn rate(bytes_per_s: f64) -> String {
     let bits = bytes_per_s * 8.0;
     match bits {
         bits if !bits.is_finite() => "-".to_owned(),
         bits if bits >= 1e12 => "> 1 Tbit/s".to_owned(),
-        bits if bits >= 1e9 => format!("{:.2} Gbit/s", bits / 1e9),
-        bits if bits >= 1e6 => format!("{:.1} Mbit/s", bits / 1e6),
+        bits if bits >= 999.95e9 => "1.00 Tbit/s".to_owned(),
+        bits if bits >= 99.995e9 => format!("{:.1} Gbit/s", bits / 1e9),
+        bits if bits >= 999.95e6 => format!("{:.2} Gbit/s", bits / 1e9),
+        bits if bits >= 999.95e3 => format!("{:.1} Mbit/s", bits / 1e6),
         bits => format!("{:.1} kbit/s", bits / 1e3),
     }
 }
@@ -191,5 +197,35 @@ mod tests {
         assert_eq!(words(&lines[0])[..3], ["path", "8.00", "Gbit/s+"], "{lines:?}");
         assert!(lines[1].ends_with('<') && !lines[1].contains('+'), "{lines:?}");
         assert_eq!(lines[2..], ["(+: at least)"]);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_all_bars_begin_at_one_column() {
+        let digits = [1.0, 1.6235, 9.9949, 9.9951, 9.9996];
+        let rates = (3..12).flat_map(|power| digits.map(|digits| digits * 10f64.powi(power)));
+        let names = ["path", "read back (destination)", "cpu quota (this machine)"];
+        let bar = |(at, bits_per_s): (usize, f64)| Bar {
+            name: names[at % names.len()].to_owned(),
+            bytes_per_s: Some(bits_per_s / 8.0),
+            is_at_least: at.is_multiple_of(2),
+            is_narrowest: true,
+        };
+        let bars: Vec<Bar> = rates.enumerate().map(bar).collect();
+        for columns in COLUMNS_MIN..=200 {
+            let lines = draw_bars(&bars, Look { columns, ..PLAIN });
+            let begin = lines[0].find('#');
+            for line in &lines {
+                assert!(line.chars().count() <= columns, "{columns}: {line}");
+                assert_eq!(line.find('#'), begin, "{columns}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_that_rounds_up_to_one_more_digit_still_fits_its_column() {
+        let told = [999.96e3, 999.96e6, 99.996e9, 162.4e9, 999.96e9, 2e12].map(|bits| rate(bits / 8.0));
+        let expected =
+            ["1.0 Mbit/s", "1.00 Gbit/s", "100.0 Gbit/s", "162.4 Gbit/s", "1.00 Tbit/s", "> 1 Tbit/s"];
+        assert_eq!(told, expected);
     }
 }

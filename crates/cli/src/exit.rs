@@ -19,7 +19,7 @@ pub enum Exit {
     Changed,
     /// 6: no space, quota used up, read-only, or a disk that fails.
     Space,
-    /// 130: stopped by SIGINT, resumable.
+    /// 130: stopped by SIGINT or SIGHUP, resumable.
     Interrupted,
     /// 143: stopped by SIGTERM, resumable.
     Terminated,
@@ -34,7 +34,7 @@ pub const TABLE: [(Exit, &str); 9] = [
     (Exit::Damage, "damage that could not be repaired, or a receipt that is not what was signed"),
     (Exit::Changed, "a source changed while it was read, again and again"),
     (Exit::Space, "no space, quota used up, read-only, or a disk that fails"),
-    (Exit::Interrupted, "stopped in order by SIGINT; the same command resumes"),
+    (Exit::Interrupted, "stopped in order by SIGINT or SIGHUP; the same command resumes"),
     (Exit::Terminated, "stopped in order by SIGTERM; the same command resumes"),
 ];
 

@@ -3,16 +3,25 @@
 use crate::exit::Exit;
 use crate::{out, show};
 use serde_json::{Map, Value};
+use std::ffi::OsStr;
 use thalweg_client::events;
 pub use thalweg_client::events::{about, kind_word, listed, progress, why};
 use thalweg_mover::failure::Result;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::Report;
 use thalweg_wire::message::Failure;
+use thalweg_wire::path::Escaped;
 
 /// A failure of the whole command, or of an entry that a listing could not look at.
 pub fn error(failure: &Failure, exit: Option<Exit>) -> Value {
     with_exit(events::error(failure), exit)
+}
+
+/// A failure at one of the places of a command: a path in it is below that place.
+pub fn error_at(place: &OsStr, failure: &Failure) -> Value {
+    let mut object = events::error(failure);
+    object.insert("place".into(), Escaped(place.as_encoded_bytes()).to_string().into());
+    Value::Object(object)
 }
 
 /// The last event of a copy.

@@ -18,6 +18,8 @@ mod reach;
 
 mod running;
 
+mod threads;
+
 mod signals;
 
 mod comparison;
@@ -47,6 +49,7 @@ fn main() -> std::process::ExitCode {
     let parsed = help_flag::parse(&command, &words).and_then(|matches| {
         args::model::refuse_unheard(&matches)?;
         args::copy::refuse_unheard(&matches)?;
+        args::report::refuse_unheard(&matches)?;
         spellings::refuse_alone(&command, &words)?;
         args::Args::from_arg_matches(&matches)
     });

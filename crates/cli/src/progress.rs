@@ -1,6 +1,6 @@
 //! Progress on a terminal, silence in a pipe; who asks for it there too gets lines.
 
-use crate::{show, units};
+use crate::{show, threads, units};
 use indicatif::{
     HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
@@ -21,7 +21,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts if stderr is a terminal that can be drawn on (or `always`).
+    /// Starts if stderr is a terminal that can be drawn on (or `always`), and there is a thread for it.
     pub fn start(meters: &[Arc<Meter>], always: bool, never: bool) -> Option<Progress> {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         // No terminal, or one of which `TERM` does not say what it can do.
@@ -44,7 +44,7 @@ impl Progress {
             .collect();
         let done = Arc::new(AtomicBool::new(false));
         let thread_done = done.clone();
-        let thread = std::thread::spawn(move || {
+        let thread = threads::spawn("progress", move || {
             let mut next = Instant::now() + LINE_EVERY;
             while !thread_done.load(Ordering::Acquire) {
                 drawn.iter().for_each(|(bar, meter)| draw(bar, meter));
@@ -63,7 +63,7 @@ impl Progress {
             }
             drawn.iter().for_each(|(bar, _)| bar.finish_and_clear());
         });
-        Some(Progress { bars, done, thread: Some(thread) })
+        Some(Progress { bars, done, thread: Some(thread.ok()?) })
     }
 
     /// Prints a line above the bars.

@@ -1,7 +1,7 @@
 //! Signals that ask the program to stop.
 
 use crate::exit::Exit;
-use crate::show;
+use crate::{show, threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -74,7 +74,7 @@ pub fn listen(
 ) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(signals)
         .map_err(|error| failure::of_io("listen for signals", &error))?;
-    std::thread::spawn(move || {
+    threads::spawn("signals", move || {
         let mut is_first = true;
         for signal in signals.forever() {
             // Before it is acted upon: who is stopped by it asks which it was.
@@ -82,6 +82,6 @@ pub fn listen(
             hear(signal, is_first);
             is_first = false;
         }
-    });
+    })?;
     Ok(())
 }

@@ -28,7 +28,7 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["-I", "--ignore-times"], "`--check nothing` sends everything again"),
     row(&["--size-only"], "not here; `--check digest` compares content"),
     row(
-        &["-W", "--whole-file", "--no-whole-file"],
+        &["-W", "--whole-file", "--no-whole-file", "--no-W"],
         "`--check digest` sends only what differs of a file, `--check nothing` sends everything again",
     ),
     row(
@@ -37,14 +37,44 @@ pub const OPTIONS: &[Spelling] = &[
     ),
     row(&["--stats"], "always on: the last line has the totals, and `--json` has all of them"),
     row(&["--info", "--debug"], "`-v` names each entry, `-vv` also those left alone"),
-    row(&["--out-format", "--log-file"], "`--json` and `--report FILE` say how each entry ended"),
+    row(
+        &["--out-format", "--log-file", "--log-file-format"],
+        "`--json` and `--report FILE` say how each entry ended",
+    ),
+    row(&["--stderr"], "not here: errors and progress go to stderr, what was done to stdout"),
+    row(&["--outbuf"], "not here: what a copy tells is written at once, line by line"),
+    row(&["-8", "--8-bit-output"], "not here: names are UTF-8 as they are told, and other bytes are escaped"),
+    row(&["--no-motd"], "not needed: no daemon here has a greeting"),
+    row(&["-V", "--version"], "`thalweg --version` says it"),
+    row(&["--list-only"], "`thalweg ls -lR` lists"),
     row(
         &["-R"],
         "cp's goes into directories, which is always done; rsync's is not here: write the path in the destination",
     ),
     row(&["--relative"], "not here: write the path in the destination, where what is missing is made"),
-    row(&["-d"], "always on: links are copied as links"),
+    row(&["--no-implied-dirs"], "not here: directories above a name of `--files-from` come with it"),
+    row(
+        &["-d"],
+        "cp's keeps links, which is always done; rsync's is not here: directories are copied with what is in them",
+    ),
+    row(
+        &["--dirs", "--old-dirs", "--old-d"],
+        "not here: directories are copied with what is in them (with `--files-from` only what it names)",
+    ),
+    row(
+        &["--inc-recursive", "--i-r", "--no-inc-recursive", "--no-i-r"],
+        "not here: copying always begins while the source is still searched",
+    ),
+    row(&["-m", "--prune-empty-dirs"], "not here: directories are copied, empty or not"),
     row(&["-L", "--copy-links", "-k", "--copy-dirlinks"], "not here: links are copied as links"),
+    row(
+        &["--copy-unsafe-links", "--safe-links", "--munge-links"],
+        "not here: links are copied as links, wherever they lead",
+    ),
+    row(
+        &["-K", "--keep-dirlinks", "--insecure-links", "--confine-root"],
+        "not here: below a source and a destination no link is followed",
+    ),
     row(
         &["-t"],
         "rsync's keeps times, which is always done; GNU cp's names the destination: here it is the last word",
@@ -56,21 +86,53 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["-o"], "rsync's keeps owners, which is always done (scp's: `--rsh 'ssh -o NAME=VALUE'`)"),
     row(&["-O", "--omit-dir-times", "--omit-link-times"], "not here: all times are kept"),
     row(&["-J"], "not here: all times are kept (scp's: `--rsh 'ssh -J HOST'`)"),
-    row(&["-E", "--executability"], "always on: modes are kept"),
     row(
-        &["--no-perms", "--no-owner", "--no-group", "--no-times", "--no-links"],
+        &["-U", "--atimes", "-N", "--crtimes"],
+        "not here: times of change are kept, those of access and of creation are not",
+    ),
+    row(&["--open-noatime"], "not here: where the source is mounted with noatime reading changes no time"),
+    row(&["-@", "--modify-window"], "not here: `--check digest` compares content where times say too little"),
+    row(&["-E", "--executability"], "always on: modes are kept"),
+    row(&["--specials"], "`-D` copies FIFOs and device nodes"),
+    row(&["--copy-devices", "--write-devices"], "not here: `-D` copies device nodes as nodes"),
+    row(
+        &["--no-D", "--no-devices", "--no-specials", "--drop-D"],
+        "always so without `-D`: FIFOs and device nodes are left alone",
+    ),
+    row(
+        &[
+            "--no-perms",
+            "--no-p",
+            "--no-owner",
+            "--no-o",
+            "--no-group",
+            "--no-g",
+            "--no-times",
+            "--no-t",
+            "--no-links",
+            "--no-l",
+        ],
         "not here: all that the destination can keep is kept",
     ),
+    row(
+        &["--super", "--fake-super"],
+        "not here: owners and devices are kept where the user at the destination may make them",
+    ),
+    row(&["--copy-as"], "not here: `USER@HOST:PATH` names who reads or writes at the far side"),
     row(&["--chown", "--chmod", "--usermap", "--groupmap"], "not here: owners and modes are the source's"),
     row(&["--numeric-ids"], "always on: owners and groups are kept by number"),
     row(&["--partial", "--append", "--append-verify"], "always on: the same command resumes a broken copy"),
-    row(&["--inplace"], "not here: a file gets its name when it is whole and verified"),
+    row(&["--inplace", "--delay-updates"], "not here: a file gets its name when it is whole and verified"),
+    row(&["--preallocate"], "always on: a file has its room before it is written, unless it has holes"),
     row(
         &["-T", "--temp-dir", "--partial-dir"],
         "not here: what is unfinished lies beside its destination, in `.thalweg-staging` (or `.thalweg-staging-UID`)",
     ),
     row(&["--fsync"], "always on: what is reported as done is durable"),
-    row(&["--mkpath"], "always on: what is missing of the destination's path is made"),
+    row(
+        &["--mkpath"],
+        "always on: what is missing of the destination's path is made, with the mode that `mkdir -p` would give it",
+    ),
     row(
         &["--link-dest", "--copy-dest", "--compare-dest", "-y", "--fuzzy"],
         "not here: only what is at the destination is compared",
@@ -87,17 +149,73 @@ pub const OPTIONS: &[Spelling] = &[
         &["--max-size", "--min-size", "--max-age", "--min-age"],
         "not here: `find` makes a list by size or age, and `--files-from LIST` copies it",
     ),
+    row(
+        &["--existing", "--ignore-non-existing"],
+        "not here: what is missing is made; `--files-from LIST` copies only what it names",
+    ),
+    row(
+        &["--ignore-missing-args", "--delete-missing-args"],
+        "not here: a source that is missing is an error",
+    ),
+    row(&["--cvs-exclude"], "`--exclude PATTERN` leaves out names"),
+    row(
+        &["-F"],
+        "`--filter` and `--exclude-from` have rules here, files in the tree do not (scp's: `--rsh 'ssh -F FILE'`)",
+    ),
     row(&["-f"], "cp's replaces what is there, which is always done; rsync's is `--filter RULE` here"),
     row(
         &["--del", "--delete-before", "--delete-during", "--delete-delay", "--delete-after"],
         "`thalweg sync --delete` is it here",
     ),
+    row(&["--force"], "`thalweg sync --delete` removes what stands in the way"),
+    row(&["--delete-excluded"], "not here: what is excluded is never deleted; `thalweg rm` removes it"),
+    row(&["--ignore-errors"], "not here: where the source cannot be listed in full nothing is deleted"),
     row(&["--timeout"], "`--stall-timeout TIME` dials again, `--patience TIME` gives up"),
     row(&["--contimeout"], "`--patience TIME` gives up without progress"),
+    row(
+        &["--stop-after", "--stop-at"],
+        "not here: `timeout 10m thalweg cp SRC DST` ends it, and the same command resumes",
+    ),
     row(&["--rsync-path"], "`--far-path PROGRAM` is it here"),
     row(&["-s", "--secluded-args", "--protect-args"], "always on: no shell reads names (bbcp's: --streams)"),
+    row(&["--old-args"], "not here: no shell reads names"),
+    row(&["-M", "--remote-option"], "not here: options are for both sides"),
+    row(&["--trust-sender"], "not here: names that the far side sends are always checked"),
+    row(&["--blocking-io", "--protocol"], "not needed: both sides agree by themselves"),
+    row(&["--iconv"], "not here: names are bytes, and stay as they are"),
+    row(&["--password-file", "--early-input"], "`--ticket FILE` is how a daemon knows you"),
+    row(&["--address"], "`--bind ADDRESS` is it here"),
+    row(
+        &["-4", "--ipv4", "-6", "--ipv6"],
+        "not here: name such an address, `tw://[::1]/export/path`; by ssh `--rsh 'ssh -6'`",
+    ),
+    row(&["--sockopts"], "`--window SIZE`, `--cca NAME` and `--dscp DSCP` are those there are here"),
+    row(
+        &["--write-batch", "--only-write-batch", "--read-batch"],
+        "not here: `--and` makes further copies at the same time",
+    ),
+    row(&["--max-alloc"], "`--memory SIZE` is it here"),
+    row(
+        &["-B", "--block-size"],
+        "`--chunk SIZE` is what is sent and verified as one (scp's: `--rsh 'ssh -o BatchMode=yes'`)",
+    ),
+    row(
+        &["--checksum-choice", "--cc", "--checksum-seed"],
+        "not here: content is always compared and verified by BLAKE3",
+    ),
     row(&["-C"], "`-z` compresses where it pays (scp's); `--exclude PATTERN` leaves out names (rsync's)"),
-    row(&["--compress-level", "--zl", "--compress-choice", "--zc"], "`-z` compresses where it pays"),
+    row(
+        &[
+            "--compress-level",
+            "--zl",
+            "--compress-choice",
+            "--zc",
+            "--compress-threads",
+            "--zt",
+            "--skip-compress",
+        ],
+        "`-z` compresses where it pays",
+    ),
     row(&["-w"], "`--window SIZE` is it here (bbcp's)"),
     row(&["--transfers", "--checkers"], "`--concurrency N` is how many files are in flight"),
     row(&["--multi-thread-streams", "--parallel"], "`--streams N` is it here"),
@@ -228,6 +346,50 @@ mod tests {
                 }
             });
             assert!(!is_option && command.find_subcommand(word).is_none(), "{word}");
+        }
+    }
+
+    /// What `rsync --help` lists (3.5.0).
+    const OF_RSYNC: &str = "
+        --verbose -v --info --debug --stderr --quiet -q --no-motd --checksum -c --archive -a --no-D --recursive -r
+        --inc-recursive --i-r --no-inc-recursive --no-i-r --relative -R --no-implied-dirs --backup -b --backup-dir
+        --suffix --update -u --inplace --append --append-verify --dirs -d --old-dirs --old-d --mkpath --links -l
+        --copy-links -L --copy-unsafe-links --safe-links --insecure-links --confine-root --munge-links
+        --copy-dirlinks -k --keep-dirlinks -K --hard-links -H --perms -p --executability -E --chmod --acls -A
+        --xattrs -X --owner -o --group -g --devices --copy-devices --write-devices --specials --drop-D -D --times -t
+        --atimes -U --open-noatime --crtimes -N --omit-dir-times -O --omit-link-times -J --super --fake-super
+        --sparse -S --preallocate --dry-run -n --whole-file -W --no-whole-file --no-W --checksum-choice --cc
+        --one-file-system -x --block-size -B --rsh -e --rsync-path --existing --ignore-non-existing
+        --ignore-existing --remove-source-files --del --delete --delete-before --delete-during --delete-delay
+        --delete-after --delete-excluded --ignore-missing-args --delete-missing-args --ignore-errors --force
+        --max-delete --max-size --min-size --max-alloc --partial --partial-dir --delay-updates --prune-empty-dirs -m
+        --numeric-ids --usermap --groupmap --chown --timeout --contimeout --ignore-times -I --size-only
+        --modify-window -@ --temp-dir -T --fuzzy -y --compare-dest --copy-dest --link-dest --compress -z
+        --compress-choice --zc --compress-level --zl --compress-threads --zt --skip-compress --cvs-exclude -C
+        --filter -f -F --exclude --exclude-from --include --include-from --files-from --from0 -0 --old-args
+        --secluded-args -s --trust-sender --copy-as --address --port --sockopts --blocking-io --outbuf --stats
+        --8-bit-output -8 --human-readable -h --progress -P --itemize-changes -i --remote-option -M --out-format
+        --log-file --log-file-format --password-file --early-input --list-only --bwlimit --stop-after --stop-at
+        --fsync --write-batch --only-write-batch --read-batch --protocol --iconv --checksum-seed --ipv4 -4 --ipv6 -6
+        --version -V --help";
+
+    #[test]
+    fn each_option_of_rsync_is_taken_or_told_of() {
+        let mut sync = config::command().find_subcommand("sync").unwrap().clone();
+        sync.build();
+        for word in OF_RSYNC.split_whitespace() {
+            let bare = word.trim_start_matches('-');
+            let is_taken = sync.get_arguments().any(|argument| match word.starts_with("--") {
+                true => {
+                    let also = argument.get_all_aliases().unwrap_or_default();
+                    argument.get_long() == Some(bare) || also.contains(&bare)
+                }
+                false => {
+                    let also = argument.get_all_short_aliases().unwrap_or_default();
+                    argument.get_short().into_iter().chain(also).any(|short| short.to_string() == bare)
+                }
+            });
+            assert!(is_taken || told(OPTIONS, word).is_some(), "{word}");
         }
     }
 

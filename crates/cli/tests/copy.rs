@@ -3,12 +3,13 @@
 mod support;
 
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::chance::in_time;
 use support::job::{Strace, peak_memory};
 use support::volume::{Volume, can_mount};
-use support::{Scratch, assert_no_litter, assert_same, facts, make_tree, noise};
+use support::{Scratch, assert_no_litter, assert_same, facts, finish, make_tree, noise};
+use thalweg_lab::wrap::wrap;
 
 #[test]
 fn a_tree_copied_locally_is_the_same_in_everything() {
@@ -300,6 +301,45 @@ fn another_file_system_is_left_out_and_what_the_copy_has_of_it_is_not_deleted() 
     }
 }
 
+/// As in a container: a file of the machine's is mounted over its name, and a file system over that of a directory.
+#[test]
+fn what_is_mounted_over_costs_its_own_name_and_no_other() {
+    if !can_mount("mounted over") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    let names = ["a", "b", "hosts", "m.mnt", "y", "z"];
+    names.iter().for_each(|name| std::fs::write(from.join(name), name).unwrap());
+    std::fs::write(to.join("hosts"), "below").unwrap();
+    std::fs::write(scratch.path("machine"), "of the machine").unwrap();
+    let _bound = Volume::bound(&scratch.path("machine"), &to.join("hosts"));
+    let _volume = Volume::in_memory(&to, "m", "size=1m");
+    let (from_words, to_words) = (format!("{}/", from.display()), to.display().to_string());
+    for words in [&["cp"][..], &["sync", "--delete"]] {
+        let output = scratch.run([words, &[from_words.as_str(), to_words.as_str()]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for name in ["hosts", "m.mnt"] {
+            assert!(said.contains(&format!("`{name}`: another file system is mounted there")), "{said}");
+        }
+        for name in names.iter().filter(|name| !["hosts", "m.mnt"].contains(name)) {
+            assert_eq!(std::fs::read_to_string(to.join(name)).unwrap(), **name);
+        }
+        assert_eq!(std::fs::read_to_string(to.join("hosts")).unwrap(), "of the machine");
+    }
+    // What the source has no more cannot go either.
+    std::fs::remove_file(from.join("hosts")).unwrap();
+    std::fs::remove_file(from.join("a")).unwrap();
+    let output = scratch.run(["sync", "--delete", from_words.as_str(), to_words.as_str()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("`hosts`: another file system is mounted there"), "{said}");
+    assert!(to.join("hosts").exists() && !to.join("a").exists(), "{said}");
+}
+
 #[test]
 fn deletion_with_a_list_of_names_is_refused_before_anything_is_copied() {
     let scratch = Scratch::new();
@@ -539,4 +579,42 @@ fn within_a_machine_nothing_is_compressed_and_the_user_is_told() {
     let compress = u64::from(thalweg_mover::stage::Stage::Compress as u8);
     let rows = said["evidence"]["sender"]["stages"].as_array().unwrap();
     assert!(!rows.is_empty() && rows.iter().all(|row| row["stage"] != compress), "{rows:?}");
+}
+
+/// What has a source has its mode; these have none, or a watch and a stream do not ask for it.
+#[test]
+fn directories_that_are_made_on_the_way_have_the_mode_that_the_users_umask_leaves() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from/sub")).unwrap();
+    std::fs::write(scratch.path("from/sub/file"), b"x").unwrap();
+    let watch = ["watch", "--stable", "100ms", "--idle-exit", "500ms"];
+    for umask in ["077", "002"] {
+        let to = |name: &str| scratch.path(&format!("{name}-{umask}/deep/"));
+        let run = |command: &Command| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"]);
+            let mut command = wrap(shell, command);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let output = finish(command.spawn().unwrap());
+            assert!(output.status.success(), "umask {umask}: {output:?}");
+        };
+        let thalweg = |words: &[&str], from: &str, name: &str| {
+            let mut command = scratch.thalweg();
+            command.args(words).arg(scratch.path(from)).arg(to(name));
+            run(&command);
+        };
+        let mut mkdir = Command::new("mkdir");
+        run(mkdir.arg("-p").arg(to("mkdir")));
+        thalweg(&["cp"], "from/sub/file", "cp");
+        thalweg(&watch, "from", "watch");
+        thalweg(&["stream", "--until-idle", "300ms"], "from/", "stream");
+        let mode = |directory: &std::path::Path| std::fs::metadata(directory).unwrap().mode() & 0o7777;
+        let wanted = mode(&to("mkdir"));
+        for (name, below) in [("cp", ""), ("watch", ""), ("watch", "sub"), ("stream", ""), ("stream", "sub")]
+        {
+            let made = to(name).join(below);
+            assert_eq!(mode(&made), wanted, "umask {umask}: {}", made.display());
+            assert_eq!(mode(made.parent().unwrap()), wanted, "umask {umask}: above {}", made.display());
+        }
+    }
 }

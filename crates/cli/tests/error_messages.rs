@@ -179,3 +179,61 @@ fn a_want_of_descriptors_is_told_as_that_and_not_as_a_disk_that_fails() {
     assert!(told.contains("Too many open files") && told.contains("`ulimit -n`"), "{told}");
     assert!(!told.contains("file system fails"), "{told}");
 }
+
+/// Where a copy can begin, and its entries fail: how many descriptors that takes depends on the machine.
+#[test]
+fn entries_that_want_descriptors_are_not_told_to_make_room() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from/deep")).unwrap();
+    for number in 0..60 {
+        std::fs::write(scratch.path("from/deep").join(number.to_string()), vec![7; 64 << 10]).unwrap();
+    }
+    let mut entries_that_failed = 0;
+    for limit in 14..28 {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"]);
+        let mut copy = scratch.thalweg();
+        copy.arg("cp").arg(scratch.path("from/")).arg(scratch.path(&format!("to-{limit}")));
+        let out = finish(wrap(shell, &copy).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        if out.status.success() {
+            continue;
+        }
+        assert!(told.contains("`ulimit -n`") && !told.contains("make room"), "{limit}: {told}");
+        entries_that_failed += told.matches("on `deep/").count();
+    }
+    assert!(entries_that_failed > 0, "no limit was one at which entries fail, and not the whole copy");
+}
+
+#[test]
+fn a_want_of_threads_is_told_as_that_and_is_no_panic() {
+    use std::os::unix::fs::PermissionsExt;
+    let row = "threads of nobody";
+    if !support::chance::has("prlimit") {
+        return support::chance::skipped(row, "no prlimit");
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    std::fs::create_dir_all(scratch.path("mine")).unwrap();
+    std::fs::write(scratch.path("from/file"), "content\n").unwrap();
+    for open_to_all in [scratch.root(), &scratch.path("mine")] {
+        std::fs::set_permissions(open_to_all, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    for most in 1..=12 {
+        let to = format!("mine/to-{most}");
+        for words in [&["cp", "--state", "mine/state", "from/", &to][..], &["check", "from", "from"]] {
+            let mut limited = Command::new("prlimit");
+            limited.arg(format!("--nproc={most}")).arg("--");
+            let mut command = scratch.thalweg();
+            command.args(words).current_dir(scratch.root());
+            let mut limited = as_nobody(wrap(limited, &command));
+            let out = finish(limited.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+            let told = String::from_utf8_lossy(&out.stderr).into_owned();
+            let code = out.status.code();
+            let is_told = code == Some(6) && told.contains("`ulimit -u`");
+            assert!(!told.contains("panicked"), "{most}, {words:?}: {told}");
+            assert!(is_told || (most > 1 && code == Some(0)), "{most}, {words:?}: {code:?} {told}");
+        }
+    }
+}

@@ -348,6 +348,38 @@ fn a_second_name_arrives_whatever_becomes_of_the_first() {
     assert_eq!(std::fs::read(at("newer/a")).unwrap(), b"newer");
 }
 
+/// What stands under a first name that failed or was left alone may have the size and the time of the source's.
+#[test]
+fn a_second_name_is_not_linked_to_what_only_looks_like_the_first() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name);
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let content = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+    mode(scratch.root(), 0o777);
+    for (dir, what) in [("from", "right"), ("left", "wrong"), ("failed", "wrong")] {
+        std::fs::create_dir(at(dir)).unwrap();
+        mode(&at(dir), 0o777);
+        std::fs::write(at(dir).join("a"), what).unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        std::fs::File::open(at(dir).join("a")).unwrap().set_modified(long_ago).unwrap();
+    }
+    std::fs::hard_link(at("from/a"), at("from/b")).unwrap();
+    std::fs::write(at("failed/b"), "mine").unwrap();
+    let copy = |flags: &[&str], to: &str| {
+        let job = with(with(scratch.thalweg(), ["cp", "--check", "digest"]), flags);
+        with(with(job, ["--state"]), [at(&format!("{to}-state")), at("from").join(""), at(to)])
+    };
+    Running::start(copy(&["--ignore-existing"], "left")).end(LIMIT).expect(0);
+    assert_eq!((content("left/a"), content("left/b")), ("wrong".to_owned(), "right".to_owned()));
+    let Some(as_nobody) = scratch.as_nobody("a first name that cannot be read") else { return };
+    mode(&at("from/a"), 0o000);
+    Running::start(as_nobody(copy(&[], "failed"))).end(LIMIT).expect(2);
+    assert_eq!((content("failed/a"), content("failed/b")), ("wrong".to_owned(), "mine".to_owned()));
+}
+
 /// Of a file whose first name is left alone the others come as one file, once; a dry run says so.
 #[test]
 fn second_names_whose_first_is_left_alone_come_once_and_a_dry_run_tells_the_same() {

@@ -311,6 +311,67 @@ fn what_cannot_be_removed_keeps_nothing_else_and_what_went_is_told() {
     assert_eq!((code(&nothing), text(&nothing.stdout).as_str()), (3, "0 entries removed\n"));
 }
 
+/// Two trees with the same names in them.
+#[test]
+fn what_could_not_be_removed_is_named_with_the_place_that_it_is_in() {
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("rm of nobody") else { return };
+    for name in ["a/k", "b/k", "closed"] {
+        std::fs::create_dir_all(scratch.path(name)).unwrap();
+        std::fs::write(scratch.path(name).join("f"), b"x").unwrap();
+    }
+    mode(&scratch.path("a/k"), 0o555);
+    mode(&scratch.path("b/k"), 0o555);
+    mode(&scratch.path("closed"), 0o111);
+    let remove = |words: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.args(["rm", "-r"]).args(words).current_dir(scratch.root());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(as_nobody(command).spawn().unwrap())
+    };
+    let errors = text(&remove(&["a", "b"]).stderr);
+    for place in ["a", "b"] {
+        assert!(errors.contains(&format!("error: `{place}`: remove failed on `k/f`: ")), "{errors}");
+    }
+    // The place itself is no `.`.
+    let errors = text(&remove(&["closed"]).stderr);
+    assert!(errors.contains("`closed`: ") && !errors.contains("`.`"), "{errors}");
+    let events = text(&remove(&["--json", "a"]).stdout);
+    let error: serde_json::Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
+    for (key, expected) in [("event", "error"), ("place", "a"), ("path", "k/f")] {
+        assert_eq!(error[key], expected, "{events}");
+    }
+    for name in ["a/k", "b/k", "closed"] {
+        mode(&scratch.path(name), 0o755);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_printed_keeps_no_other_and_is_in_the_exit_code() {
+    let scratch = Scratch::new();
+    for name in ["first", "last"] {
+        std::fs::write(scratch.path(name), name).unwrap();
+    }
+    let cat = |words: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.arg("cat").args(words).current_dir(scratch.root());
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let out = cat(&["first", "absent", "last"]);
+    assert_eq!((code(&out), text(&out.stdout).as_str()), (2, "firstlast"), "{}", text(&out.stderr));
+    assert_eq!(text(&out.stderr).matches("error: ").count(), 1, "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("absent"));
+    let none = cat(&["absent", "gone"]);
+    let errors = text(&none.stderr);
+    assert_eq!((code(&none), errors.matches("error: ").count()), (3, 2), "{errors}");
+    // Events are no part of what is printed.
+    let out = cat(&["--json", "first", "absent"]);
+    assert_eq!((code(&out), text(&out.stdout).as_str()), (2, "first"));
+    assert!(text(&out.stderr).contains(r#""place":"absent""#), "{}", text(&out.stderr));
+}
+
 #[test]
 fn what_is_outside_of_an_export_fails_in_the_words_of_what_is_not_there() {
     let scratch = Scratch::new();
@@ -407,6 +468,49 @@ fn check_finds_what_is_missing_extra_and_different_and_changes_nothing() {
         assert_eq!(told.lines().count(), 6, "{told}");
     }
     assert_eq!(facts(&scratch.path("export")), before);
+}
+
+/// Who removes what is told to be extra would remove what the other side has too.
+#[test]
+fn check_does_not_call_missing_or_extra_what_a_side_could_not_list() {
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("check of what nobody may list") else { return };
+    for side in ["a", "b"] {
+        std::fs::create_dir_all(scratch.path(side).join("k")).unwrap();
+        std::fs::write(scratch.path(side).join("k/f"), b"content").unwrap();
+        std::fs::write(scratch.path(side).join("same"), b"content").unwrap();
+    }
+    let check = |more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.arg("check").args(more).args(["a", "b"]).current_dir(scratch.root());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let out = finish(as_nobody(command).spawn().unwrap());
+        assert_eq!(code(&out), 2, "{}{}", text(&out.stdout), text(&out.stderr));
+        (text(&out.stdout), text(&out.stderr))
+    };
+    // A directory that cannot be listed, and a file that cannot be read: nothing is known to differ.
+    for closed in ["a/k", "b/k", "a/same"] {
+        let (side, name) = closed.split_once('/').unwrap();
+        mode(&scratch.path(closed), 0);
+        let (told, errors) = check(&[]);
+        let (events, _) = check(&["--json"]);
+        mode(&scratch.path(closed), 0o755);
+        assert!(told.starts_with("not comparable in full: ") && told.lines().count() == 1, "{told}");
+        assert!(told.contains("0 missing, 0 extra, 0 differ, 1 unreadable"), "{told}");
+        assert_eq!(errors.matches("error: ").count(), 1, "{errors}");
+        assert!(errors.contains(&format!("error: `{side}`: ")) && errors.contains(name), "{errors}");
+        let events: Vec<serde_json::Value> =
+            events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [error, checked] = &events[..] else { panic!("{events:?}") };
+        for (key, expected) in [("event", "error"), ("place", side), ("path", name)] {
+            assert_eq!(error[key], expected, "{error}");
+        }
+        for (key, expected) in [("missing", 0), ("extra", 0), ("differing", 0), ("unreadable", 1)] {
+            assert_eq!(checked[key], expected, "{key}: {checked}");
+        }
+    }
 }
 
 /// What a copy left out, as nobody asked for it, is no difference.
@@ -618,6 +722,72 @@ fn a_fifo_of_another_user_that_this_account_cannot_change_is_told_by_no_copy() {
         let ran = Running::start(as_nobody(command)).end(LIMIT).expect(0);
         assert!(!ran.stderr.contains("not kept"), "{round}: {}", ran.stderr);
     }
+}
+
+/// Of what is ours, as of a file.
+#[test]
+fn a_link_and_a_fifo_get_the_group_that_this_account_may_give_and_are_unchanged_then() {
+    use std::os::unix::fs::{MetadataExt, lchown};
+    use support::copies::LIMIT;
+    use support::job::Running;
+    let row = "the group of a link and of a FIFO";
+    if !support::chance::is_root() {
+        return support::chance::skipped(row, "needs root");
+    }
+    let scratch = Scratch::new();
+    for name in ["from", "mine"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("nowhere", scratch.path("from/link")).unwrap();
+    let made = Command::new("mkfifo").args(["-m", "640"]).arg(scratch.path("from/fifo")).status();
+    assert!(made.unwrap().success());
+    let (ours, others) = (support::NOBODY, support::NOBODY - 1);
+    for name in ["from/link", "from/fifo", "mine"] {
+        lchown(scratch.path(name), Some(ours), Some(ours)).unwrap();
+    }
+    std::fs::set_permissions(scratch.root(), Permissions::from_mode(0o755)).unwrap();
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    let copied = || {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json", "--devices"]).arg("--state").arg(scratch.path("mine/state"));
+        command.arg(scratch.path("from/")).arg(scratch.path("mine/to/")).current_dir(scratch.root());
+        Running::start(as_nobody(command)).end(LIMIT).expect(0).number("done")
+    };
+    copied();
+    let there = ["link", "fifo"].map(|name| scratch.path("mine/to").join(name));
+    for path in &there {
+        lchown(path, Some(ours), Some(others)).unwrap();
+    }
+    for changed in [2, 0] {
+        assert_eq!(copied(), changed);
+        for path in &there {
+            assert_eq!(path.symlink_metadata().unwrap().gid(), ours, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_source_that_may_be_entered_and_not_read_fails_once_and_as_a_listing() {
+    use support::copies::LIMIT;
+    use support::job::Running;
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody("a source that may not be read") else { return };
+    let (from, to) = (scratch.path("from/"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    mode(&from, 0o311);
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--json"]).arg(&from).arg(&to);
+    let ran = Running::start(as_nobody(command)).end(LIMIT).expect(2);
+    for path in [&from, &to] {
+        mode(path, 0o755);
+    }
+    let events = ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let failed: Vec<_> = events.filter(|event| event["outcome"] == "failed").collect();
+    let [failed] = &failed[..] else { panic!("{}", ran.stdout) };
+    let told = ["path", "kind", "operation"].map(|key| failed[key].as_str());
+    assert_eq!(told, [Some("."), Some("permission"), Some("list")]);
 }
 
 /// Somebody copies a tree of another user's, as behind sshd.

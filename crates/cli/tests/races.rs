@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::chance::{Random, is_root, quick_or_torture, say};
 use support::job::{Ran, Running, journal_bytes, with};
+use support::volume::{Volume, can_mount};
 use support::{Daemon, NOBODY, Scratch, assert_no_litter, facts, noise};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -283,6 +284,50 @@ fn f5_a_writer_that_rests_shows_a_moment_and_one_that_goes_on_is_noticed() {
         assert_eq!(there, std::fs::read(&path).unwrap(), "exit {:?}", ran.code);
     } else {
         assert!(matches!(ran.code, Some(2 | 5)), "{:?} {}", ran.code, ran.stderr);
+    }
+}
+
+/// F-5 where times are whole seconds, as on ext3: all that is written within one second has the same times.
+#[test]
+fn f5_what_is_written_within_a_second_of_a_copy_is_neither_torn_nor_missed() {
+    const BLOCKS: usize = 6000;
+    let row = "F-5 whole seconds";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let small_inodes = ["-I", "128"];
+    let Some(volume) = Volume::with_options(scratch.root(), "seconds.img", "ext4", 128, &small_inodes, "")
+    else {
+        return;
+    };
+    let (from, to) = (volume.path.join("file"), scratch.path("copy"));
+    std::fs::write(&from, content(1, BLOCKS)).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&from).unwrap();
+    let job = |flags: &[&str]| {
+        let job = with(copy(&scratch, None, &["cp", "--quiet"]), flags);
+        Running::start(with(job, [&from, &to]))
+    };
+    // As soon as a second begins, so that much is done within it.
+    let second = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let before = second();
+    while second() == before {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    file.write_all_at(&content(2, BLOCKS), 0).unwrap();
+    let running = job(&["--bwlimit", "60MB/s"]);
+    std::thread::sleep(Duration::from_millis(250));
+    file.write_all_at(&content(3, BLOCKS), 0).unwrap();
+    let ran = running.end(LIMIT);
+    assert!(matches!(ran.code, Some(0 | 2 | 5)), "{:?}\n{}", ran.code, ran.stderr);
+    if let Ok(there) = std::fs::read(&to) {
+        assert!(is_one_moment(&there), "torn, exit {:?}: {:?}", ran.code, versions(&there));
+    }
+    // As many bytes as before, as soon as a copy has ended.
+    for version in 4..8 {
+        file.write_all_at(&content(version, BLOCKS), 0).unwrap();
+        job(&[]).end(LIMIT).expect(0);
+        assert_eq!(versions(&std::fs::read(&to).unwrap()), Some(vec![version]));
     }
 }
 

@@ -293,7 +293,7 @@ fn a_second_name_of_a_link_is_no_difference_and_a_link_in_place_of_a_second_name
     assert!(code == 4 && out.contains("differs  a-too  "), "{out}{err}");
 }
 
-/// The first name was there and was left alone, so the receipt has only the link.
+/// The first name was there and was left alone, so the receipt has only the second.
 #[test]
 fn a_hard_link_to_a_file_that_was_skipped_is_no_difference() {
     let scratch = Scratch::new();
@@ -553,6 +553,31 @@ fn a_single_file_is_verified_under_its_new_name() {
     assert_eq!(verify(&scratch, &receipt, &scratch.path("new"), &[]).0, 0);
     std::fs::write(scratch.path("new"), noise(2, 100_000)).unwrap();
     assert_eq!(verify(&scratch, &receipt, &scratch.path("new"), &[]).0, 4);
+}
+
+#[test]
+fn a_single_link_or_fifo_is_verified_under_its_new_name() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name);
+    std::os::unix::fs::symlink("nowhere", at("link")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+    for name in ["link", "fifo"] {
+        let (receipt, new) = (at(&format!("{name}.receipt")), at(&format!("new-{name}")));
+        scratch.ok([
+            "cp".into(),
+            "--devices".into(),
+            "--receipt".into(),
+            receipt.clone(),
+            at(name),
+            new.clone(),
+        ]);
+        let (code, out, err) = verify(&scratch, &receipt, &new, &["--strict"]);
+        assert_eq!(code, 0, "{out}{err}");
+        std::fs::remove_file(&new).unwrap();
+        std::fs::write(&new, "").unwrap();
+        let (code, out, err) = verify(&scratch, &receipt, &new, &[]);
+        assert!(code == 4 && out.contains("(a file is there, and a "), "{out}{err}");
+    }
 }
 
 #[test]

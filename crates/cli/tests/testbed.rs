@@ -265,6 +265,30 @@ fn queues(testbed: &Testbed) -> [u64; 2] {
     ["forward", "back"].map(|direction| paths[direction]["queue_bytes"].as_u64().expect("a queue"))
 }
 
+/// Through a shell, as whoever reads them types them.
+#[test]
+fn the_commands_that_a_named_testbed_tells_of_are_those_for_it() {
+    let row = "commands of a named testbed";
+    let Some(testbed) = Testbed::up_bare(row, &["--name", "other"]) else { return };
+    assert!(testbed.do_it("down", &["--name", "other"]).status.success());
+    let output = testbed.do_it("up", &["--name", "other"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told_after = |what: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(what)).expect(what);
+        line.strip_prefix("thalweg ").expect(what).replace("CMD", "true")
+    };
+    for what in ["run a program in a host: ", "remove all of it: "] {
+        let line = format!("{} {}", env!("CARGO_BIN_EXE_thalweg"), told_after(what));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(shell.spawn().expect("a shell"));
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let left = testbed.do_it("status", &["--name", "other"]);
+    assert_eq!(left.status.code(), Some(3), "{}", String::from_utf8_lossy(&left.stdout));
+}
+
 #[test]
 fn what_is_not_named_stays_also_a_queue_and_a_default_one_goes_with_the_path() {
     let asked = ["--rtt", "80ms", "--rate", "100Mbit/s", "--queue", "300KiB"];

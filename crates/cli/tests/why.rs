@@ -32,6 +32,20 @@ fn without_transfers_why_says_so_with_exit_3() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("no transfer"), "{out:?}");
     let out = scratch.run(["why", "no-such-file"]);
     assert_eq!(out.status.code(), Some(3));
+    // Where a state directory was named it is not asked for, and goes into the command that is proposed.
+    let state = scratch.path("served").display().to_string();
+    let told = |words: &[&str]| {
+        let out = scratch.run(words);
+        assert_eq!(out.status.code(), Some(3), "{out:?}");
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    for words in [&["why", "--state", &state][..], &["why", "--list", "--state", &state]] {
+        let text = told(words);
+        assert!(text.contains(&format!("of whoever has `{state}` as state directory")), "{text}");
+        assert!(!text.contains("this user") && !text.contains("--state DIR"), "{text}");
+    }
+    let text = told(&["why", "--state", &state, "999999"]);
+    assert!(text.contains(&format!("`thalweg why --list --state {state}` shows those known")), "{text}");
     std::fs::write(scratch.path("events"), "{\"event\":\"progress\"}\n").unwrap();
     let out = scratch.run(["why".into(), scratch.path("events")]);
     assert_eq!(out.status.code(), Some(3));
@@ -49,6 +63,12 @@ fn a_copy_that_moved_nothing_is_said_to_have_moved_nothing() {
     let said = scratch.ok(["why", "-v"]);
     assert!(said.starts_with("no content was moved: 1 entry settled in "), "{said}");
     assert!(said.contains("% busy)") && !said.contains("kbit/s") && said.contains("CPU s"), "{said}");
+    // Programs are told the same.
+    let events = scratch.ok(["cp".into(), "--json".into(), scratch.path("file"), scratch.path("to")]);
+    let finished: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    let sentence = finished["sentence"].as_str().unwrap();
+    assert!(!sentence.contains("kbit/s"), "{sentence}");
+    assert_eq!(scratch.ok(["why"]).lines().next(), Some(sentence));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 use crate::elsewhere;
 use crate::reach::FIND_PLACE;
 use thalweg_mover::endpoint::local::NOT_OURS;
-use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_DESCRIPTORS, NO_MEMORY, is_too_large};
+use thalweg_mover::failure::{CHOOSE_CONGESTION, NO_DESCRIPTORS, NO_INODES, NO_MEMORY, is_too_large};
 use thalweg_mover::frames;
 use thalweg_mover::link::ssh;
 use thalweg_mover::run::frames::windows;
 use thalweg_mover::run::spread;
 use thalweg_wire::message::{Failure, FailureKind};
+
+/// The advice that is left where there is no better one.
+pub const RESUME: &str = "run the same command again: it resumes";
 
 /// What a person may do about it, in one sentence; not for every failure there is something.
 pub fn of(failure: &Failure) -> Option<&'static str> {
@@ -75,6 +78,10 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy, "take the state directory") => {
             "end the other daemon, or give this one a state directory of its own: --state DIR"
         }
+        (FailureKind::Space, _) if failure.cause.ends_with(NO_INODES) => {
+            "remove files there: that file system has room for bytes and none for more files. Then run the same command again: it \
+             resumes"
+        }
         (FailureKind::Space, _) => {
             "make room (or make it writable), then run the same command again: it resumes"
         }
@@ -135,7 +142,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Connection, "measure the path of --to") => {
             "name a TCP port that is open there, or leave --to out"
         }
-        (FailureKind::Connection, _) => "run the same command again: it resumes",
+        (FailureKind::Connection, _) => RESUME,
         (FailureKind::Damage, "verify") => {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
@@ -181,7 +188,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "one that was stopped (Ctrl-Z) answers when it goes on: `fg`, or kill -CONT and its number"
         }
         (FailureKind::Busy, "watch") => "end the other `thalweg watch`, or leave the work to it",
-        (FailureKind::Stopped, _) => "run the same command again: it resumes",
+        (FailureKind::Stopped, _) => RESUME,
         _ => return None,
     })
 }
@@ -260,6 +267,14 @@ mod tests {
         let told = of_kernel(27).expect("a hint");
         assert!(told.contains("`ulimit -f`") && !told.contains("make room"), "{told}");
         assert!(of_kernel(28).is_some_and(|hint| hint.contains("make room")));
+    }
+
+    #[test]
+    fn who_lacks_inodes_is_told_to_remove_files_and_not_to_make_room() {
+        let failure =
+            Failure::new(FailureKind::Space, "write", format!("No space left on device: {NO_INODES}"));
+        let told = of(&failure::with_words(failure, "`run7/f`")).expect("a hint");
+        assert!(told.contains("remove files") && !told.contains("make room"), "{told}");
     }
 
     #[test]

@@ -112,44 +112,43 @@ pub fn verify(
     tell: &mut Tell<'_>,
     stop: &Stop,
 ) -> Result<Found> {
-    let is_file = matches!(reach.entry(b"")?.kind, Kind::File { .. });
-    if is_file && seal.entries != 1 {
-        let cause = "the receipt has more than one entry: name the directory that they are in";
-        return Err(Failure::new(FailureKind::Usage, "verify", cause));
-    }
+    let is_single = is_single(receipt, seal, reach)?;
     let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(receipt.pass(seal)?);
     let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
-    std::thread::scope(|scope| {
-        for _ in 0..workers.min(seal.entries as usize).max(1) {
-            scope.spawn(|| {
-                loop {
-                    if stop.is_asked() {
-                        let failure = Failure::new(FailureKind::Stopped, "verify", "stopped on request");
-                        return lock(&judge).stop(failure);
-                    }
-                    let next = lock(&lines).next_line();
-                    let line = match next {
-                        Ok(Some(line)) => line,
-                        Ok(None) => return,
-                        Err(failure) => return lock(&judge).stop(failure),
-                    };
-                    let (verdict, seen) = compare(reach, &line, is_file, seal.segment_bytes);
-                    if !lock(&judge).take(&line, verdict, seen) {
-                        return;
-                    }
-                }
-            });
+    let work = || {
+        loop {
+            if stop.is_asked() {
+                let failure = Failure::new(FailureKind::Stopped, "verify", "stopped on request");
+                return lock(&judge).stop(failure);
+            }
+            let next = lock(&lines).next_line();
+            let line = match next {
+                Ok(Some(line)) => line,
+                Ok(None) => return,
+                Err(failure) => return lock(&judge).stop(failure),
+            };
+            let (verdict, seen) = compare(reach, &line, is_single, seal.segment_bytes);
+            if !lock(&judge).take(&line, verdict, seen) {
+                return;
+            }
         }
+    };
+    std::thread::scope(|scope| {
+        // Without them it only takes longer.
+        let another = || std::thread::Builder::new().name("verify".into()).spawn_scoped(scope, work);
+        let _others: Vec<_> =
+            (1..workers.min(seal.entries as usize)).filter_map(|_| another().ok()).collect();
+        work();
     });
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if judge.stopped.is_none() {
         lines.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).end()?;
         compare_last_words(receipt, seal, &mut judge)?;
-        compare_links(reach, is_file, seal, receipt, &mut judge)?;
-        locate(reach, is_file, (receipt, seal), &mut judge)?;
+        compare_links(reach, is_single, seal, receipt, &mut judge)?;
+        locate(reach, is_single, (receipt, seal), &mut judge)?;
     }
-    if strict && !is_file {
+    if strict && !is_single {
         reach.list(true, &mut |found| {
             match found {
                 Listed::Entry(entry) => judge.is_extra(&entry.path),
@@ -160,6 +159,24 @@ pub fn verify(
         })?;
     }
     judge.end()
+}
+
+/// Whether the place is the one entry of the receipt, whatever its name: a file, or another object of which one was copied
+/// alone. What leads to a directory is that directory.
+fn is_single(receipt: &Receipt, seal: &Seal, reach: &Reach) -> Result<bool> {
+    match (reach.entry(b"")?.kind, seal.entries) {
+        (Kind::File { .. }, 1) => Ok(true),
+        (Kind::File { .. }, _) => {
+            let cause = "the receipt has more than one entry: name the directory that they are in";
+            Err(Failure::new(FailureKind::Usage, "verify", cause))
+        }
+        (Kind::Directory, _) => Ok(false),
+        (_, 1) => {
+            let line = receipt.pass(seal)?.next_line()?;
+            Ok(line.is_some_and(|line| line.path.depth() == 1 && line.kind != "directory"))
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Of a file that grew after it was complete a stream states once more what it has: the last word counts.
@@ -181,4 +198,43 @@ fn compare_last_words(receipt: &Receipt, seal: &Seal, judge: &mut Judge<'_, '_>)
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receipt_file::tests::Sample;
+    use std::path::Path;
+
+    #[test]
+    fn one_link_or_fifo_is_compared_with_what_has_its_new_name() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::os::unix::fs::symlink("nowhere", at("link")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+        std::fs::write(at("file"), "").unwrap();
+        for kind in ["symlink", "fifo", "directory"] {
+            let text = Sample::new(&[format!("-  0  {kind}  done  once\n").as_str()]).text();
+            std::fs::write(at("receipt"), text).unwrap();
+            let receipt = Receipt::open(&at("receipt")).unwrap();
+            let sealed = seal(&receipt, &[]).unwrap();
+            // How many entries are missing, different and extra.
+            let of = |place: &Path| {
+                let reach = Reach::Local(place.to_owned());
+                let found = verify(&receipt, &sealed, &reach, true, &mut |_: Told<'_>| {}, &Stop::default());
+                let found = found.unwrap();
+                assert_eq!(found.entries, 1);
+                (found.missing, found.differing, found.extra)
+            };
+            let found = ["link", "fifo", "file"].map(|name| of(&at(name)));
+            let (same, other) = ((0, 0, Some(0)), (0, 1, Some(0)));
+            assert_eq!(found[2], other, "{kind}");
+            match kind {
+                "symlink" => assert_eq!(found[..2], [same, other]),
+                "fifo" => assert_eq!(found[..2], [other, same]),
+                // Nothing is in them.
+                _ => assert!(found[..2].iter().all(|found| found.0 == 1), "{found:?}"),
+            }
+        }
+    }
 }

@@ -106,15 +106,16 @@ fn by_all_cores<T: Send>(
     let pieces = Pieces::new(spec);
     let work = || work(&pieces).inspect_err(|_| pieces.has_failed.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..thalweg_sys::usage::cores().max(1)).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .map(|thread| {
-                thread.join().unwrap_or_else(|_| {
-                    Err(Failure::new(FailureKind::Internal, "work on a data set", "a thread panicked"))
-                })
+        // Without them it only takes longer.
+        let another = || std::thread::Builder::new().name("dataset".into()).spawn_scoped(scope, work);
+        let others: Vec<_> = (1..thalweg_sys::usage::cores()).filter_map(|_| another().ok()).collect();
+        let own = work();
+        let others = others.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| {
+                Err(Failure::new(FailureKind::Internal, "work on a data set", "a thread panicked"))
             })
-            .collect()
+        });
+        std::iter::once(own).chain(others).collect()
     })
 }
 

@@ -17,7 +17,7 @@ mod paper_comparison;
 mod page;
 pub use page::html;
 
-use crate::bench::record::{PathKind, Results};
+use crate::bench::record::Results;
 use crate::plot::Figure;
 
 /// The figures of the first result that is not foreign, or of all if all are; foreign ones (imported from other programs)
@@ -40,9 +40,8 @@ struct Section<'a> {
 
 /// Each own result with its figures, then the foreign ones, whose samples stand in those figures as well.
 fn sections(all: &[Results]) -> Vec<Section<'_>> {
-    let is_foreign = |results: &&Results| matches!(results.about.path, PathKind::Foreign { .. });
-    let foreign: Vec<&Results> = all.iter().filter(is_foreign).collect();
-    let own = all.iter().filter(|results| !is_foreign(results));
+    let (foreign, own): (Vec<&Results>, Vec<&Results>) = all.iter().partition(|results| results.is_foreign());
+    let own = own.into_iter();
     let own = own.map(|results| Section { results, figures: build::figures(results, &foreign) });
     let others = foreign.iter().map(|results| Section { results, figures: build::figures(results, &[]) });
     let mut sections: Vec<Section<'_>> = own.chain(others).collect();

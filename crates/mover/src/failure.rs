@@ -47,6 +47,9 @@ pub const NO_MEMORY: &str = "get memory for a stream";
 /// How the cause begins where no more descriptors may be had. The words of glibc: other C libraries have others.
 pub const NO_DESCRIPTORS: &str = "Too many open files";
 
+/// How the cause ends where a file system has room, and nothing more can be made on it.
+pub const NO_INODES: &str = "no inodes left";
+
 /// How the cause ends where a file would have more bytes than one may have there. All C libraries say so.
 const FILE_TOO_LARGE: &str = "File too large";
 
@@ -92,7 +95,12 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
         | E::AddrNotAvailable
         | E::TimedOut
         | E::UnexpectedEof => FailureKind::Connection,
-        E::AlreadyExists | E::IsADirectory | E::DirectoryNotEmpty => FailureKind::Conflict,
+        // Between two places of one file system: the kernel keeps projects and keys apart.
+        E::AlreadyExists | E::IsADirectory | E::DirectoryNotEmpty | E::CrossesDevices => {
+            FailureKind::Conflict
+        }
+        // Something uses it: a mount, or another machine's program that has it open on a file server. The disk works.
+        E::ResourceBusy => FailureKind::Busy,
         // No room that is made helps a file that is too large, and others may be made.
         E::Unsupported | E::FileTooLarge => FailureKind::Unsupported,
         E::InvalidInput | E::InvalidData | E::InvalidFilename => FailureKind::Usage,
@@ -162,6 +170,14 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Unsupported);
         assert!(is_too_large(&failure) && is_too_large(&at_path(failure, Path::new("run7/f"))));
         assert!(!is_too_large(&of_io("write", &io::Error::from_raw_os_error(28))));
+    }
+
+    #[test]
+    fn what_cannot_be_renamed_or_is_busy_costs_itself_and_is_no_broken_disk() {
+        // EBUSY, EXDEV.
+        for (number, kind) in [(16, FailureKind::Busy), (18, FailureKind::Conflict)] {
+            assert_eq!(of_io("rename", &io::Error::from_raw_os_error(number)).kind, kind);
+        }
     }
 
     #[test]

@@ -83,8 +83,8 @@ def test_what_a_law_cannot_be_asked_says_the_range() -> None:
 def test_every_law_of_the_engine_can_be_asked() -> None:
     """A public function of `mover::model` that no law names is missing here: but for what `predict` asks for, and parts."""
     asked_by_predict = {"history.rs", "noise.rs", "prediction.rs", "student.rs", "tree.rs"}
-    # What this system makes of its buffers, and a plan's; and what an advice asks of the path that it knows.
-    parts = {"bound", "limit_s", "is_p99_known", "nearest_rank", "of_buffers", "of_receive_buffer"}
+    # A plan's parts, and what an advice asks of the path that it knows.
+    parts = {"bound", "limit_s", "is_p99_known", "nearest_rank"}
     parts |= {"bandwidth_for", "streams_for", "window_for"}
     root = Path(__file__).parents[2]
     told = (root / "python/src/law.rs").read_text()

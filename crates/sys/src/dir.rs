@@ -26,10 +26,12 @@ use crate::xattr::{self, Held};
 use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
 mod file_system;
+mod inheritance;
 mod open;
 mod pinned;
 
 pub use file_system::{FileSystem, FileSystemKind};
+pub use inheritance::Inheritance;
 pub use pinned::Pinned;
 
 /// A held directory. Closed on drop.
@@ -116,6 +118,11 @@ impl Dir {
         stat::look(self.as_fd(), component(name)?)
     }
 
+    /// As [`Dir::stat`], whatever the kernel remembers; see [`File::stat_now`].
+    pub fn stat_now(&self, name: &[u8]) -> io::Result<Stat> {
+        stat::look_now(self.as_fd(), component(name)?)
+    }
+
     /// Looks at this directory.
     pub fn stat_self(&self) -> io::Result<Stat> {
         stat::look(self.as_fd(), b"")
@@ -144,15 +151,15 @@ impl Dir {
             .map(|(file, _)| file)
     }
 
-    /// As [`Dir::open_read`], for a file that is read here and now: with what it showed when it was opened, and one
-    /// call less. It stays non-blocking, which is nothing to a regular file, but makes io_uring give up early.
+    /// As [`Dir::open_looked`], for a file that is read here and now, with one call less. It stays non-blocking, which
+    /// is nothing to a regular file, but makes io_uring give up early.
     pub fn open_once(&self, name: &[u8]) -> io::Result<(File, Stat)> {
         open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY, open::Use::Once)
     }
 
-    /// As [`Dir::open_read`], with what it showed when it was opened.
+    /// As [`Dir::open_read`], with what it showed when it was opened, as by [`File::stat_now`].
     pub fn open_looked(&self, name: &[u8]) -> io::Result<(File, Stat)> {
-        open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY, open::Use::Long)
+        open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY, open::Use::Compared)
     }
 
     /// Opens a regular file for reading and writing, by the rules of [`Dir::open_read`]. Creates and
@@ -314,6 +321,17 @@ impl Dir {
         Held::Pinned(pinned.as_fd()).all()
     }
 
+    /// As [`Dir::xattrs`], of this directory. One that may not be read has them too.
+    pub fn xattrs_self(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        match Held::Open(self.as_fd()).all() {
+            // Then it is only held.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
+                Held::Pinned(self.as_fd()).all()
+            }
+            other => other,
+        }
+    }
+
     /// Creates or replaces an extended attribute of an entry, of a symbolic link the link's; see
     /// [`File::set_xattr`].
     pub fn set_xattr(&self, name: &[u8], key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -344,6 +362,15 @@ impl Dir {
     /// The file system this directory is on, and its room right now.
     pub fn file_system(&self) -> io::Result<FileSystem> {
         file_system::of(self.as_fd())
+    }
+
+    /// What this directory, on a file system of this `kind`, hands down to what is made in it. One question to the kernel,
+    /// two where that is a project; none, and nothing, on a kind where directories hand nothing down or a server would
+    /// have to be asked.
+    ///
+    /// `EBADF` if it may be passed through, not read.
+    pub fn inheritance(&self, kind: FileSystemKind) -> io::Result<Inheritance> {
+        inheritance::of(self.as_fd(), kind)
     }
 
     fn rename_existing(&self, name: &[u8], to: &Dir, to_name: &[u8]) -> io::Result<()> {
@@ -483,6 +510,24 @@ mod tests {
         }
         for taken in [&b"a"[..], b"...", b"..a", b" ", b"\xff\xfe", b"-rf", b"a\nb", &long[..255]] {
             assert_eq!(component(taken).unwrap(), taken);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_only_held_tells_its_attributes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Dir::open(scratch.path()).unwrap();
+        root.make_dir(b"dark", 0o700).unwrap();
+        let opened = root.open_beneath(b"dark", Links::Refuse).unwrap();
+        // As one that may not be read.
+        let held = Dir(open::pinned(root.as_fd(), b"dark").unwrap());
+        assert_eq!(held.xattrs_self().unwrap(), opened.xattrs_self().unwrap());
+        match root.set_xattr(b"dark", b"user.a", b"1") {
+            Ok(()) => {
+                let own = (b"user.a".to_vec(), b"1".to_vec());
+                assert!([&opened, &held].iter().all(|dir| dir.xattrs_self().unwrap().contains(&own)));
+            }
+            Err(error) => println!("skipped: no attributes here: {error}"),
         }
     }
 

@@ -54,6 +54,12 @@ impl File {
         stat::look(self.as_fd(), b"")
     }
 
+    /// As [`File::stat`], whatever the kernel remembers: a network file system, or one in user space, is asked. Costs
+    /// nothing more on a local one.
+    pub fn stat_now(&self) -> io::Result<Stat> {
+        stat::look_now(self.as_fd(), b"")
+    }
+
     /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read, 0 at or past the
     /// end.
     ///

@@ -92,7 +92,7 @@ mod argument;
 mod xattr;
 
 pub use buffer::{Buffer, Memory, Pool, PooledBuffer};
-pub use dir::{Dir, DirEntry, Entries, FileSystem, FileSystemKind, Links, Pinned, Replace};
+pub use dir::{Dir, DirEntry, Entries, FileSystem, FileSystemKind, Inheritance, Links, Pinned, Replace};
 pub use file::{Advice, DirectAlignment, File};
 pub use layout::{Extent, extents};
 pub use queue::{Done, Engine, Operation, Queue, Request};

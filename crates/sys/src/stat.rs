@@ -90,9 +90,17 @@ impl Stat {
 /// Looks at `name` below `dir`, or at `dir` itself where `name` is empty. Follows no link and triggers no
 /// mount.
 pub(crate) fn look(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<Stat> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    Ok(convert(&statx(dir, name, wanted)?))
+    Ok(convert(&statx(dir, name, WANTED)?))
 }
+
+/// As [`look`], whatever the kernel remembers: who keeps the entry is asked, over a network or in user space. A local
+/// file system remembers nothing else than what is, so there it costs nothing more.
+pub(crate) fn look_now(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<Stat> {
+    Ok(convert(&statx_as(dir, name, AtFlags::STATX_FORCE_SYNC, WANTED)?))
+}
+
+/// What [`Stat`] carries.
+const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
 /// Looks at the kind of an open descriptor only, which costs a network file system no question.
 pub(crate) fn kind_of(fd: BorrowedFd<'_>) -> io::Result<Kind> {
@@ -101,7 +109,11 @@ pub(crate) fn kind_of(fd: BorrowedFd<'_>) -> io::Result<Kind> {
 
 /// The raw call, for fields that [`Stat`] does not carry.
 pub(crate) fn statx(dir: BorrowedFd<'_>, name: &[u8], wanted: StatxFlags) -> io::Result<Statx> {
-    let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx_as(dir, name, AtFlags::empty(), wanted)
+}
+
+fn statx_as(dir: BorrowedFd<'_>, name: &[u8], freshness: AtFlags, wanted: StatxFlags) -> io::Result<Statx> {
+    let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | freshness;
     if name.is_empty() {
         flags |= AtFlags::EMPTY_PATH;
     }
@@ -169,6 +181,7 @@ mod tests {
         assert_eq!((ours.uid, ours.gid), (theirs.uid(), theirs.gid()));
         assert_eq!(ours.mode, theirs.mode() & 0o7777);
         assert_eq!((ours.mtime.seconds, i64::from(ours.mtime.nanos)), (theirs.mtime(), theirs.mtime_nsec()));
+        assert_eq!(look_now(file.as_fd(), b"").unwrap(), ours);
         assert_eq!(kind_of(file.as_fd()).unwrap(), Kind::File);
     }
 }

@@ -202,7 +202,17 @@ pub fn groups() -> Vec<u32> {
 /// Whether the calling thread may give files away (`CAP_CHOWN`), in its own user namespace at least. A file
 /// system may still refuse (NFS with root squashed); `false` where the kernel does not say.
 pub fn has_capability_chown() -> bool {
-    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN))
+    has_capability(CapabilitySet::CHOWN)
+}
+
+/// Whether the calling thread may make devices (`CAP_MKNOD`). Within a user namespace of its own the kernel refuses all
+/// the same; `false` where it does not say.
+pub fn has_capability_mknod() -> bool {
+    has_capability(CapabilitySet::MKNOD)
+}
+
+fn has_capability(right: CapabilitySet) -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(right))
 }
 
 /// Whether the CPU has instructions for AES-GCM: AES and the carry-less product.

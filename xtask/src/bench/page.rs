@@ -20,10 +20,16 @@ pub enum Goal {
 impl Goal {
     /// `met`, or by how much it is missed.
     pub fn verdict(self, value: f64) -> String {
+        self.verdict_showing(value, |bound| bound.to_string())
+    }
+
+    /// The same, with its bound in words.
+    pub fn verdict_showing(self, value: f64, shown: impl Fn(f64) -> String) -> String {
         let (word, bound, missed_by) = match self {
             Goal::AtMost(bound) => ("at most", bound, value / bound - 1.0),
             Goal::AtLeast(bound) => ("at least", bound, 1.0 - value / bound),
         };
+        let bound = shown(bound);
         if value.is_nan() {
             return format!("{word} {bound}: not measured");
         }

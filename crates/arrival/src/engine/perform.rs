@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
+use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -54,7 +55,11 @@ impl Driver<'_> {
                     let why = format!("what arrived is not there any more: `{path}`");
                     return Some(Input::CopyGone(name, attempt, why));
                 }
-                let outcome = match self.begin_run(&name, attempt, arrived.as_ref()?) {
+                let arrived = arrived.as_ref()?;
+                if let Some(version) = self.changed_source(&name, arrived) {
+                    return Some(Input::SourceChanged(name, attempt, version));
+                }
+                let outcome = match self.begin_run(&name, attempt, arrived) {
                     Ok(None) => Outcome::Succeeded,
                     Ok(Some(mut keeper)) => match command::reap(&mut keeper, &|| self.ends()) {
                         Ok(false) => return None,
@@ -198,6 +203,15 @@ impl Driver<'_> {
         let Named::Local(path) = self.watch.destination.below(name.as_bytes()) else { return None };
         let error = path.symlink_metadata().err()?;
         matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory).then_some(path)
+    }
+
+    /// What a source on this machine has of the item now, if a command is to run for it and that is not what arrived: the
+    /// last look may be many seconds old. What cannot be seen at this moment is left to looks, as is what is far.
+    fn changed_source(&self, name: &RelativePath, arrived: &Arrived) -> Option<Version> {
+        self.watch.analysis.as_ref()?;
+        let Named::Local(source) = &self.watch.source else { return None };
+        let now = self.watch.scanner.look_at(name, &Reach::Local(source.clone())).ok().flatten()?;
+        (now != arrived.version).then_some(now)
     }
 
     /// Starts the command below its keeper; `None` if there is none to run. What fails here has begun nothing.

@@ -1,7 +1,8 @@
 //! Ends of copies, of runs, and of results on their way back; what failed is tried later once more.
 
-use super::item::Copied;
+use super::item::{Copied, Item, Look};
 use super::{Arrived, Known, Machine, Outcome, Record, Stage, Trouble, Work};
+use crate::item::Version;
 use std::time::Duration;
 use thalweg_wire::RelativePath;
 
@@ -33,10 +34,7 @@ impl Machine {
                 vec![match (is_done, self.past.contains(&arrived.key)) {
                     (true, _) => Record::Same(name, arrived.version),
                     // It was here before, and is done since then.
-                    (false, true) => {
-                        let known = Known { arrived, attempt, stage: Stage::Done, has_failed: false };
-                        Record::Known(name, known)
-                    }
+                    (false, true) => Record::Known(name, Known { arrived, attempt, stage: Stage::Done }),
                     (false, false) => Record::Arrived(name, arrived),
                 }]
             }
@@ -67,9 +65,31 @@ impl Machine {
         }
         match outcome {
             Outcome::Succeeded => self.rest(&name),
+            // What failed was another version, as a look saw while it ran.
+            _ if self.items.get(&name).is_some_and(Item::has_changed) => self.rest(&name),
             _ => self.failed(now, &name, self.rules.attempts_max),
         }
         vec![Record::Ended(name, attempt, outcome)]
+    }
+
+    /// The source has this version by now: it is copied first, which is no failure of the command.
+    pub(super) fn source_changed(
+        &mut self,
+        now: Duration,
+        name: RelativePath,
+        attempt: u32,
+        version: Version,
+    ) -> Vec<Record> {
+        self.runs = self.runs.saturating_sub(1);
+        let Some(item) = self.items.get_mut(&name) else { return Vec::new() };
+        item.rest();
+        if item.seen.is_none_or(|look| look.version != version) {
+            // Whether its marker counts only a look says.
+            item.seen = Some(Look { version, since: now, is_marked: false, is_unseen: false });
+        }
+        self.note_rest(now, &name);
+        let why = "its source has changed since it arrived; it is copied again first".to_owned();
+        vec![Record::Ended(name, attempt, Outcome::NotStarted(why))]
     }
 
     /// It is copied again, which is no failure of the command; but what goes each time is not copied for ever. Where the

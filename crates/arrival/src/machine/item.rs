@@ -104,9 +104,9 @@ impl Item {
         self.copied = Copied::Stands;
     }
 
-    /// The version whose turn comes next: what arrived until that is done, then what is there.
+    /// The version whose turn comes next: what arrived until that is done or replaced, then what is there.
     pub(super) fn version(&self) -> Option<Version> {
-        let arrived = self.known.as_ref().filter(|known| known.stage != Stage::Done);
+        let arrived = self.known.as_ref().filter(|known| known.stage != Stage::Done && !self.is_replaced());
         arrived.map(|known| known.arrived.version).or(self.seen.map(|look| look.version))
     }
 
@@ -119,7 +119,7 @@ impl Item {
     /// Whether all that was asked for is done with what arrived, and that is only to be recorded.
     pub(super) fn is_over(&self, rules: &Rules) -> bool {
         match self.known.as_ref().map(|known| known.stage) {
-            Some(Stage::Arrived) => !rules.runs_command && !self.is_replaced(),
+            Some(Stage::Arrived) => !rules.runs_command,
             Some(Stage::Succeeded) => !rules.returns_results,
             _ => false,
         }
@@ -136,6 +136,7 @@ impl Item {
         self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived)
             && self.work == Work::Rest
             && !self.is_copy_gone()
+            && !self.is_replaced()
     }
 
     /// Whether what arrived is there no more, and the source has it.
@@ -152,10 +153,16 @@ impl Item {
         }
     }
 
-    /// Whether the source has another version of what the command failed for.
+    /// Whether the source has another version of what waits for the command. That one is never run: where the command
+    /// reads the source, what it is told would not be true of it.
     pub(super) fn is_replaced(&self) -> bool {
-        let Some((look, known)) = self.seen.zip(self.known.as_ref()) else { return false };
-        known.stage == Stage::Arrived && known.has_failed && look.version != known.arrived.version
+        self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived) && self.has_changed()
+    }
+
+    /// Whether the source has another version than what arrived.
+    pub(super) fn has_changed(&self) -> bool {
+        let arrived = self.known.as_ref().map(|known| known.arrived.version);
+        self.seen.zip(arrived).is_some_and(|(look, arrived)| look.version != arrived)
     }
 }
 

@@ -84,7 +84,7 @@ impl Machine {
     }
 
     /// Keeps when it will have rested, if something is left to do with it.
-    fn note_rest(&mut self, now: Duration, name: &RelativePath) {
+    pub(super) fn note_rest(&mut self, now: Duration, name: &RelativePath) {
         if let Some(item) = self.items.get(name).filter(|item| self.open.contains(&item.line))
             && let Some(at) = item.rests_at(&self.rules).filter(|at| *at > now)
         {
@@ -95,12 +95,13 @@ impl Machine {
     /// The source has it no more: what did not arrive is forgotten, what arrived goes its way.
     pub(super) fn gone(&mut self, name: &RelativePath) {
         let Some(item) = self.items.get_mut(name) else { return };
+        let was_replaced = item.is_replaced();
         item.seen = None;
         if item.is_missed && item.work != Work::Busy && self.lost.len() < LOST_MAX {
             self.lost.insert(name.clone());
         }
         // There is no copy to be tried again.
-        if item.known.as_ref().is_some_and(|known| known.stage == Stage::Done)
+        if (was_replaced || item.known.as_ref().is_some_and(|known| known.stage == Stage::Done))
             && matches!(item.work, Work::Later(_) | Work::GivenUp)
         {
             item.rest();

@@ -66,9 +66,6 @@ pub struct Known {
     pub attempt: u32,
     /// How far it is.
     pub stage: Stage,
-    /// Whether the command failed for what arrived.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_failed: bool,
 }
 
 /// How far what arrived is.
@@ -145,7 +142,7 @@ impl Machine {
                 let before = self.items.get(name).and_then(|item| item.known.as_ref());
                 let attempt = before.map_or(0, |known| known.attempt);
                 let arrived = arrived.clone();
-                (name, Some(Known { arrived, attempt, stage: Stage::Arrived, has_failed: false }))
+                (name, Some(Known { arrived, attempt, stage: Stage::Arrived }))
             }
             Record::Known(name, known) => (name, Some(known.clone())),
             Record::Same(name, _)
@@ -165,10 +162,8 @@ impl Machine {
             match record {
                 Record::Same(_, version) => known.arrived.version = *version,
                 Record::Started(_, attempt) => (known.attempt, known.stage) = (*attempt, Stage::Running),
-                Record::Ended(_, _, Outcome::Succeeded) => {
-                    (known.stage, known.has_failed) = (Stage::Succeeded, false);
-                }
-                Record::Ended(..) => (known.stage, known.has_failed) = (Stage::Arrived, true),
+                Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
+                Record::Ended(..) => known.stage = Stage::Arrived,
                 Record::Done(_) => known.stage = Stage::Done,
                 Record::Arrived(..) | Record::Known(..) | Record::Past(_) => {}
             }

@@ -53,7 +53,7 @@ impl Machine {
     fn is_stuck(&self, item: &Item) -> bool {
         item.work == Work::GivenUp
             || item.missing.is_some() && item.tries >= self.rules.attempts_max
-            || item.is_copy_gone() && self.lacks_marker(item)
+            || (item.is_copy_gone() || item.is_replaced()) && self.lacks_marker(item)
     }
 
     /// Whether nothing can be done with it until somebody makes its marker.

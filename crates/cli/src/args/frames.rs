@@ -245,6 +245,9 @@ fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// The policies by their names; `drop-oldest` is also told with a depth.
+pub const POLICIES: [&str; 4] = ["block", "spill", "drop-oldest", "latest-only"];
+
 fn parse_policy(text: &str) -> Result<FramePolicy, String> {
     match text {
         "block" => Ok(FramePolicy::Block),

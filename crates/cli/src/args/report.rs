@@ -2,7 +2,32 @@
 
 use crate::args::whole;
 use crate::exit;
-use std::path::PathBuf;
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use std::path::{Path, PathBuf};
+
+/// What `thalweg plot` would not hear: a form, or pixels, beside a file whose ending says another form. From the
+/// environment or a file they may be for directories, but whoever types them thinks that they count.
+///
+/// # Errors
+/// As of any option that another one excludes.
+pub fn refuse_unheard(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(plot) = matches.subcommand_matches("plot") else { return Ok(()) };
+    let is_typed = |option: &str| plot.value_source(option) == Some(ValueSource::CommandLine);
+    let form = plot.get_one::<PathBuf>("out").and_then(|out| Format::of(out));
+    let Some(form) = form else { return Ok(()) };
+    let is_another = plot.get_one::<Format>("format").is_some_and(|format| *format != form);
+    let ending = form.ending();
+    let why = if is_typed("format") && is_another {
+        format!("--out ends in .{ending}, and --format says another form: leave --format out\n")
+    } else if is_typed("scale") && form == Format::Svg {
+        format!("--out ends in .{ending}, and --scale is of a PNG: leave --scale out, or name FILE.png\n")
+    } else {
+        return Ok(());
+    };
+    Err(clap::Error::raw(ErrorKind::ArgumentConflict, why))
+}
 
 /// Options of plot.
 #[derive(Debug, clap::Args)]
@@ -38,6 +63,22 @@ pub enum Format {
     Svg,
     /// Pixels
     Png,
+}
+
+impl Format {
+    /// The form of a file by the ending of its name, in letters of either case; nothing where it says none of these.
+    pub fn of(file: &Path) -> Option<Format> {
+        let ending = file.extension()?;
+        [Format::Svg, Format::Png].into_iter().find(|format| ending.eq_ignore_ascii_case(format.ending()))
+    }
+
+    /// How names of its files end.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Format::Svg => "svg",
+            Format::Png => "png",
+        }
+    }
 }
 
 /// Options of report.

@@ -45,11 +45,14 @@ impl TestbedCommand {
     }
 }
 
+/// The testbed that has no name of its own.
+pub const NAME: &str = "testbed";
+
 /// Which testbed.
 #[derive(Debug, clap::Args)]
 pub struct WhichArgs {
     /// Which testbed; several may be up at once
-    #[arg(long, value_name = "NAME", default_value = "testbed")]
+    #[arg(long, value_name = "NAME", default_value = NAME)]
     pub name: String,
     /// Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]
     #[arg(long, value_name = "DIR")]

@@ -7,16 +7,19 @@
 //! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told at
 //! once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536 names:
 //! there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
+//!
+//! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is unreadable.
 
 use crate::args::places::CheckArgs;
 use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::reach::{self, Reach};
-use crate::{json, out, units};
+use crate::{json, out, threads, units};
 use std::cmp::Ordering;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::hash::BuildHasher;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -28,7 +31,7 @@ use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Pieces that one side may be ahead.
 const AHEAD: usize = 1024;
-/// Paths told to be different whose hashes are kept: 36 MiB.
+/// Paths told to be different, or unreadable at a side, whose hashes are kept: 36 MiB for each of the three.
 const KNOWN_MAX: usize = 2 << 20;
 
 enum Piece<T> {
@@ -96,7 +99,9 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     let destination = Reach::open(&args.destination, &mut far_movers)?;
     let mut report = Differences {
         json: args.ask.json,
+        places: [args.source.clone(), args.destination.clone()],
         known: Known::default(),
+        closed: Default::default(),
         troubles: Troubles::new(args.ask.json),
         counts: [0; 3],
         left_out: 0,
@@ -129,7 +134,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
             if matches!(entry.kind, Kind::File { .. }) || path.is_root() {
                 report.known.insert(path);
             }
-            if side == 0 { report.missing(path) } else { report.extra(path) }
+            report.alone(side, path)
         }
     };
     both(
@@ -181,9 +186,16 @@ fn both<T: Send>(
         let (tell_right, hear_right) = sync_channel(AHEAD);
         let tell_left = Tell { pieces: tell_left, over: &over };
         let tell_right = Tell { pieces: tell_right, over: &over };
-        scope.spawn(move || tell_left.end(left(&tell_left)));
-        scope.spawn(move || tell_right.end(right(&tell_right)));
-        let paired = pair_all([Side::new(hear_left, told), Side::new(hear_right, told)], report, meet);
+        let started = threads::spawn_scoped(scope, "source", move || tell_left.end(left(&tell_left)));
+        let started = started.and_then(|_| {
+            threads::spawn_scoped(scope, "destination", move || tell_right.end(right(&tell_right)))
+        });
+        if let Err(failure) = &started {
+            // Before the side that did start finds nobody who hears it.
+            lock(&over).get_or_insert_with(|| failure.clone());
+        }
+        let sides = [Side::new(hear_left, told), Side::new(hear_right, told)];
+        let paired = started.and_then(|_| pair_all(sides, report, meet));
         if let Err(failure) = &paired {
             lock(&over).get_or_insert_with(|| failure.clone());
         }
@@ -215,7 +227,7 @@ fn pair_all<T>(mut sides: [Side<T>; 2], report: &mut Differences, meet: Meet<'_,
                 let last = sides[behind].last.clone();
                 sides[behind].unordered.push(last);
             }
-            Ok(Piece::Trouble(failure)) => report.troubles.add(&failure),
+            Ok(Piece::Trouble(failure)) => report.trouble(behind, &failure),
             Ok(Piece::End(end)) => {
                 sides[behind].ended = true;
                 end?;
@@ -350,8 +362,8 @@ fn difference(a: &Entry, b: &Entry) -> Option<String> {
     }
 }
 
-/// Paths that are told to be different: their content is not asked for. As hashes: another path that has the same one is not
-/// compared, among places that are different anyway.
+/// Paths that are told to be different, or unreadable: their content is not asked for. As hashes: another path that has the
+/// same one is not compared, among places that are different anyway.
 #[derive(Default)]
 struct Known {
     hashes: HashSet<u64>,
@@ -363,20 +375,36 @@ struct Known {
 impl Known {
     fn insert(&mut self, path: &RelativePath) {
         if self.hashes.len() < KNOWN_MAX {
-            self.hashes.insert(self.state.hash_one(path));
+            self.hashes.insert(self.state.hash_one(path.as_bytes()));
         } else {
             self.is_cut = true;
         }
     }
 
     fn has(&self, path: &RelativePath) -> bool {
+        self.has_bytes(path.as_bytes())
+    }
+
+    /// Whether this path or a directory that it is in is among them, or may be.
+    fn may_cover(&self, path: &RelativePath) -> bool {
+        let bytes = path.as_bytes();
+        let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let mut ends = std::iter::once(0).chain(ends).chain([bytes.len()]);
+        self.is_cut || (!self.hashes.is_empty() && ends.any(|end| self.has_bytes(&bytes[..end])))
+    }
+
+    fn has_bytes(&self, path: &[u8]) -> bool {
         self.hashes.contains(&self.state.hash_one(path))
     }
 }
 
 struct Differences {
     json: bool,
+    /// Source and destination, as they were typed.
+    places: [OsString; 2],
     known: Known,
+    /// What could not be listed, looked at or read, at each side.
+    closed: [Known; 2],
     troubles: Troubles,
     /// Missing, extra, different.
     counts: [u64; 3],
@@ -385,16 +413,28 @@ struct Differences {
 }
 
 impl Differences {
-    fn missing(&mut self, path: &RelativePath) -> Result<()> {
-        self.say(0, "missing", path, "only at the source")
-    }
-
-    fn extra(&mut self, path: &RelativePath) -> Result<()> {
-        self.say(1, "extra", path, "only at the destination")
+    /// One side alone told it. Where the other could not look, nobody knows whether it has it too.
+    fn alone(&mut self, side: usize, path: &RelativePath) -> Result<()> {
+        match (self.closed[1 - side].may_cover(path), side) {
+            (true, _) => Ok(()),
+            (false, 0) => self.say(0, "missing", path, "only at the source"),
+            (false, _) => self.say(1, "extra", path, "only at the destination"),
+        }
     }
 
     fn differs(&mut self, path: &RelativePath, why: &str) -> Result<()> {
         self.say(2, "differs", path, why)
+    }
+
+    /// Tells it once: what cannot be listed cannot be digested either.
+    fn trouble(&mut self, side: usize, failure: &Failure) {
+        if let Some(path) = &failure.path {
+            if self.closed[side].has(path) {
+                return;
+            }
+            self.closed[side].insert(path);
+        }
+        self.troubles.add_at(&self.places[side], failure);
     }
 
     fn say(&mut self, what: usize, word: &str, path: &RelativePath, why: &str) -> Result<()> {
@@ -417,17 +457,21 @@ impl Differences {
             0 => String::new(),
             count => format!("; {} left out: FIFOs and devices, without --devices", units::entries(count)),
         };
-        let same = self.counts == [0; 3] && self.troubles.is_empty();
-        let exit = if same { Exit::Done } else { Exit::Partial };
+        let unreadable = self.troubles.count();
+        let (verdict, exit) = match (self.counts == [0; 3], unreadable) {
+            (true, 0) => ("same", Exit::Done),
+            (true, _) => ("not comparable in full", Exit::Partial),
+            (false, _) => ("different", Exit::Partial),
+        };
         let told = match self.json {
             true => json::line(&serde_json::json!({
                 "event": "checked", "exit": exit.code(), "entries": entries, "files": files, "bytes": bytes,
-                "missing": missing, "extra": extra, "differing": differing, "left_out": self.left_out,
+                "missing": missing, "extra": extra, "differing": differing, "unreadable": unreadable,
+                "left_out": self.left_out,
             })),
             false => out::line(&format!(
-                "{}: {} entries on both sides, {} in {} files compared by digest; {missing} missing, {extra} extra, \
-                 {differing} differ{left_out}",
-                if same { "same" } else { "different" },
+                "{verdict}: {} entries on both sides, {} in {} files compared by digest; {missing} missing, \
+                 {extra} extra, {differing} differ, {unreadable} unreadable{left_out}",
                 units::count(entries),
                 units::size(bytes),
                 units::count(files),
@@ -449,7 +493,9 @@ mod tests {
     fn nothing_told() -> Differences {
         Differences {
             json: false,
+            places: ["from", "to"].map(OsString::from),
             known: Known::default(),
+            closed: Default::default(),
             troubles: Troubles::new(false),
             counts: [0; 3],
             left_out: 0,
@@ -505,6 +551,47 @@ mod tests {
             Ok(())
         });
         assert_eq!((ended.unwrap_err().kind, alone), (FailureKind::Internal, AHEAD / 2));
+    }
+
+    #[test]
+    fn what_a_side_could_not_list_is_not_told_to_be_missing_there_and_what_is_beside_it_is() {
+        for (closed, counts) in [(0, [0, 1, 0]), (1, [1, 0, 0])] {
+            let hear = [0, 1].map(|side| {
+                let (tell, hear) = sync_channel(AHEAD);
+                let names: &[&str] =
+                    if side == closed { &["k", "z"] } else { &["k", "k/d", "k/d/f", "k-too", "z"] };
+                for name in names {
+                    tell.send(Piece::Item(path(name), ())).unwrap();
+                    if side == closed && *name == "k" {
+                        let denied = Failure::new(FailureKind::Permission, "list", "Permission denied");
+                        tell.send(Piece::Trouble(denied.at(&path("k")))).unwrap();
+                    }
+                }
+                tell.send(Piece::End(Ok(()))).unwrap();
+                Side::new(hear, Told::InOrder)
+            });
+            let mut report = nothing_told();
+            pair_all(hear, &mut report, &mut |report, path, met| match met {
+                Met::Pair(..) => Ok(()),
+                Met::Alone(side, ()) => report.alone(side, path),
+            })
+            .unwrap();
+            assert_eq!((report.counts, report.troubles.count()), (counts, 1), "closed at {closed}");
+            // Who digests comes upon it again.
+            report.trouble(closed, &Failure::new(FailureKind::Permission, "list", "").at(&path("k")));
+            assert_eq!(report.troubles.count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_directory_covers_what_is_in_it_and_no_name_that_begins_like_it() {
+        let mut closed = Known::default();
+        assert!(!closed.may_cover(&path("a")));
+        closed.insert(&path("a/b"));
+        let covered = ["a", "a/b", "a/b/c/d", "a/bc", "b"].map(|name| closed.may_cover(&path(name)));
+        assert_eq!(covered, [false, true, true, false, false]);
+        closed.insert(&RelativePath::root());
+        assert!(closed.may_cover(&path("b")));
     }
 
     #[test]

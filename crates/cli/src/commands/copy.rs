@@ -5,7 +5,7 @@ use crate::congestion::{self, Wished};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{running, show, signals};
+use crate::{running, show, signals, threads};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ struct Done {
 }
 
 impl Copies<'_> {
-    /// Runs all of them, each in a thread of its own.
+    /// Runs all of them, each in a thread of its own; one that gets none has failed.
     fn run(&self, meters: &[Arc<Meter>]) -> Vec<Done> {
         let listeners: Vec<Arc<Listener>> = (1..=self.jobs.len())
             .map(|number| Arc::new(Listener::new(self.teller.clone(), number)))
@@ -161,9 +161,15 @@ impl Copies<'_> {
                 .iter()
                 .zip(meters)
                 .zip(&listeners)
-                .map(|((job, meter), listener)| scope.spawn(move || self.run_one(job, meter, listener)))
+                .map(|((job, meter), listener)| {
+                    let work = move || self.run_one(job, meter, listener);
+                    threads::spawn_scoped(scope, "copy", work)
+                        .map_err(|failure| listener.failed(&failure, Exit::of(failure.kind)))
+                })
                 .collect();
-            let results = copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing)));
+            let results = copies
+                .into_iter()
+                .map(|copy| copy.and_then(|copy| copy.join().unwrap_or(Err(Exit::Nothing))));
             let both = results.zip(self.jobs).zip(&listeners);
             both.map(|((result, job), listener)| Done {
                 listener: listener.clone(),

@@ -14,7 +14,7 @@
 
 use crate::args::serve::MoverArgs;
 use crate::exit::Exit;
-use crate::identity;
+use crate::{identity, threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -275,17 +275,17 @@ fn bridge(port: u16) -> Result<Exit> {
     let mut to_mover = socket.try_clone().map_err(of_io)?;
     let (told, hears) = mpsc::channel();
     let inward = told.clone();
-    std::thread::spawn(move || {
+    threads::spawn("inward", move || {
         carry(&mut stdin, &mut to_mover);
         let _ = to_mover.shutdown(Shutdown::Write);
         let _ = inward.send(());
-    });
+    })?;
     let mut from_mover = socket;
-    std::thread::spawn(move || {
+    threads::spawn("outward", move || {
         carry(&mut from_mover, &mut stdout);
         // ssh hears of the end when this process ends.
         let _ = told.send(());
-    });
+    })?;
     let _ = hears.recv();
     // The other direction ends soon or never: no chapter of ours goes on in one direction only.
     let _ = hears.recv_timeout(HALF_OPEN);

@@ -6,7 +6,7 @@ use crate::place::{Named, Places, daemon_alone};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use thalweg_client::far_movers::{self, FarMovers};
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -106,33 +106,60 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     printed(told, exit)
 }
 
-/// `thalweg cat`: prints files, each compared with what the other side digests.
+/// `thalweg cat`: prints files, each compared with what the other side digests. One that cannot be read, or differs, does
+/// not keep the others, unless the far side is gone.
 ///
 /// # Errors
-/// `Damage` if they differ; when a file cannot be read.
+/// When a place makes no sense or cannot be reached; when the output cannot be written; when there is one file, and that
+/// fails.
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
+    let mut troubles = Troubles::aside(args.ask.json);
+    let (mut failed, mut has_printed) = (Vec::new(), false);
     let mut far_movers = reach::far_movers(&args.ask, places);
-    for reach in open_all(&args.places, &mut far_movers, |_| true)? {
+    let reaches = open_all(&args.places, &mut far_movers, |_| true)?;
+    for (reach, place) in reaches.iter().zip(&args.places) {
         let mut hasher = blake3::Hasher::new();
+        let mut unwritten = None;
         let read = reach.read(&mut |bytes| {
             hasher.update(bytes);
-            out::write(bytes)
+            has_printed |= !bytes.is_empty();
+            out::write(bytes).inspect_err(|failure| unwritten = Some(failure.clone()))
         });
-        let read = read.and_then(|()| out::flush());
+        let flushed = out::flush();
         if out::is_closed() {
             return Ok(Exit::Done);
         }
-        read?;
+        // Where nothing more can be printed the other files are of no use.
+        unwritten.map_or(flushed, Err)?;
         let printed = Digest(*hasher.finalize().as_bytes());
-        let (_, theirs) = reach.digest_of_file(DigestAs::Plain)?;
-        if printed != theirs {
-            let cause = format!(
-                "what was printed has the digest {printed}, the file {theirs}: it changed, or was damaged"
-            );
-            return Err(Failure::new(FailureKind::Damage, "compare digests", cause));
+        match read.and_then(|()| compare_printed(reach, printed)) {
+            // Of an empty file nothing is all there is.
+            Ok(()) => has_printed = true,
+            Err(failure) if reaches.len() == 1 => return Err(failure),
+            Err(failure) => {
+                failed.push(failure.kind);
+                troubles.add_at(place, &failure);
+                // Each further one would wait as long, and come behind half a file.
+                if failure.kind == FailureKind::Connection {
+                    break;
+                }
+            }
         }
     }
-    Ok(Exit::Done)
+    Ok(match has_printed {
+        true => Exit::of_entries(failed.into_iter()),
+        false => failed.into_iter().map(Exit::of).fold(Exit::Done, Exit::worst),
+    })
+}
+
+fn compare_printed(reach: &Reach, printed: Digest) -> Result<()> {
+    let (_, theirs) = reach.digest_of_file(DigestAs::Plain)?;
+    if printed == theirs {
+        return Ok(());
+    }
+    let cause =
+        format!("what was printed has the digest {printed}, the file {theirs}: it changed, or was damaged");
+    Err(Failure::new(FailureKind::Damage, "compare digests", cause))
 }
 
 /// `thalweg rm`. All places are read and reached before anything is removed: what cannot be named costs nothing that
@@ -146,10 +173,11 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut refused = Vec::new();
     let mut far_movers = reach::far_movers(&args.ask, places);
     let reaches = open_all(&args.places, &mut far_movers, far_movers::has_name)?;
-    for reach in &reaches {
-        let ended = reach.remove(args.recursive, &mut removed, &mut |failure| troubles.add(&failure));
+    for (reach, place) in reaches.iter().zip(&args.places) {
+        let mut trouble = |failure: Failure| troubles.add_at(place, &failure);
+        let ended = reach.remove(args.recursive, &mut removed, &mut trouble);
         if let Err(failure) = ended {
-            troubles.add(&failure);
+            troubles.add_at(place, &failure);
             refused.push(failure.kind);
         }
     }
@@ -187,22 +215,46 @@ fn open_all(
 /// What went wrong on the way, told as it comes.
 pub struct Troubles {
     json: bool,
+    /// Stdout is what was asked for: events go to stderr.
+    aside: bool,
     count: u64,
 }
 
 impl Troubles {
     /// None so far.
     pub fn new(json: bool) -> Troubles {
-        Troubles { json, count: 0 }
+        Troubles { json, aside: false, count: 0 }
+    }
+
+    /// None so far, of a command whose output is what was asked for.
+    pub fn aside(json: bool) -> Troubles {
+        Troubles { aside: true, ..Troubles::new(json) }
     }
 
     /// One more.
     pub fn add(&mut self, failure: &Failure) {
-        self.count += 1;
-        if self.json {
-            json::tell(&json::error(failure, None));
-        }
+        self.event(|| json::error(failure, None));
         show::failure(failure);
+    }
+
+    /// One more, at one of the places that were typed: the path of the failure is one in it.
+    pub fn add_at(&mut self, place: &OsStr, failure: &Failure) {
+        self.event(|| json::error_at(place, failure));
+        show::failure_at(place, failure);
+    }
+
+    fn event(&mut self, event: impl FnOnce() -> serde_json::Value) {
+        self.count += 1;
+        match (self.json, self.aside) {
+            (false, _) => {}
+            (true, false) => json::tell(&event()),
+            (true, true) => json::tell_aside(&event()),
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Whether there were none.

@@ -8,19 +8,26 @@ use thalweg_cli::args::report::{Format, PlotArgs, ReportArgs};
 use thalweg_lab::bench::record::Results;
 use thalweg_lab::plot::{self, Figure};
 use thalweg_lab::report::{figures, html};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result, of_io};
 
 const DRAW: &str = "write the figure";
 const KEEP_DATA: &str = "write the figure's data";
+
+/// Endings of pictures and documents that are written by no command here.
+const OTHER_FORMS: [&str; 19] = [
+    "pdf", "ps", "eps", "svgz", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "tif", "tiff", "csv", "txt",
+    "md", "tex", "docx", "odt", "epub",
+];
 
 /// `thalweg report RESULT…`.
 ///
 /// # Errors
 /// If a result cannot be read or none of the files is one, or the page not be written; `Usage` if it would replace one of
-/// them.
+/// them, or its name says another form.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     const OPERATION: &str = "write the report";
     files::refuse_input(OPERATION, &args.out, &args.results)?;
+    refuse_form(OPERATION, &args.out, &["svg", "png"], "a report is HTML: name another --out")?;
     let results = read(&args.results)?;
     files::write_whole(OPERATION, &args.out, html(&args.title, &results).as_bytes())?;
     let samples: usize = results.iter().map(|results| results.samples.len()).sum();
@@ -53,12 +60,13 @@ pub fn plot(args: &PlotArgs) -> Result<Exit> {
     };
     let Some(first) = chosen.first() else { return Err(nothing(args, &all, &results)) };
     let to = args.out.clone().unwrap_or_default();
-    let format = match to.extension().and_then(|extension| extension.to_str()) {
-        Some("svg") => Some(Format::Svg),
-        Some("png") => Some(Format::Png),
-        _ => None,
-    };
-    let ending = if args.format == Format::Svg { "svg" } else { "png" };
+    let format = Format::of(&to);
+    // What is there already may be called as it likes.
+    if format.is_none() && !to.is_dir() {
+        let why = "figures are svg or png: name FILE.svg, FILE.png, or a directory";
+        refuse_form(DRAW, &to, &["html", "htm"], why)?;
+    }
+    let ending = args.format.ending();
     let drawings: Vec<(&Figure, PathBuf)> = match format {
         Some(_) => vec![(*first, to.clone())],
         None => chosen.iter().map(|&one| (one, to.join(format!("{}.{ending}", one.name)))).collect(),
@@ -91,6 +99,15 @@ fn nothing(args: &PlotArgs, all: &[Figure], results: &[Results]) -> Failure {
         None => "there is no figure".to_owned(),
     };
     Failure::new(FailureKind::Usage, "choose a figure", cause)
+}
+
+/// Refuses a name whose ending is of none of the forms that are written under it: of [`OTHER_FORMS`] or of `more`.
+fn refuse_form(operation: &str, out: &Path, more: &[&str], why: &str) -> Result<()> {
+    let Some(ending) = out.extension() else { return Ok(()) };
+    if OTHER_FORMS.iter().chain(more).any(|form| ending.eq_ignore_ascii_case(form)) {
+        return Err(failure::at_path(Failure::new(FailureKind::Usage, operation, why), out));
+    }
+    Ok(())
 }
 
 /// Where the data of a figure go: beside it.

@@ -2,7 +2,7 @@
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
-use crate::{identity, out, units};
+use crate::{identity, out, threads, units};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
@@ -184,7 +184,7 @@ fn signals() -> Result<Signals> {
 
 fn wait_for(mut signals: Signals) -> Result<()> {
     let (told, hears) = mpsc::channel();
-    std::thread::spawn(move || {
+    threads::spawn("signals", move || {
         let mut first = true;
         for signal in signals.forever() {
             if !first {
@@ -193,7 +193,7 @@ fn wait_for(mut signals: Signals) -> Result<()> {
             first = false;
             let _ = told.send(());
         }
-    });
+    })?;
     loop {
         match hears.recv_timeout(Duration::from_secs(3600)) {
             Ok(()) => return Ok(()),

@@ -4,7 +4,7 @@ use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::Progress;
-use crate::{congestion, json, running, show, signals, units};
+use crate::{congestion, json, running, show, signals, threads, units};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -161,7 +161,7 @@ impl Teller {
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
             let (meter, over) = (meter.clone(), over.clone());
-            std::thread::spawn(move || {
+            threads::spawn("progress", move || {
                 std::thread::park_timeout(PROGRESS_EVERY);
                 while !over.load(Ordering::Acquire) {
                     tell(is_stdout, &events::flow_progress(&meter));
@@ -169,6 +169,7 @@ impl Teller {
                 }
             })
         });
+        let ticker = ticker.transpose()?;
         Ok(Teller {
             verbose: args.verbose,
             quiet: args.quiet,

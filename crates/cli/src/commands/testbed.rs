@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use thalweg_cli::args::testbed::{
-    DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
+    DownArgs, ListArgs, NAME, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
 use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};
 use thalweg_lab::testbed::registry::{Record, Registry, Removed, become_program};
@@ -70,8 +70,20 @@ fn up(args: &UpArgs) -> Result<Exit> {
     for host in &record.hosts {
         out::line(&format!("  {:<9} {}", host.name, host.address))?;
     }
-    out::line("run a program in a host: thalweg testbed run left CMD; `down` removes all of it")?;
+    let which = options_of(&args.which);
+    out::line(&format!("run a program in a host: thalweg testbed run{which} left CMD"))?;
+    out::line(&format!("remove all of it: thalweg testbed down{which}"))?;
     Ok(Exit::Done)
+}
+
+/// What names this testbed to further commands.
+fn options_of(which: &WhichArgs) -> String {
+    // A name has no letters that a shell reads.
+    let name = match which.name.as_str() {
+        NAME => String::new(),
+        name => format!(" --name {name}"),
+    };
+    name + &show::state_option(which.state.as_deref())
 }
 
 /// The process of a testbed.
@@ -421,6 +433,17 @@ mod tests {
         let mut paths = paths.clone();
         apply(&typed.path, false, &mut paths);
         paths
+    }
+
+    #[test]
+    fn a_further_command_has_the_options_that_name_the_testbed() {
+        let of = |name: &str, state: Option<&str>| {
+            options_of(&WhichArgs { name: name.to_owned(), state: state.map(Into::into) })
+        };
+        assert_eq!(of(NAME, None), "");
+        assert_eq!(of("wan", None), " --name wan");
+        assert_eq!(of(NAME, Some("/tmp/a b")), " --state '/tmp/a b'");
+        assert_eq!(of("wan", Some("/tmp/x")), " --name wan --state /tmp/x");
     }
 
     #[test]

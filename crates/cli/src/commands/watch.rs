@@ -16,7 +16,7 @@ use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
 use thalweg_client::far_movers::Whom;
-use thalweg_client::{events, identity};
+use thalweg_client::{events, hint, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
@@ -203,6 +203,8 @@ struct Noted {
     kinds: HashSet<String>,
     /// Notes that were not told because others of their kind were, or because there were too many kinds.
     untold: u64,
+    /// Hints; there are as many as the program has.
+    hints: HashSet<&'static str>,
 }
 
 impl Noted {
@@ -229,6 +231,20 @@ impl Teller {
             Told::Link(event @ Event::Note(_)) => self.note(None, event),
             Told::Link(event) if !matches!(event, Event::LinkLost(_) | Event::LinkUp(_)) => {}
             told => tell(told, self.json, self.quiet),
+        }
+        if let Told::Trouble(_, failure) = told {
+            self.hint(failure);
+        }
+    }
+
+    /// Tells what a person may do about it, once: all items may fail alike. What is only to be tried again, or copied again
+    /// because it changed, the watch sees to itself.
+    fn hint(&self, failure: &Failure) {
+        let is_ours = |text: &&str| failure.kind == FailureKind::Changed || *text == hint::RESUME;
+        if let Some(text) = hint::of(failure).filter(|text| !is_ours(text))
+            && lock(&self.noted).hints.insert(text)
+        {
+            show::line(&format!("hint: {text}"));
         }
     }
 

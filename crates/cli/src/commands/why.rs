@@ -4,10 +4,9 @@
 //! judges it anew, and answers: a sentence, a drawing, a table on request.
 
 use crate::args::running::WhyArgs;
-use crate::copy_output::stage;
 use crate::drawing::{self, Look};
 use crate::exit::Exit;
-use crate::{identity, json, out, units};
+use crate::{identity, json, out, show, units};
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -61,7 +60,7 @@ pub fn why(args: &WhyArgs) -> Result<Exit> {
 fn list(args: &WhyArgs, state: &Path) -> Result<Exit> {
     let all = published::all(state);
     if all.is_empty() {
-        return Err(nothing());
+        return Err(nothing(args.state.as_deref()));
     }
     for told in all {
         if args.json {
@@ -81,8 +80,12 @@ fn list(args: &WhyArgs, state: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn nothing() -> Failure {
-    let cause = "no transfer of this user is known; a daemon's are in its state directory: --state DIR";
+fn nothing(state: Option<&Path>) -> Failure {
+    let of_user = "no transfer of this user is known; a daemon's are in its state directory: --state DIR";
+    let cause = state.map_or(of_user.to_owned(), |state| {
+        let shown = Escaped(state.as_os_str().as_encoded_bytes());
+        format!("no transfer is known yet of whoever has `{shown}` as state directory")
+    });
     Failure::new(FailureKind::NotFound, "look for transfers", cause)
 }
 
@@ -91,7 +94,8 @@ fn find(args: &WhyArgs, state: &Path) -> Result<Subject> {
     let Some(asked) = &args.transfer else {
         // One that runs, if one does.
         let at = all.iter().rposition(|told| told.state == State::Running);
-        let told = at.map(|at| all.swap_remove(at)).or_else(|| all.pop()).ok_or_else(nothing)?;
+        let told = at.map(|at| all.swap_remove(at)).or_else(|| all.pop());
+        let told = told.ok_or_else(|| nothing(args.state.as_deref()))?;
         return Ok(Subject { evidence: told.evidence.clone(), snapshot: Some(told) });
     };
     let text = asked.to_string_lossy();
@@ -100,18 +104,18 @@ fn find(args: &WhyArgs, state: &Path) -> Result<Subject> {
     if let Some(told) = all.into_iter().rev().find(|told| is_asked(told)) {
         return Ok(Subject { evidence: told.evidence.clone(), snapshot: Some(told) });
     }
-    from_file(asked)
+    from_file(asked, args.state.as_deref())
 }
 
-/// The last object with evidence in what `cp --json` printed.
-fn from_file(name: &OsStr) -> Result<Subject> {
+/// The last object with evidence in what `cp --json` printed. `state` is where transfers were looked for before.
+fn from_file(name: &OsStr, state: Option<&Path>) -> Result<Subject> {
     let shown = Escaped(name.as_encoded_bytes()).to_string();
     let found = File::open(name).and_then(|file| last_evidence(BufReader::new(file)));
     let evidence = found.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            let cause = format!(
-                "`{shown}` is neither a process, a file nor a job: `thalweg why --list` shows those known"
-            );
+            let list = format!("thalweg why --list{}", show::state_option(state));
+            let cause =
+                format!("`{shown}` is neither a process, a file nor a job: `{list}` shows those known");
             Failure::new(FailureKind::NotFound, "look for transfers", cause)
         }
         _ => {
@@ -163,11 +167,7 @@ fn tell(args: &WhyArgs, subject: &Subject) {
     if args.watch && look.is_terminal {
         let _ = console::Term::stdout().clear_screen();
     }
-    let moved_nothing = subject.evidence.content_bytes() == 0;
-    out::tell(&match moved_nothing {
-        true => nothing_moved(subject, &verdict),
-        false => inert(&verdict.sentence),
-    });
+    out::tell(&inert(&verdict.sentence));
     if args.quiet {
         return;
     }
@@ -181,7 +181,7 @@ fn tell(args: &WhyArgs, subject: &Subject) {
     }
     let widths = width::widths(&subject.evidence);
     // Without bytes there are no rates to draw.
-    if !moved_nothing {
+    if subject.evidence.content_bytes() > 0 {
         out::tell("");
         drawing::draw(&widths, &verdict, look).iter().for_each(|line| out::tell(line));
     }
@@ -191,25 +191,6 @@ fn tell(args: &WhyArgs, subject: &Subject) {
     if args.verbose > 1 {
         details(&subject.evidence, &verdict);
     }
-}
-
-/// Of a copy that found everything there, or is about names only: widths in bits a second say nothing.
-fn nothing_moved(subject: &Subject, verdict: &Verdict) -> String {
-    let evidence = &subject.evidence;
-    let narrowest = stage(&verdict.narrowest);
-    let time = match (verdict.narrowest.busy > 0.5, evidence.is_linked) {
-        (true, _) => format!("most of that time took {narrowest}"),
-        // No stage was at work: streams were dialled, or an answer was due.
-        (false, true) => {
-            format!("most of that time it waited for the link or the far side; the busiest was {narrowest}")
-        }
-        (false, false) => format!("no stage took most of that time; the busiest was {narrowest}"),
-    };
-    format!(
-        "no content was moved: {} settled in {}; {time}",
-        units::entries(evidence.entries),
-        units::time(evidence.elapsed_nanos as f64 / 1e9),
-    )
 }
 
 fn progress(subject: &Subject, state: State) -> String {
@@ -378,37 +359,10 @@ mod tests {
         assert_eq!(bytes(""), None);
     }
 
-    /// As where no stream ever came up: the CPU, next to idle, was not what took eight seconds.
-    #[test]
-    fn where_nothing_moved_a_stage_that_was_next_to_idle_took_none_of_the_time() {
-        let said = |busy: f64, is_linked: bool| {
-            let narrowest = basin::Narrow {
-                stage: "cpu".to_owned(),
-                place: basin::Place::Both,
-                cause: basin::Cause::Cpu,
-                busy,
-                bytes_per_s: 0.0,
-                entries_per_s: 1.0,
-                heat: None,
-            };
-            let (knob, sentence) = (String::new(), String::new());
-            let verdict = Verdict { narrowest, next: None, factor: 1.0, factor_low: None, knob, sentence };
-            let evidence =
-                Evidence { elapsed_nanos: 7_840_000_000, entries: 1, is_linked, ..Evidence::default() };
-            nothing_moved(&Subject { snapshot: None, evidence }, &verdict)
-        };
-        let idle = said(0.004, true);
-        assert!(idle.contains("waited for the link or the far side"), "{idle}");
-        assert!(idle.ends_with("the busiest was cpu of this machine (0 % busy)"), "{idle}");
-        let here = said(0.3, false);
-        assert!(!here.contains("link") && here.contains("no stage took most of that time"), "{here}");
-        assert!(said(0.9, true).ends_with("most of that time took cpu of this machine (90 % busy)"));
-    }
-
     #[test]
     fn events_that_cannot_be_read_are_named() {
         let directory = tempfile::tempdir().unwrap();
-        let failure = from_file(directory.path().as_os_str()).err().unwrap();
+        let failure = from_file(directory.path().as_os_str(), None).err().unwrap();
         assert!(failure.cause.contains(directory.path().to_str().unwrap()), "{failure}");
     }
 }

@@ -35,9 +35,11 @@ for (const figure of figures) {
     const frame = svg.getBoundingClientRect();
     if (frame.width < 200 || frame.height < 80) wrong.push(`${figure.id}: ${frame.width} x ${frame.height}`);
     if (frame.left < 0 || frame.right > innerWidth + 0.5) wrong.push(`${figure.id} leaves the window`);
-    const words = svg.getAttribute('aria-labelledby').split(' ').map(id => document.getElementById(id));
+    const words = ['aria-labelledby', 'aria-describedby'].map(role => document.getElementById(svg.getAttribute(role)));
     if (words.some(word => !word || !svg.contains(word) || word.textContent.length < 5))
       wrong.push(`${figure.id} says nothing to who does not see it`);
+    else if (words[1].textContent.startsWith(words[0].textContent))
+      wrong.push(`${figure.id} is named twice`);
     const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
     if (texts.length < 5) wrong.push(`${figure.id} has ${texts.length} texts`);
     texts.forEach(([one, a], at) => {
@@ -221,6 +223,41 @@ fn a_page_or_a_figure_replaces_no_result_that_it_is_made_of() {
         assert!(std::fs::read(scratch.path(read)).unwrap() == bytes, "{command} {read} {out}");
     }
     assert!(!scratch.path("own.png").exists(), "something was written before it was refused");
+}
+
+/// Else it would be a directory, or a file that holds another form than its name says.
+#[test]
+fn a_name_that_says_another_form_than_what_is_written_is_refused_and_nothing_is_left() {
+    let scratch = Scratch::new();
+    let result = results::all(scratch.root()).remove(0).display().to_string();
+    let at = |name: &str| scratch.path(name).display().to_string();
+    let cases: [(&[&str], &str, &str); 10] = [
+        (&["plot"], "fig.pdf", "figures are svg or png"),
+        (&["plot"], "fig.JPEG", "figures are svg or png"),
+        (&["plot"], "fig.csv", "figures are svg or png"),
+        (&["plot"], "fig.html", "figures are svg or png"),
+        (&["plot", "--format", "png"], "fig.svg", "--format says another form"),
+        (&["plot", "--format", "svg"], "fig.PNG", "--format says another form"),
+        (&["plot", "--scale", "2"], "fig.svg", "--scale is of a PNG"),
+        (&["report"], "page.pdf", "a report is HTML"),
+        (&["report"], "page.PNG", "a report is HTML"),
+        (&["report"], "page.svg", "a report is HTML"),
+    ];
+    for (command, out, why) in cases {
+        let path = at(out);
+        let words = [command, &[result.as_str(), "--out", path.as_str()]].concat();
+        let run = scratch.run(&words);
+        let told = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(1), "{words:?}: {told}");
+        assert!(told.contains(why), "{words:?}: {told}");
+        assert!(!scratch.path(out).exists() && !scratch.path("fig.csv").exists(), "{words:?}");
+    }
+    // In letters of either case, and a directory that is there may be called as it likes.
+    scratch.ok(["plot", &result, "--out", &at("fig.SVG"), "--format", "svg"]);
+    assert!(std::fs::read_to_string(scratch.path("fig.SVG")).unwrap().starts_with("<svg"));
+    std::fs::create_dir(scratch.path("of.pdf")).unwrap();
+    scratch.ok(["plot", &result, "--out", &at("of.pdf")]);
+    assert!(scratch.path("of.pdf/latency-rate.svg").is_file());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Files that somebody writes while they are streamed: as they grow, rest, come, go and are cut.
 
 use crate::support::job::{Running, signal};
+use crate::support::volume::Volume;
 use crate::support::{Scratch, assert_no_litter, chance, finish, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, Writer, append, command, holds, mark};
 use nix::sys::signal::Signal;
@@ -42,6 +43,32 @@ fn a_file_is_there_as_it_grows_up_to_its_mark_and_is_complete_when_its_writer_cl
     assert!(holds(&to, &content));
     assert_eq!(mark(&scratch, &to), (300_000, true));
     assert_no_litter(scratch.root());
+}
+
+/// As over a network: who writes is not seen by the kernel, which believes what it saw before.
+#[test]
+fn what_grows_below_a_mount_is_there_to_its_end_though_the_kernel_remembers_it_shorter() {
+    let scratch = Scratch::new();
+    let (below, to) = (scratch.path("below"), scratch.path("to"));
+    std::fs::create_dir(&below).unwrap();
+    let Some(volume) = Volume::by_fuse(scratch.root(), "stream-by-fuse", &below) else { return };
+    let content = noise(3, 150_000);
+    append(&below.join("log"), &content[..1000]);
+    // In a directory it is complete as soon as nobody above has it open.
+    for (marker, name, place, there) in [("done", "", "all", "all/log"), ("DONE", "log", "one", "one")] {
+        std::fs::create_dir_all(&to).unwrap();
+        let from = volume.path.join(name);
+        let job = start(&scratch, &["--until-marker", marker], &from, &to.join(place));
+        let there = to.join(there);
+        let before = std::fs::read(below.join("log")).unwrap();
+        assert!(holds(&there, &before));
+        let more = &content[before.len()..before.len() + 50_000];
+        append(&below.join("log"), more);
+        append(&below.join(marker), b"");
+        job.end(LIMIT).expect(0);
+        assert!(std::fs::read(&there).unwrap() == [&before[..], more].concat(), "{}", there.display());
+    }
+    assert_no_litter(&to);
 }
 
 /// Nothing is noted of a stream that is over, nor of what never was one: neither is said to be complete.

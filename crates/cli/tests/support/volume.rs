@@ -107,6 +107,30 @@ impl Volume {
         Some(Volume::mount_image(image, "exfat-fuse", ""))
     }
 
+    /// What is in `below` once more, by FUSE: for a minute the kernel believes what it saw of a file there.
+    pub fn by_fuse(directory: &Path, name: &str, below: &Path) -> Option<Volume> {
+        if !chance::has("bindfs") || !may_mount() {
+            chance::skipped(name, "no bindfs, or file systems may not be mounted here");
+            return None;
+        }
+        let path = directory.join(format!("{name}.mnt"));
+        std::fs::create_dir_all(&path).unwrap();
+        // Each alone is not heard.
+        let keeps = "attr_timeout=60,entry_timeout=60";
+        let mounted = Command::new("bindfs").args(["-o", keeps]).arg(below).arg(&path).output().unwrap();
+        if !mounted.status.success() {
+            chance::skipped(name, &String::from_utf8_lossy(&mounted.stderr));
+            return None;
+        }
+        Some(Volume { path, image: None, kind: "fuse.bindfs".into(), mounted: true })
+    }
+
+    /// A file or directory that is mounted over another.
+    pub fn bound(what: &Path, over: &Path) -> Volume {
+        run(Command::new("mount").arg("--bind").arg(what).arg(over));
+        Volume { path: over.to_owned(), image: None, kind: "bind".into(), mounted: true }
+    }
+
     pub fn remount(&self, options: &str) {
         run(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.path));
     }

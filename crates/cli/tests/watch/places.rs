@@ -296,3 +296,32 @@ fn two_watches_that_differ_in_the_port_of_ssh_are_two() {
         assert!(texts.iter().any(|text| text.contains(&url(port))), "{port}: {texts:?}");
     }
 }
+
+/// All items fail alike.
+#[test]
+fn what_a_person_may_do_about_items_that_cannot_be_copied_is_told_once() {
+    let bench = Bench::new();
+    let far = bench.scratch.path("far");
+    std::fs::create_dir(&far).unwrap();
+    let first = bench.scratch.daemon(&[("data", &far)]);
+    let (address, stale) = (first.address(), bench.scratch.path("stale"));
+    std::fs::copy(&first.ticket, &stale).unwrap();
+    drop(first);
+    // It is another daemon without what it knew.
+    std::fs::remove_dir_all(bench.scratch.path("server-state")).unwrap();
+    let daemon = bench.scratch.daemon_at(&address, &[("data", &far)], &[], |command| command);
+    let names = ["a", "b", "c"];
+    names.iter().for_each(|name| bench.put(name, name.as_bytes()));
+    let more = ["--ticket", stale.to_str().unwrap()];
+    let mut command = bench.watch(bench.source.to_str().unwrap(), &daemon.place("data", ""), &more);
+    let told = bench.scratch.path("told");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&told).unwrap());
+    let mut watch = command.spawn().unwrap();
+    let said = || std::fs::read_to_string(&told).unwrap();
+    let has_failed = |name: &&str| said().contains(&format!("error: {name}: "));
+    assert!(wait_until(LIMIT, || names.iter().all(has_failed)), "{}", said());
+    terminate(&watch);
+    assert_eq!(watch.wait().unwrap().code(), Some(143), "{}", said());
+    assert_eq!(said().matches("hint: the ticket is an old one").count(), 1, "{}", said());
+    assert!(said().contains("fetch"), "{}", said());
+}

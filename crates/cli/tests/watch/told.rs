@@ -1,7 +1,7 @@
 //! What the command is told of an item is true of it.
 
-use crate::support;
-use crate::{Bench, analysis, ends};
+use crate::support::{self, wait_until};
+use crate::{Bench, LIMIT, analysis, ends, start};
 
 /// What the program is told of an item, after it held the receipt against what arrived: of a directory it names what it is in.
 const TOLD: &str = r#"
@@ -66,4 +66,44 @@ fn what_the_program_is_told_of_a_directory_is_true_of_all_that_is_in_it() {
     assert_eq!(digest, of([("data", b"one"), ("deep/more", b"two")]), "the same is the same");
     assert_ne!(digest, of([("data", b"one"), ("deep/more", b"twO")]), "other content");
     assert_ne!(digest, of([("data", b"one"), ("deep/name", b"two")]), "another name");
+}
+
+/// Of a push it reads the source; of a copy within this machine what arrived.
+#[test]
+fn what_the_program_is_told_is_true_of_a_file_that_was_corrected_while_it_waited_for_its_turn() {
+    for is_pushed in [true, false] {
+        let bench = Bench::new();
+        let waits =
+            "if test \"$THALWEG_ITEM_NAME\" = a; then until test -e \"$LOG.permit\"; do sleep 0.05; done; fi";
+        let verifies = "\"$PROGRAM\" verify \"$THALWEG_ITEM_RECEIPT\" \"$THALWEG_ITEM_PATH\"";
+        let tells = "printf '%s %s %s %s\\n' \"$THALWEG_ITEM_NAME\" \"$THALWEG_ITEM_DIGEST\" \"$THALWEG_ITEM_BYTES\" \
+            \"$(cat \"$THALWEG_ITEM_PATH\")\" >> \"$LOG\"";
+        let script = analysis(&bench.scratch, &format!("{waits}\n{verifies}\n{tells}"));
+        for name in ["a", "b"] {
+            bench.put(name, b"first");
+        }
+        std::fs::create_dir(&bench.destination).unwrap();
+        let daemon = is_pushed.then(|| bench.scratch.daemon(&[("data", &bench.destination)]));
+        let destination = match &daemon {
+            Some(daemon) => daemon.place("data", ""),
+            None => bench.destination.to_str().unwrap().to_owned(),
+        };
+        let more = ["--idle-exit", "500ms", "--in-order", "name", "--on-arrival", script.to_str().unwrap()];
+        let mut command = bench.watch(bench.source.to_str().unwrap(), &destination, &more);
+        command.env("PROGRAM", env!("CARGO_BIN_EXE_thalweg"));
+        if let Some(daemon) = &daemon {
+            command.env("THALWEG_TICKET", &daemon.ticket);
+        }
+        let watch = start(command);
+        assert!(wait_until(LIMIT, || bench.destination.join("b").exists()), "pushed: {is_pushed}");
+        bench.put("b", b"second,-corrected");
+        std::fs::write(bench.scratch.path("log.permit"), "").unwrap();
+        let ended = support::finish(watch);
+        assert_eq!(ended.status.code(), Some(0), "pushed: {is_pushed}");
+        let line = |name: &str, content: &str| {
+            format!("{name} {} {} {content}", blake3::hash(content.as_bytes()), content.len())
+        };
+        assert_eq!(bench.log(), [line("a", "first"), line("b", "second,-corrected")], "pushed: {is_pushed}");
+        assert_eq!(std::fs::read(bench.destination.join("b")).unwrap(), b"second,-corrected");
+    }
 }

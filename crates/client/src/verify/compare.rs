@@ -72,8 +72,8 @@ impl Verdict {
     }
 }
 
-pub(super) fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> (Verdict, Seen) {
-    let path = if is_file { b"" } else { line.path.as_bytes() };
+pub(super) fn compare(reach: &Reach, line: &Line, is_single: bool, segment_bytes: u64) -> (Verdict, Seen) {
+    let path = if is_single { b"" } else { line.path.as_bytes() };
     match reach.entry(path) {
         Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), Seen::of(&entry)),
         Err(failure) if failure.kind == FailureKind::NotFound => {

@@ -12,7 +12,7 @@ use thalweg_wire::digest::{PieceHasher, Pieces};
 /// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
 pub(super) fn locate(
     reach: &Reach,
-    is_file: bool,
+    is_single: bool,
     (receipt, seal): (&Receipt, &Seal),
     judge: &mut Judge<'_, '_>,
 ) -> Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn locate(
         if !receipt_file::are_parts_of(&pieces, bytes, digest) {
             continue;
         }
-        let place = if is_file { &b""[..] } else { path.as_bytes() };
+        let place = if is_single { &b""[..] } else { path.as_bytes() };
         let mut search = Search::new(&pieces, bytes);
         match reach.below(place).read(&mut |bytes| search.take(bytes)) {
             Ok(()) => (judge.tell)(Told::Damage(&path, &search.end())),

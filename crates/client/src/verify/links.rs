@@ -14,7 +14,7 @@ use thalweg_wire::{Digest, RelativePath};
 /// its content has to be that of one: who passed the tree on may not have kept hard links.
 pub(super) fn compare_links(
     reach: &Reach,
-    is_file: bool,
+    is_single: bool,
     seal: &Seal,
     receipt: &Receipt,
     judge: &mut Judge<'_, '_>,
@@ -26,7 +26,7 @@ pub(super) fn compare_links(
         return Ok(());
     }
     // Its file may be one that could not be looked at.
-    let mut is_sure = !is_file && judge.found.missing + judge.found.unreadable == 0;
+    let mut is_sure = !is_single && judge.found.missing + judge.found.unreadable == 0;
     let mut named_twice = HashSet::new();
     if is_sure && (seal.skipped > 0 || seal.failed > 0) {
         // Its file may have no line, because it was left as it was: then it is there under that name too.

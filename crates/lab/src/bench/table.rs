@@ -38,10 +38,15 @@ pub fn of(results: &Results) -> String {
     let cores = if machine.cores == 0 { String::new() } else { format!("{} cores", machine.cores) };
     let known = [&machine.cpu, &cores, &machine.kernel, &machine.file_system];
     let known: Vec<&str> = known.into_iter().filter(|word| !word.is_empty()).map(String::as_str).collect();
-    let _ = writeln!(out, "{}", known.join(", "));
-    let _ = writeln!(out, "encryption: {}; verification: {}", about.encryption, about.verification);
+    let protection: Vec<String> = about.protection().collect();
+    for line in [known.join(", "), protection.join("; ")].iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(out, "{line}");
+    }
     for change in &about.scaling.changes {
         let _ = writeln!(out, "made smaller: {}: {} -> {}", change.what, change.from, change.to);
+    }
+    if !about.command.is_empty() {
+        let _ = writeln!(out, "repeat it: {}", about.command);
     }
     let cases = results.cases();
     for series in results.series() {
@@ -318,7 +323,7 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::bench::record::tests::about;
-    use crate::bench::record::{LOST_BY_A_SLOW_MACHINE, NOT_ACCOUNTED, RATE};
+    use crate::bench::record::{LOST_BY_A_SLOW_MACHINE, Machine, NOT_ACCOUNTED, RATE};
 
     #[test]
     fn a_table_has_medians_laws_and_what_was_left_out() {
@@ -357,6 +362,19 @@ mod tests {
         results.samples[0] = results.samples[0].clone().measured(LOST_BY_A_SLOW_MACHINE, 3.0, "1");
         assert!(of(&results).contains("; 1 of 3 runs VOID: this machine was too slow"), "{}", of(&results));
         assert!(told(&results.samples[0]).contains("VOID") && !told(&results.samples[1]).contains("VOID"));
+    }
+
+    #[test]
+    fn a_table_has_the_command_that_repeats_it_and_of_what_others_measured_only_what_is_known() {
+        let mut results = Results { about: about(), samples: vec![], left_out: vec![], has_end: false };
+        let text = of(&results);
+        assert!(text.contains("\nencryption: AES-128-GCM; verification: every segment"), "{text}");
+        assert!(text.ends_with("\nrepeat it: thalweg bench latency\n"), "{text}");
+        let about = &mut results.about;
+        (about.command, about.machine) = (String::new(), Machine::default());
+        (about.encryption, about.verification) = (String::new(), String::new());
+        let text = of(&results);
+        assert_eq!(text.lines().count(), 2, "{text}");
     }
 
     #[test]

@@ -73,9 +73,9 @@ pub fn draw(figure: &Figure, width: f64, id: &str) -> Drawing {
     let svg = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {} {}", px(width), px(height)))
             width=(px(width)) height=(px(height)) role="img"
-            aria-labelledby=(format!("{id}-title {id}-desc")) {
+            aria-labelledby=(format!("{id}-title")) aria-describedby=(format!("{id}-desc")) {
             title id=(format!("{id}-title")) { (figure.title) }
-            desc id=(format!("{id}-desc")) { (figure.alternative()) }
+            desc id=(format!("{id}-desc")) { (figure.description()) }
             @if let Body::Bars(bars) = &figure.body { (hatches(bars.series.len(), id)) }
             @for (top, part) in placed {
                 g transform=(format!("translate(0 {})", px(top))) { (part) }

@@ -188,14 +188,18 @@ pub struct Cells {
 }
 
 impl Figure {
-    /// The figure in words, for those who do not see it.
+    /// The figure in words, for those who do not see it: its title, and what it shows.
     pub fn alternative(&self) -> String {
-        let mut sentences = vec![format!("{}.", self.title)];
-        match &self.body {
-            Body::Curves(curves) => sentences.extend(curves.sentences()),
-            Body::Bars(bars) => sentences.extend(bars.sentences()),
-            Body::Cells(cells) => sentences.extend(cells.sentences()),
-        }
+        format!("{}. {}", self.title, self.description()).trim_end().to_owned()
+    }
+
+    /// What it shows in words, without its title: for where that is told besides.
+    pub fn description(&self) -> String {
+        let sentences = match &self.body {
+            Body::Curves(curves) => curves.sentences(),
+            Body::Bars(bars) => bars.sentences(),
+            Body::Cells(cells) => cells.sentences(),
+        };
         sentences.join(" ")
     }
 }

@@ -244,3 +244,16 @@ fn those_who_do_not_see_it_are_told_what_it_shows() {
     );
     assert!(bars().alternative().contains("Layout aware: here 4.4 s, 002 Table II, a tenth 4.7 s."));
 }
+
+#[test]
+fn a_figure_is_named_by_its_title_and_described_without_it() {
+    for figure in all() {
+        let drawn = svg(&figure, WIDTH);
+        let roles = r#"aria-labelledby="latency-title" aria-describedby="latency-desc""#;
+        assert!(drawn.contains(roles), "{drawn}");
+        let (_, said) = drawn.split_once("<desc id=\"latency-desc\">").unwrap();
+        let (said, _) = said.split_once("</desc>").unwrap();
+        assert!(!said.is_empty() && !said.contains(&figure.title), "{said}");
+        assert!(figure.alternative().starts_with(&figure.title), "what has no name besides keeps it");
+    }
+}

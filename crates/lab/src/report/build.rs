@@ -47,8 +47,8 @@ pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
     if figures.is_empty() {
         figures.extend(of_any(results));
     }
-    // What other programs measured was not on our line.
-    let first = PLANS.iter().find(|plan| plan.suite == suite);
+    // What other programs measured was not on our line, and beside a paper stands only what is ours.
+    let first = PLANS.iter().find(|plan| plan.suite == suite && !results.is_foreign());
     let ours = first.and_then(|plan| of_plan(plan, results, &[]).into_iter().next());
     if let Some(ours) = ours {
         figures.extend(papers::of(suite).filter_map(|published| beside(published, results, &ours)));
@@ -61,8 +61,9 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Made> {
         .into_iter()
         .filter_map(|choice| {
             let mut samples = reading::chosen(results, &choice);
-            let mut notes: Vec<String> =
-                Some(plan.note).filter(|note| !note.is_empty()).map(str::to_owned).into_iter().collect();
+            // How ours were measured says nothing of another program.
+            let note = Some(plan.note).filter(|note| !note.is_empty() && !results.is_foreign());
+            let mut notes: Vec<String> = note.map(str::to_owned).into_iter().collect();
             for (name, hold) in plan.held {
                 let values = reading::values(&samples, name);
                 if let (Some(kept), true) = (kept(&values, *hold), values.len() > 1) {
@@ -459,18 +460,17 @@ fn of_any(results: &Results) -> Option<Figure> {
     })
 }
 
-/// Date, path of the samples that are shown, iterations, encryption, verification; what the path cost by itself.
+/// Date, whose measurements these are if not ours, path of the samples that are shown, iterations, encryption,
+/// verification; what the path cost by itself.
 pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     let about = &results.about;
     let date = about.date.split('T').next().unwrap_or_default().to_owned();
     let counted = results.counted();
-    let mut facts = vec![
-        date,
-        results.path_of(shown),
-        format!("{counted} {}", if counted == "1" { "iteration" } else { "iterations" }),
-        format!("encryption: {}", about.encryption),
-        format!("verification: {}", about.verification),
-    ];
+    let mut facts = vec![date];
+    facts.extend(results.is_foreign().then(|| about.program.clone()));
+    facts.push(results.path_of(shown));
+    facts.push(format!("{counted} {}", if counted == "1" { "iteration" } else { "iterations" }));
+    facts.extend(about.protection());
     // What is taken through an emulated path is taken on the same cores.
     let cost = results.path_cpu_s_per_gb();
     facts.extend(cost.map(|cost| format!("the path itself took {}", Measure::Cpu.unit().show(cost))));

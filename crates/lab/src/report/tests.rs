@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bench::record::{
-    About, LOST_BY_A_SLOW_MACHINE, Machine, NOT_ACCOUNTED, Quantity, Sample, Scaling,
+    About, LOST_BY_A_SLOW_MACHINE, Machine, NOT_ACCOUNTED, PathKind, Quantity, Sample, Scaling,
 };
 use crate::plot::{Bars, Body, Curves, Look, Scale, Series};
 
@@ -558,6 +558,57 @@ fn others_stand_at_their_distance_or_as_a_level_for_each_way_in_which_they_measu
         "{:?}",
         figure.notes
     );
+}
+
+/// Two points over the distance.
+fn over_distance(suite: &str, path: PathKind, series: &str) -> Results {
+    let at = |rtt| sample(series, 2.0, &[("rtt", rtt)]);
+    results(suite, path, vec![at(0.01), at(0.1)])
+}
+
+#[test]
+fn what_another_program_measured_is_drawn_as_its_own_and_never_as_ours() {
+    let mut theirs =
+        over_distance("latency", PathKind::Foreign { to: "there".into(), rtt_s: None }, "4 streams");
+    theirs.about.program = "GridFTP".into();
+    // Of a suite that papers have figures for.
+    let alone = figures(std::slice::from_ref(&theirs));
+    assert_eq!(alone.iter().map(|figure| figure.name.as_str()).collect::<Vec<_>>(), ["latency-rate"]);
+    assert!(alone[0].facts.contains(&"GridFTP".to_owned()), "{:?}", alone[0].facts);
+    let is_of_ours = alone[0].notes.iter().any(|note| note.starts_with("A stream of TCP is measured"));
+    assert!(!is_of_ours, "how ours are measured: {:?}", alone[0].notes);
+    let both = figures(&[over_distance("latency", gigabit(), "tuned"), theirs]);
+    assert_eq!(names(&curves(named(&both, "latency-rate")).series), ["tuned", "GridFTP: 4 streams"]);
+    let beside = both.iter().filter(|figure| figure.name.starts_with("latency-beside-"));
+    for figure in beside {
+        let drawn = names(&curves(figure).series);
+        assert!(!drawn.iter().any(|name| name.contains("4 streams")), "{drawn:?}");
+    }
+}
+
+/// The file that docs/guide/bench.md shows, as it stands there.
+#[test]
+fn what_the_guide_has_one_write_of_another_program_is_drawn_as_that_programs() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/bench.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, block) = guide.split_once("```json\n").unwrap();
+    let (lines, _) = block.split_once("```").unwrap();
+    let theirs = Results::parse(lines.as_bytes()).unwrap();
+    assert!(theirs.samples.len() > 1, "{lines}");
+    let all = [over_distance("latency", gigabit(), "tuned"), theirs];
+    let both = figures(&all);
+    assert_eq!(names(&curves(named(&both, "latency-rate")).series), ["tuned", "GridFTP: 4 streams"]);
+    let beside = curves(named(&both, "latency-beside-000-fig-2"));
+    assert_eq!(names(&beside.series), ["ours: tuned", "000: default kernel", "000: tuned kernel"]);
+    let own = named(&both, "gridftp-rate");
+    assert_eq!(own.facts, ["2026-11-22", "GridFTP", "to HOST", "1 iteration"]);
+    let page = html("far", &all[1..]);
+    assert!(page.contains("<dd>GridFTP</dd>"));
+    for words in
+        ["<dt>Encryption</dt>", "<dt>Verification</dt>", "(commit ", "0 cores", "of memory", "Repeat it:"]
+    {
+        assert!(!page.contains(words), "{words}");
+    }
 }
 
 #[test]

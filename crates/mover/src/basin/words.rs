@@ -18,6 +18,9 @@ const FULL: f64 = 0.9;
 /// gain is one of the whole transfer's time, and not the ratio of the two rates.
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
+    if evidence.content_bytes() == 0 {
+        return nothing_moved(evidence, narrowest);
+    }
     let reason = format!("{}{}", reason(evidence, narrowest), heated(evidence, narrowest));
     let all_of_it = if is_part(evidence, narrowest) { ", with all that its threads do" } else { "" };
     let mut text = format!("{}: {reason} ({}{all_of_it})", subject(narrowest), share(narrowest));
@@ -36,6 +39,25 @@ pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
         ));
     }
     format!("{text}. {}", verdict.knob)
+}
+
+/// Of a transfer that found everything there, or is about names only: widths in bits a second say nothing.
+fn nothing_moved(evidence: &Evidence, narrowest: &Narrow) -> String {
+    let stage = format!("{} ({})", subject(narrowest), share(narrowest));
+    let time = match (narrowest.busy > 0.5, evidence.is_linked) {
+        (true, _) => format!("most of that time took {stage}"),
+        // No stage was at work: streams were dialled, or an answer was due.
+        (false, true) => {
+            format!("most of that time it waited for the link or the far side; the busiest was {stage}")
+        }
+        (false, false) => format!("no stage took most of that time; the busiest was {stage}"),
+    };
+    let entries = if evidence.entries == 1 { "entry" } else { "entries" };
+    format!(
+        "no content was moved: {} {entries} settled in {}; {time}",
+        evidence.entries,
+        seconds(evidence.seconds())
+    )
 }
 
 /// Whether what is said of a stage is largely that of others which its threads do in turn.
@@ -273,6 +295,14 @@ pub(super) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 => format!("{} MiB", ratio(bytes as f64 / f64::from(1 << 20))),
         bytes => format!("{} KiB", bytes >> 10),
+    }
+}
+
+/// A time of a whole transfer.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        long if long >= 1.0 => format!("{} s", ratio(long)),
+        short => format!("{} ms", ratio(short * 1e3)),
     }
 }
 

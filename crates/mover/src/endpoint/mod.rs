@@ -282,6 +282,11 @@ pub trait Destination: Send + Sync {
     /// may have its name by now: the directory may be new and the name is taken all the same.
     fn offered_before(&self, _path: &RelativePath) {}
 
+    /// Hears of an entry that it came to nothing: it failed, or what stands there was left alone. What stands under its
+    /// name is not what was offered, however alike it looks. Called before [`link`](Self::link) for another name of it,
+    /// and takes no time; [`settled`](Self::settled) comes later.
+    fn came_to_nothing(&self, _entry: &Entry) {}
+
     /// Links a hard link to its first name, which is settled by now; or to a second name that came by itself, where it
     /// could not be linked to the first. [`Decision::Fresh`] where no link can be made, or not to what was offered: then
     /// the sender offers the same path again, as what it is by itself.

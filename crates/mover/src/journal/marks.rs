@@ -58,7 +58,8 @@ pub struct Known {
 /// The file of marks of a destination, open for writing. One at a time: the caller holds the staging directory's lock.
 pub struct Marks {
     dir: Arc<Dir>,
-    file: File,
+    /// `None` once it is closed.
+    file: Option<File>,
     end: u64,
     /// Bytes after the last rewriting.
     floor: u64,
@@ -130,7 +131,7 @@ impl Marks {
         let floor = end.min(kept_bytes_max as u64);
         let mut marks = Marks {
             dir,
-            file,
+            file: Some(file),
             end,
             floor,
             known,
@@ -146,9 +147,9 @@ impl Marks {
         };
         if end == 0 {
             marks.rewrite().map_err(of_io)?;
-        } else {
+        } else if let Some(file) = &marks.file {
             // What is torn does not stand between the records.
-            marks.file.truncate(end).map_err(of_io)?;
+            file.truncate(end).map_err(of_io)?;
         }
         Ok(marks)
     }
@@ -264,6 +265,11 @@ impl Marks {
         self.unfinished().next().is_none()
     }
 
+    /// Lets go of the file, which is about to be removed. What is noted after that makes a new one.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
     fn encode_unwritten(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in std::mem::take(&mut self.unwritten) {
@@ -279,9 +285,10 @@ impl Marks {
         // Of flows that are under way, and of files that were replaced, nothing is forgotten: they may have more.
         let most = most.max(self.floor + self.floor / 4);
         // A sync that failed is never believed by another of the same file.
-        let written = match self.is_torn || self.end + bytes.len() as u64 > most {
-            true => self.rewrite(),
-            false => self.file.write_all_at(bytes, self.end).and_then(|()| self.file.sync_data()).map(|()| {
+        let is_new = self.is_torn || self.end + bytes.len() as u64 > most;
+        let written = match self.file.as_ref().filter(|_| !is_new) {
+            None => self.rewrite(),
+            Some(file) => file.write_all_at(bytes, self.end).and_then(|()| file.sync_data()).map(|()| {
                 self.end += bytes.len() as u64;
             }),
         };
@@ -303,7 +310,7 @@ impl Marks {
         file.sync_data()?;
         self.dir.rename(SUCCESSOR, &self.dir, NAME, Replace::Existing)?;
         self.dir.sync()?;
-        self.file = file;
+        self.file = Some(file);
         self.end = bytes.len() as u64;
         self.floor = self.end;
         Ok(())
@@ -499,7 +506,7 @@ mod tests {
         let log = marks.begin(path("log"), Origin([1; 16]), path("log"), false);
         marks.record(&[(log, 10, Digest([1; 32]))]).unwrap();
         // Nothing more can be written into it.
-        marks.file = dir.open_read(NAME).unwrap();
+        marks.file = Some(dir.open_read(NAME).unwrap());
         assert!(marks.record(&[(log, 20, Digest([2; 32]))]).is_err());
         let on_disk = || {
             let (known, _) = replay(&std::fs::read(scratch.path().join("marks")).unwrap()).unwrap();

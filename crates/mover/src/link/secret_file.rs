@@ -11,24 +11,24 @@ use zeroize::Zeroizing;
 /// Reads at most `bytes_max` bytes, following links. The check is made on the open file, not on the name.
 ///
 /// # Errors
-/// `Permission` if the group or others have any right to it or it belongs to somebody else; `Usage` if it is longer;
-/// else what the kernel says.
+/// `Conflict` for a directory; `Permission` if the group or others have any right to it or it belongs to somebody else;
+/// `Usage` if it is longer; else what the kernel says.
 pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>> {
     let fail = |error: &io::Error| place(of_io("read", error), path);
     let file = std::fs::File::open(path).map_err(|error| fail(&error))?;
     let metadata = file.metadata().map_err(|error| fail(&error))?;
+    if metadata.is_dir() {
+        return Err(place(Failure::new(FailureKind::Conflict, "read", "it is a directory"), path));
+    }
     if metadata.mode() & 0o077 != 0 {
         let mode = metadata.mode() & 0o7777;
-        return Err(place(
-            Failure::new(
-                FailureKind::Permission,
-                "read",
-                format!(
-                    "it holds a secret, and its mode {mode:04o} lets others at it; run `chmod 600` on it"
-                ),
-            ),
-            path,
-        ));
+        let mut why = format!("it holds a secret, and its mode {mode:04o} lets others at it");
+        // Of a device, many programs need the mode that it has.
+        why.push_str(match metadata.is_file() {
+            true => "; run `chmod 600` on it",
+            false => "; name a file of mode 0600, or a pipe of your own",
+        });
+        return Err(place(Failure::new(FailureKind::Permission, "read", why), path));
     }
     let owner = metadata.uid();
     if owner != thalweg_sys::usage::effective_uid() && owner != 0 {
@@ -69,4 +69,38 @@ fn not_written(error: atomic_file::Error) -> Failure {
 fn place(mut failure: Failure, path: &Path) -> Failure {
     failure.operation = format!("{} {}", failure.operation, path.display());
     failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_of_a_file_the_mode_is_said_to_be_changed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "secret").unwrap();
+        let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&file, open_to_all).unwrap();
+        let told = |path: &Path| read(path, 64).unwrap_err();
+        assert!(told(&file).cause.contains("chmod 600"));
+        for (path, kind, why) in [
+            (scratch.path(), FailureKind::Conflict, "it is a directory"),
+            (Path::new("/dev/null"), FailureKind::Permission, "name a file of mode 0600"),
+        ] {
+            let refused = told(path);
+            assert_eq!(refused.kind, kind, "{refused}");
+            assert!(refused.cause.contains(why) && !refused.cause.contains("chmod"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_of_ones_own_is_read() {
+        use std::os::fd::AsRawFd;
+        let (reader, mut writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut writer, b"secret").unwrap();
+        drop(writer);
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        assert_eq!(&read(Path::new(&path), 64).unwrap()[..], b"secret");
+    }
 }

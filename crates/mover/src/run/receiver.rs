@@ -318,6 +318,10 @@ impl ReceiveRun {
                 // In its place among what is to be decided.
                 Action::OfferedBefore(path) => self.decide_soon(Decide::OfferedBefore(path)),
                 Action::Settled(entry, outcome) => {
+                    // At once: its other names are decided next, and by then it may not be noted.
+                    if matches!(outcome, Outcome::Skipped(_) | Outcome::Failed(_)) {
+                        self.destination.came_to_nothing(&entry);
+                    }
                     state.end.settled(&entry, &outcome);
                     settled.push((entry.clone(), outcome.clone()));
                     (self.events)(Event::Settled(entry, outcome));

@@ -68,6 +68,64 @@ fn a_default_acl_of_the_destination_does_not_leak_into_what_is_kept_exactly() {
     }
 }
 
+/// A project on XFS and ext4, which refuse renames from another one; no copy on write on btrfs, which says nothing.
+#[test]
+fn what_is_copied_into_a_directory_has_what_that_hands_down_to_what_is_made_in_it() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let sh = |at: &Path, script: &str| {
+        std::process::Command::new("sh").args(["-c", script]).current_dir(at).output().unwrap()
+    };
+    let trees = trees();
+    for (name, content) in [("a", 1u8), ("b", 2)] {
+        let dir = trees.source.join(name);
+        fs::create_dir_all(dir.join("new")).unwrap();
+        fs::write(dir.join("small"), "x").unwrap();
+        fs::write(dir.join("new/large"), vec![content; 3 * CHUNK as usize]).unwrap();
+        symlink("small", dir.join("link")).unwrap();
+        (0..20).for_each(|at| fs::write(dir.join(format!("new/{at}")), "y").unwrap());
+    }
+    fs::write(trees.source.join("beside"), "x").unwrap();
+    let projects = "xfs_io -c 'chproj 42' -c 'chattr +P' a && xfs_io -c 'chproj 43' -c 'chattr +P' b";
+    let cases = [
+        ("mkfs.xfs -qf", "xfs", projects),
+        ("mkfs.ext4 -qF -O quota,project", "ext4", "chattr -p 42 a && chattr -p 43 b && chattr +P a b"),
+        ("mkfs.btrfs -qf", "btrfs", "chattr +C a b"),
+    ];
+    for (make, kind, hand_down) in cases {
+        let Some(mount) = Mount::new(make, kind) else {
+            eprintln!("skipped in part: {kind} cannot be mounted here");
+            continue;
+        };
+        let target = mount.path.join("t");
+        fs::create_dir_all(target.join("a")).unwrap();
+        fs::create_dir_all(target.join("b")).unwrap();
+        if !sh(&target, hand_down).status.success() {
+            eprintln!("skipped in part: nothing to set that with on {kind}");
+            continue;
+        }
+        let copied = copy(&contents(&trees.source), to(&target));
+        copied.assert_whole();
+        assert_eq!(picture(&trees.source), picture(&target), "{kind}");
+        assert_eq!(copy(&contents(&trees.source), to(&target)).assert_whole().fresh, 0, "{kind}");
+        for dir in ["a", "b"] {
+            let attributes = |name: &str| {
+                let listed = sh(&target, &format!("lsattr -p {dir}/{name}"));
+                let listed = String::from_utf8(listed.stdout).unwrap();
+                listed.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
+            };
+            fs::write(target.join(dir).join("made-there"), "x").unwrap();
+            let made_there = attributes("made-there");
+            assert_eq!(made_there.len(), 2, "{kind}");
+            for name in ["small", "new/large", "new/0", "new/19"] {
+                assert_eq!(attributes(name), made_there, "{kind}: {dir}/{name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn names_that_fold_into_one_are_a_conflict_and_none_is_overwritten() {
     if !is_root() {
@@ -170,7 +228,9 @@ fn directories_that_keep_their_owner_out_are_filled_all_the_same() {
     let first = picture(&trees.target);
     assert_eq!(first, picture(&trees.source));
     assert!(!trees.target.join(".thalweg-staging").exists());
-    copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+    let again = copy(&contents(&trees.source), to(&trees.target));
+    assert!(again.outcomes.values().all(|outcome| matches!(outcome, Outcome::Unchanged { .. })));
+    again.assert_whole();
     assert_eq!(picture(&trees.target), first);
     for tree in [&trees.source, &trees.target] {
         for dir in ["", "closed", "closed/inner"] {
@@ -298,6 +358,64 @@ fn a_second_name_arrives_though_the_first_is_left_alone_or_refused() {
             }
         }
     }
+}
+
+/// What the destination has under the first of two names has the size and the time of the source's, and other content.
+fn looking_alike() -> Trees {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "right").unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    fs::write(trees.target.join("a"), "wrong").unwrap();
+    for tree in [&trees.source, &trees.target] {
+        set_mtime(&tree.join("a"), 1_000_000_000, 0);
+    }
+    trees
+}
+
+#[test]
+fn a_second_name_is_not_linked_to_what_was_left_alone_however_alike_it_looks() {
+    use thalweg_wire::message::Check;
+    for check in [Check::Evidence, Check::Digest, Check::Nothing] {
+        for has_both in [false, true] {
+            let trees = looking_alike();
+            if has_both {
+                fs::hard_link(trees.target.join("a"), trees.target.join("b")).unwrap();
+            }
+            for dry_run in [true, false] {
+                let terms = Terms { ignore_existing: true, check, dry_run, ..terms() };
+                let copied = copy(&contents(&trees.source), To { terms, ..to(&trees.target) });
+                let outcomes = (&copied.outcomes[&b"a"[..]], &copied.outcomes[&b"b"[..]]);
+                let is_right = match outcomes {
+                    (Outcome::Skipped(_), Outcome::Skipped(_)) => has_both,
+                    (Outcome::Skipped(_), Outcome::Done { .. }) => !has_both,
+                    _ => false,
+                };
+                assert!(is_right, "{check:?}, both: {has_both}, dry run: {dry_run}: {outcomes:?}");
+            }
+            let content = ["a", "b"].map(|name| fs::read_to_string(trees.target.join(name)).unwrap());
+            assert_eq!(content, ["wrong", if has_both { "wrong" } else { "right" }], "{check:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_name_is_not_linked_to_what_stands_under_a_first_that_failed() {
+    let trees = looking_alike();
+    fs::write(trees.target.join("b"), "mine").unwrap();
+    let source = contents(&trees.source);
+    let by_digest = Terms { check: thalweg_wire::message::Check::Digest, ..terms() };
+    let destination = open(To { terms: by_digest, ..to(&trees.target) }, &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    let (first, second) = (found.entry("a"), found.entry("b"));
+    destination.decide(&found.entries[0], &|_, _| true);
+    assert!(matches!(destination.decide(first, &|_, _| true), Decision::Wanted { .. }));
+    // As one that the source cannot read.
+    destination.came_to_nothing(first);
+    assert!(matches!(destination.link(second), Decision::Fresh));
+    destination.close(false);
+    let content = ["a", "b"].map(|name| fs::read_to_string(trees.target.join(name)).unwrap());
+    assert_eq!(content, ["wrong", "mine"]);
 }
 
 #[test]

@@ -234,6 +234,9 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
                 move_file(source, &destination, entry, Some((left.partial, left.present)), &mut before)
             }
         };
+        if matches!(outcome, Outcome::Skipped(_) | Outcome::Failed(_)) {
+            destination.came_to_nothing(entry);
+        }
         destination.settled(entry, &outcome);
         copied.outcomes.insert(entry.path.as_bytes().to_vec(), outcome);
     }

@@ -50,8 +50,19 @@ pub(super) fn beneath(root: BorrowedFd<'_>, path: &[u8], links: Links) -> io::Re
 pub(super) enum Use {
     /// Anything.
     Long,
-    /// Calls of its own thread, and no io_uring.
+    /// Anything; what it shows is compared with what it shows later.
+    Compared,
+    /// Calls of its own thread, and no io_uring; compared as well.
     Once,
+}
+
+impl Use {
+    fn look(self, fd: BorrowedFd<'_>) -> io::Result<Stat> {
+        match self {
+            Use::Long => stat::look(fd, b""),
+            Use::Compared | Use::Once => stat::look_now(fd, b""),
+        }
+    }
 }
 
 /// Opens a regular file in `dir`, and nothing else, without ever waiting; with what it shows.
@@ -75,14 +86,14 @@ pub(super) fn regular_file(
         // A link; a socket or a pipe without the other end; a node without its device; a directory opened for
         // writing.
         Err(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::ISDIR) => return Err(not_regular()),
-        Err(Errno::AGAIN) => return leased_file(dir, name, access),
+        Err(Errno::AGAIN) => return leased_file(dir, name, access, purpose),
         Err(error) => return Err(error.into()),
     };
-    let stat = stat::look(fd.as_fd(), b"")?;
+    let stat = purpose.look(fd.as_fd())?;
     if stat.kind != Kind::File {
         return Err(not_regular());
     }
-    if purpose == Use::Long {
+    if purpose != Use::Once {
         // Non-blocking was for what the name might have been; left on a file, it makes io_uring give up where it
         // should wait.
         uninterrupted(|| rustix::fs::fcntl_setfl(&fd, kept))?;
@@ -99,7 +110,7 @@ pub(super) fn pinned(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
 /// Somebody holds a lease on the file, and opening it means to wait until he gives it up (bounded by the
 /// kernel, `/proc/sys/fs/lease-break-time`). That is allowed for a regular file only, so what is waited for
 /// is pinned first.
-fn leased_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags) -> io::Result<(File, Stat)> {
+fn leased_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags, purpose: Use) -> io::Result<(File, Stat)> {
     let pinned = pinned(dir, name)?;
     if stat::kind_of(pinned.as_fd())? != Kind::File {
         return Err(not_regular());
@@ -108,7 +119,7 @@ fn leased_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags) -> io::Result<(
     let flags = access | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = uninterrupted(|| rustix::fs::open(path.as_str(), flags, Mode::empty()))?;
     // After the lease was given back, and with it what its holder had still to write.
-    let stat = stat::look(fd.as_fd(), b"")?;
+    let stat = purpose.look(fd.as_fd())?;
     Ok((File::from_fd(fd), stat))
 }
 

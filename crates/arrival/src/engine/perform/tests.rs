@@ -1,4 +1,5 @@
 use super::*;
+use crate::command::Analysis;
 use crate::engine::{Tell, Watch};
 use crate::item::{Complete, Order};
 use crate::machine::Rules;
@@ -7,7 +8,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
-use thalweg_client::reach::Reach;
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::copy::{Selection, Stop};
 use thalweg_sys::priority::Priority;
@@ -59,12 +59,13 @@ fn seen(watch: &Watch, name: &RelativePath) -> Version {
     view.items.into_iter().find(|seen| seen.name == *name).unwrap().version
 }
 
-fn copied(watch: &Watch, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
+/// What a driver of this watch makes of it.
+fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
     let directory = watch.state.join("watch");
     std::fs::create_dir_all(directory.join("receipts")).unwrap();
     let tell: Tell = Arc::new(|_: Told<'_>| {});
     let stop = Stop::default();
-    let driver = Driver {
+    act(&Driver {
         watch,
         directory,
         far_movers: Arc::new(Mutex::new(FarMovers::new(watch.how.clone()))),
@@ -73,8 +74,11 @@ fn copied(watch: &Watch, name: &RelativePath, version: Version) -> Result<(Diges
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
         is_over: Arc::default(),
-    };
-    driver.copy_item(name, version)
+    })
+}
+
+fn copied(watch: &Watch, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
+    driven(watch, |driver| driver.copy_item(name, version))
 }
 
 #[test]
@@ -128,6 +132,36 @@ fn a_directory_arrives_as_it_was_seen_complete_whatever_is_in_it_and_left_out_of
         let failure = copied(&watch, &name, before).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Changed, "{patterns:?}: {failure}");
         assert!(copied(&watch, &name, seen(&watch, &name)).is_ok(), "{patterns:?}");
+    }
+}
+
+/// The last look may be as old as the time between two of them.
+#[test]
+fn a_run_does_not_begin_for_what_the_source_has_no_more() {
+    for (kind, item) in [(ItemKind::File, "run/data"), (ItemKind::Directory, "run")] {
+        let scratch = tempfile::tempdir().unwrap();
+        let complete = Complete::Stable(Duration::ZERO);
+        let keeper = vec!["false".into()];
+        let analysis = Some(Analysis { keeper, program: "true".into(), arguments: Vec::new() });
+        let watch = Watch { analysis, ..watch_of(scratch.path(), kind, complete, &[]) };
+        let (name, file) = (path(item), scratch.path().join("in/run/data"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "first").unwrap();
+        let version = seen(&watch, &name);
+        let (digest, bytes) = copied(&watch, &name, version).unwrap();
+        let arrived = || Arrived { version, digest: digest.to_string(), key: key_of(&name, &digest), bytes };
+        let changed = || driven(&watch, |driver| driver.changed_source(&name, &arrived()));
+        assert_eq!(changed(), None, "{kind:?}: it is as it arrived");
+        std::fs::write(&file, "corrected").unwrap();
+        let now = seen(&watch, &name);
+        assert_eq!(changed(), Some(now), "{kind:?}");
+        let run = || Action::Run(name.clone(), 1);
+        match driven(&watch, |driver| driver.perform(run(), Some(arrived()))) {
+            Some(Input::SourceChanged(_, 1, version)) => assert_eq!(version, now, "{kind:?}"),
+            other => panic!("{kind:?}: {other:?}"),
+        }
+        std::fs::remove_dir_all(scratch.path().join("in/run")).unwrap();
+        assert_eq!(changed(), None, "{kind:?}: what arrived goes its way, though the source has it no more");
     }
 }
 

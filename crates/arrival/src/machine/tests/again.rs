@@ -151,3 +151,103 @@ fn a_touch_without_new_content_runs_nothing_again() {
         assert!(machine.is_idle());
     }
 }
+
+/// Looks at one item with this content.
+fn look_at(content: u64) -> Input {
+    looked(seen(&BTreeMap::from([("a".to_owned(), content)])))
+}
+
+#[test]
+fn what_is_corrected_while_it_waits_for_its_turn_is_copied_first_and_the_earlier_version_never_runs() {
+    let look = |content| looked(seen(&BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), content)])));
+    let at = Duration::from_secs;
+    for order in [Order::Arrival, Order::Name, Order::Time] {
+        let rules = Rules { runs_max: 1, attempts_max: 1, returns_results: false, ..rules(order) };
+        let mut machine = Machine::new(rules);
+        for second in [0, 2] {
+            let _ = machine.take(at(second), look(2));
+        }
+        assert_eq!(machine.decide(at(2)).1.len(), 2, "{order:?}");
+        for (name, content) in [("a", 1), ("b", 2)] {
+            let _ = machine.take(at(2), Input::Moved(path(name), Ok(arrived(&path(name), version(content)))));
+        }
+        assert_eq!(machine.decide(at(2)).1, [Action::Run(path("a"), 1)], "{order:?}");
+        let _ = machine.take(at(3), look(7));
+        let _ = machine.take(at(3), Input::Ended(path("a"), 1, Outcome::Succeeded));
+        assert_eq!(machine.decide(at(3)).1, [], "{order:?}: neither is run, nor is it complete");
+        assert!(!machine.is_idle(), "{order:?}");
+        assert_eq!(machine.wakes_at(), Some(at(5)), "{order:?}");
+        let _ = machine.take(at(5), look(7));
+        assert_eq!(machine.decide(at(5)).1, [Action::Move(path("b"), version(7))], "{order:?}");
+        let _ = machine.take(at(5), Input::Moved(path("b"), Ok(arrived(&path("b"), version(7)))));
+        assert_eq!(machine.decide(at(5)).1, [Action::Run(path("b"), 1)], "{order:?}");
+        assert_eq!(machine.arrived(&path("b")).unwrap().bytes, 7, "{order:?}");
+    }
+}
+
+#[test]
+fn by_time_what_is_corrected_while_it_waits_holds_up_nothing_that_changed_before_the_correction() {
+    let look = |content| {
+        let files = [("a", 1), ("b", content), ("c", 5)].map(|(name, content)| (name.to_owned(), content));
+        looked(seen(&BTreeMap::from(files)))
+    };
+    let at = Duration::from_secs;
+    let mut machine = Machine::new(Rules { returns_results: false, ..rules(Order::Time) });
+    for second in [0, 2] {
+        let _ = machine.take(at(second), look(2));
+    }
+    assert_eq!(machine.decide(at(2)).1.len(), 3);
+    for (name, content) in [("a", 1), ("b", 2), ("c", 5)] {
+        let _ = machine.take(at(2), Input::Moved(path(name), Ok(arrived(&path(name), version(content)))));
+    }
+    assert_eq!(machine.decide(at(2)).1, [Action::Run(path("a"), 1)]);
+    let _ = machine.take(at(3), look(7));
+    let _ = machine.take(at(3), Input::Ended(path("a"), 1, Outcome::Succeeded));
+    assert_eq!(machine.decide(at(3)).1, [Action::Run(path("c"), 1)]);
+}
+
+#[test]
+fn a_run_that_did_not_begin_because_the_source_had_changed_is_no_attempt_and_the_other_version_is_copied() {
+    let at = Duration::from_secs;
+    let mut machine = running(1);
+    let records = machine.take(at(3), Input::SourceChanged(path("a"), 1, version(7)));
+    assert!(matches!(&records[..], [Record::Ended(_, 1, Outcome::NotStarted(_))]), "{records:?}");
+    assert_eq!(machine.decide(at(3)).1, [], "it is not run before a look");
+    assert!(!machine.is_idle() && machine.given_up().is_empty(), "no attempt was made");
+    assert_eq!(machine.wakes_at(), Some(at(5)));
+    let _ = machine.take(at(5), look_at(7));
+    assert_eq!(machine.decide(at(5)).1, [Action::Move(path("a"), version(7))]);
+    let _ = machine.take(at(5), Input::Moved(path("a"), Ok(arrived(&path("a"), version(7)))));
+    assert_eq!(machine.decide(at(5)).1, [Action::Run(path("a"), 2)]);
+    let _ = machine.take(at(6), Input::Ended(path("a"), 2, Outcome::Failed(1)));
+    assert_eq!(machine.given_up(), [&path("a")]);
+}
+
+#[test]
+fn what_is_corrected_while_the_last_attempt_runs_is_copied_and_not_given_up() {
+    let at = Duration::from_secs;
+    let mut machine = running(1);
+    for second in [3, 5] {
+        let _ = machine.take(at(second), look_at(7));
+        assert_eq!(machine.decide(at(second)).1, [], "the command runs");
+    }
+    let _ = machine.take(at(6), Input::Ended(path("a"), 1, Outcome::Failed(1)));
+    assert!(machine.given_up().is_empty());
+    assert_eq!(machine.decide(at(6)).1, [Action::Move(path("a"), version(7))]);
+}
+
+#[test]
+fn what_waits_is_run_as_it_arrived_if_its_correction_goes_before_it_was_copied() {
+    let at = Duration::from_secs;
+    for trouble in [Trouble::Passing, Trouble::Lasting] {
+        let mut machine = running(3);
+        let _ = machine.take(at(3), Input::Ended(path("a"), 1, Outcome::Failed(1)));
+        for second in [3, 5] {
+            let _ = machine.take(at(second), look_at(7));
+        }
+        assert_eq!(machine.decide(at(5)).1, [Action::Move(path("a"), version(7))], "{trouble:?}");
+        let _ = machine.take(at(5), Input::Moved(path("a"), Err(trouble)));
+        let _ = machine.take(at(6), looked(Vec::new()));
+        assert_eq!(machine.decide(at(6)).1, [Action::Run(path("a"), 2)], "{trouble:?}");
+    }
+}

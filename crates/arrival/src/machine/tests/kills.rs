@@ -93,7 +93,16 @@ impl World {
                     Action::Move(name, version) => self.moves.push((name, version)),
                     Action::Return(name) => self.returns.push(name),
                     Action::Run(name, attempt) => {
-                        let content = self.machine.arrived(&name).unwrap().bytes;
+                        let Arrived { version: was, bytes: content, .. } =
+                            self.machine.arrived(&name).unwrap().clone();
+                        // What a look did not see yet may be seen before the command begins.
+                        let now = self.files.get(&name.to_string()).map(|content| version(*content));
+                        if let Some(now) = now.filter(|now| *now != was)
+                            && self.random.bool()
+                        {
+                            self.input(Input::SourceChanged(name, attempt, now))?;
+                            continue;
+                        }
                         assert!(
                             !self.alive.iter().any(|(other, ..)| *other == name),
                             "{name} runs twice at once"

@@ -144,3 +144,28 @@ fn by_time_what_is_written_anew_waits_for_what_changed_before_it_in_this_life_an
         assert_eq!(machine.decide(at(14)).1, [Action::Run(path("b"), 1)], "replayed: {is_replayed}");
     }
 }
+
+#[test]
+fn what_arrived_and_was_changed_without_a_new_marker_before_its_turn_is_told() {
+    let at = Duration::from_secs;
+    let complete = Complete::Marker(b".done".to_vec());
+    let rules = Rules { complete, runs_max: 1, returns_results: false, ..rules(Order::Arrival) };
+    let mut machine = Machine::new(rules);
+    let look = |content, is_marked| {
+        let of = |name, content, is_marked| Seen { name: path(name), version: version(content), is_marked };
+        looked(vec![of("a", 1, true), of("b", content, is_marked)])
+    };
+    let _ = machine.take(at(0), look(1, true));
+    assert_eq!(machine.decide(at(0)).1.len(), 2);
+    for name in ["a", "b"] {
+        let _ = machine.take(at(0), Input::Moved(path(name), Ok(arrived(&path(name), version(1)))));
+    }
+    assert_eq!(machine.decide(at(0)).1, [Action::Run(path("a"), 1)]);
+    let _ = machine.take(at(1), look(2, false));
+    let _ = machine.take(at(1), Input::Ended(path("a"), 1, Outcome::Succeeded));
+    assert_eq!(machine.decide(at(1)).1, []);
+    assert!(machine.is_idle());
+    assert_eq!(machine.given_up(), [&path("b")]);
+    let _ = machine.take(at(2), look(2, true));
+    assert_eq!(machine.decide(at(2)).1, [Action::Move(path("b"), version(2))]);
+}

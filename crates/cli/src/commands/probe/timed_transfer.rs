@@ -3,6 +3,7 @@
 use super::STALL;
 use super::measurer::Measurer;
 use super::schedule::WAY;
+use crate::threads;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -140,8 +141,8 @@ impl<'a> Run<'a> {
         let job = self.measurer.job;
         let mut series = Series::default();
         let result = std::thread::scope(|scope| {
-            let copy =
-                scope.spawn(|| copy::copy(&self.from, &self.to, &self.wishes, &job.signer, &watch, &stop));
+            let work = || copy::copy(&self.from, &self.to, &self.wishes, &job.signer, &watch, &stop);
+            let copy = threads::spawn_scoped(scope, "transfer", work)?;
             // What is dialled and opened first is no part of the time.
             let mut began: Option<Instant> = None;
             while !copy.is_finished() {

@@ -47,6 +47,12 @@ impl About {
             None => self.program.clone(),
         }
     }
+
+    /// How data were encrypted and verified, one statement each; of what others measured that may not be known.
+    pub fn protection(&self) -> impl Iterator<Item = String> {
+        let both = [("encryption", &self.encryption), ("verification", &self.verification)];
+        both.into_iter().filter(|(_, is)| !is.is_empty()).map(|(what, is)| format!("{what}: {is}"))
+    }
 }
 
 /// The machine on which all of it ran.

@@ -19,6 +19,11 @@ pub struct Results {
 }
 
 impl Results {
+    /// Whether another program measured it.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.about.path, PathKind::Foreign { .. })
+    }
+
     /// The path of some of the samples, in words: not all of a suite need take the one that `about` names. Beside a disk
     /// there may be simulated ones, and beside an emulated path the loopback.
     pub fn path_of(&self, samples: &[&Sample]) -> String {

@@ -39,6 +39,17 @@ struct Case {
     depth: u32,
 }
 
+impl Case {
+    /// The series that it is of.
+    fn series(&self) -> String {
+        let streams = match self.streams {
+            1 => "1 stream".to_owned(),
+            many => format!("{many} streams"),
+        };
+        if self.depth == 1 { streams } else { format!("depth, {streams}") }
+    }
+}
+
 /// Fig 4 and 5 have files at once and streams; depth goes beside one stream and one file, and beside four of both.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -96,11 +107,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         line.extend([format!("{}/", source.display()), daemon.url("copy")]);
         let sample = super::over(&testbed, || {
             let copied = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &line)?;
-            let series = match case.depth {
-                1 => format!("{} streams", case.streams),
-                _ => format!("depth, {} streams", case.streams),
-            };
-            Ok(of_copy(&series, &copied, set.bytes(), set.files))
+            Ok(of_copy(&case.series(), &copied, set.bytes(), set.files))
         })?;
         bench.workspace.remove(&daemon.path("copy"))?;
         let sample = sample.with("concurrency", count(case.concurrency));
@@ -112,6 +119,15 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use thalweg_mover::plan;
+
+    #[test]
+    fn one_stream_is_told_as_one() {
+        let series: Vec<String> = cases().iter().map(Case::series).collect();
+        for expected in ["1 stream", "4 streams", "depth, 1 stream", "depth, 4 streams"] {
+            assert!(series.iter().any(|name| name == expected), "{series:?}");
+        }
+        assert!(!series.iter().any(|name| name.ends_with("1 streams")), "{series:?}");
+    }
 
     #[test]
     fn files_are_such_that_their_number_at_once_counts() {

@@ -45,6 +45,33 @@ fn rates_stand_with_their_shares_and_the_gain_is_one_of_time() {
     );
 }
 
+/// As where no stream ever came up: the CPU, next to idle, was not what took eight seconds.
+#[test]
+fn where_nothing_moved_no_rate_is_told_and_an_idle_stage_took_none_of_the_time() {
+    let said = |busy_ms: u64, is_linked: bool, entries: u64| {
+        let mut evidence =
+            Evidence { elapsed_nanos: 8_000_000_000, bytes: 0, entries, is_linked, ..evidence() };
+        evidence.sender.streams.clear();
+        for side in [&mut evidence.sender, &mut evidence.receiver] {
+            side.process.host = 7;
+            side.process.cores_milli = 1000;
+            side.process.user_nanos = busy_ms * 500_000;
+        }
+        let said = verdict(&evidence);
+        assert_eq!(said.narrowest.cause, Cause::Cpu, "{}", said.sentence);
+        assert!(!said.sentence.contains("bit/s"), "{}", said.sentence);
+        said.sentence
+    };
+    let words = "no content was moved: 1 entry settled in 8.00 s; most of that time it waited for the link or the far \
+                 side; the busiest was the CPU of this machine (1 % busy)";
+    assert_eq!(said(80, true, 1), words);
+    let here = said(2_400, false, 1);
+    assert!(!here.contains("link") && here.contains("no stage took most of that time"), "{here}");
+    let busy = said(7_200, true, 1_000);
+    assert!(busy.starts_with("no content was moved: 1000 entries settled in "), "{busy}");
+    assert!(busy.ends_with("most of that time took the CPU of this machine (90 % busy)"), "{busy}");
+}
+
 #[test]
 fn a_gain_is_told_with_what_is_certain_of_it() {
     let mut evidence = evidence();

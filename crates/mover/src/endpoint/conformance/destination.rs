@@ -659,6 +659,9 @@ fn second_names_are_linked(bed: &dyn DestinationBed) {
     };
     assert_done(&settle(&*to, &second(2, "second", "first")));
     assert_content(bed, "second", &content);
+    // Of one that came to nothing nobody compared what stands there.
+    to.came_to_nothing(&first);
+    assert_fresh(&to.link(&second(4, "fourth", "first")));
     // The first is not there: it comes as a file of its own.
     assert_fresh(&to.link(&second(3, "third", "missing")));
     let third = file(3, "third", 1000);

@@ -15,6 +15,9 @@
 //! destination then has the new one's bytes, which is what it has to have. A new file that begins with what a stale mark says
 //! is read up to the mark and never said to be complete by it; the stream says so at its end.
 //!
+//! Who keeps a file says how long it is, not what the kernel remembers: that is older where others write it, over a
+//! network or below what is mounted.
+//!
 //! Not seen: a file that is cut, written anew beyond the place that it was read to, and is the same at its beginning and in
 //! front of that place, all between two looks; nor bytes in the middle that are changed while it grows.
 
@@ -162,7 +165,7 @@ impl Growing {
             let read = self.file.read_at(&mut buffer[..most], position);
             let read = read.map_err(|error| of_io(error, position, &self.path))?;
             if read == 0 {
-                let stat = self.file.stat().map_err(|error| of_io(error, position, &self.path))?;
+                let stat = self.file.stat_now().map_err(|error| of_io(error, position, &self.path))?;
                 // As long as what was read of it, and never seen to rest there: it may have been written anew.
                 let is_new_here = self.rested.is_none_or(|(at, _)| at != position);
                 let is_same = !is_new_here
@@ -211,7 +214,7 @@ impl Growing {
     pub(super) fn end(&mut self, taker: &dyn Taker) {
         let Some(read) = taker.position(self.flow).zip(taker.digest(self.flow)) else { return };
         self.is_ended = true;
-        if let Ok(stat) = self.file.stat()
+        if let Ok(stat) = self.file.stat_now()
             && stat.size == read.0
         {
             self.rest(read.0, stat.mtime);
@@ -285,7 +288,7 @@ impl Growing {
 
     /// Whether it has another length, of `limit` bytes at most, than it was said to be complete with.
     pub(super) fn has_changed_since_end(&self, limit: u64) -> bool {
-        let now = self.file.stat().map(|stat| stat.size.min(limit));
+        let now = self.file.stat_now().map(|stat| stat.size.min(limit));
         self.ended_at.zip(now.ok()).is_some_and(|((then, _), now)| then != now)
     }
 

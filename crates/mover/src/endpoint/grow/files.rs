@@ -60,6 +60,12 @@ const HEAR_EVERY: Duration = Duration::from_millis(100);
 const AT_ONCE_MAX: usize = limits::FLOWS_READ_MAX / 2;
 /// Names that events tell, which are looked at one by one; of more everything is looked at.
 const NOTICED_MAX: usize = 1024;
+/// Listings that are kept for a while, as by sshfs and NFS, are newer than a marker after so long. One that does not have
+/// it by then never will: the file system spells it otherwise, or hides it.
+const LISTED_WITHIN: Duration = Duration::from_secs(90);
+/// Of such a marker.
+const UNLISTED: &str =
+    "is there, and no listing of its directory has it: what came shortly before it may be missing";
 
 /// What is streamed.
 pub struct FilesSpec {
@@ -153,7 +159,12 @@ pub struct FilesFeed {
     noticed: BTreeSet<RelativePath>,
     /// Counts flows that begin and end, and the coming of the marker; how far it was at the last look.
     changes: (u64, Option<u64>),
-    has_marker: bool,
+    /// Since when the marker's name leads to something.
+    marker_since: Option<Instant>,
+    /// The last look listed the marker, and so what came before it. Its name may be seen long before (sshfs).
+    is_marker_listed: bool,
+    /// The look under way decides whether all is over: what is complete is to be as it was now, not a while ago.
+    is_end_near: bool,
     /// Over: not begun again before they have another length.
     done: BTreeMap<Identity, Done>,
     /// Which files that failed are begun again.
@@ -196,7 +207,7 @@ impl FilesFeed {
             spec,
             clock: Box::new(Instant::now),
             stat_at: Box::new(Dir::stat),
-            stat_of: Box::new(File::stat),
+            stat_of: Box::new(File::stat_now),
             places,
             watch: None,
             watched: HashMap::new(),
@@ -209,7 +220,9 @@ impl FilesFeed {
             is_left_told: false,
             noticed: BTreeSet::new(),
             changes: (0, None),
-            has_marker: false,
+            marker_since: None,
+            is_marker_listed: false,
+            is_end_near: false,
             done: BTreeMap::new(),
             rule,
             failing: BTreeMap::new(),
@@ -285,14 +298,17 @@ impl FilesFeed {
         };
         // Whatever events say, looking takes at most half of a core.
         let rest = looks.ended.map_or(Duration::ZERO, |ended| looks.took.saturating_sub(self.since(ended)));
-        let is_ending = self.marker_is_there();
-        if is_ending != std::mem::replace(&mut self.has_marker, is_ending) {
+        let is_named = self.marker_is_named();
+        let has_come = is_named && self.marker_since.is_none();
+        if is_named != self.marker_since.is_some() {
             self.changes.0 += 1;
+            self.marker_since = is_named.then(|| self.now());
         }
         // What nobody looked at has not rested; and what came before the marker is there.
         let is_idle_due = self.idle_since().is_some() && !self.is_idle();
-        let is_end_due = is_ending && self.busy.is_empty() && self.asked.is_empty() && self.all_ended();
-        let must_look = is_idle_due || self.is_turn() || (is_end_due && !self.is_looked());
+        let is_end_due = is_named && self.busy.is_empty() && self.asked.is_empty() && self.all_ended();
+        let must_look = is_idle_due || self.is_turn() || has_come || (is_end_due && !self.is_looked());
+        self.is_end_near = is_named || self.idle_since().is_some();
         if must_look || looks.last.map_or(rest.is_zero(), |at| self.since(at) >= every) {
             let (began, changes) = (self.now(), self.changes.0);
             self.look(taker)?;
@@ -303,6 +319,10 @@ impl FilesFeed {
             looks.ended = looks.last;
             looks.took = self.since(began);
             self.busy.extend(self.files.keys().copied());
+        }
+        let is_ending = self.is_ending();
+        if is_ending && !self.is_marker_listed {
+            self.say_unlisted(taker);
         }
         self.look_at_noticed(&mut looks.last, taker)?;
         self.begin_again(taker)?;
@@ -342,6 +362,12 @@ impl FilesFeed {
     /// Whether that was seen by a look at everything since.
     fn is_idle(&self) -> bool {
         self.idle_since().zip(self.looked_from).is_some_and(|(since, from)| from >= since)
+    }
+
+    /// Whether the marker is there, and what came before it was listed with it.
+    fn is_ending(&self) -> bool {
+        let is_late = |since: Instant| self.since(since) >= LISTED_WITHIN;
+        self.marker_since.is_some_and(|since| self.is_marker_listed || is_late(since))
     }
 
     fn all_ended(&self) -> bool {
@@ -441,6 +467,13 @@ impl FilesFeed {
 
     fn say_unwatched(&mut self, error: &io::Error, taker: &dyn Taker) {
         self.say_polling("not every directory can be watched", error, taker);
+    }
+
+    fn say_unlisted(&mut self, taker: &dyn Taker) {
+        let marker = self.spec.until.marker.as_ref().and_then(|name| self.spec.prefix.join(name).ok());
+        if let Some(path) = marker {
+            self.note_once(&path, UNLISTED, taker);
+        }
     }
 
     /// From now on everything is looked at more often; told the first time.

@@ -3,11 +3,11 @@
 use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
-use super::metadata::{Has, Named, Target, Wanted, apply, are_same, differs};
+use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs};
 use super::partial::Caching;
 use super::spool::Spooled;
 use super::staging::{Abilities, Grain, Staging};
-use super::{conflict, evidence_of, failed, lock, wire_time};
+use super::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::Journal;
@@ -77,6 +77,11 @@ impl LocalDestination {
         lock(&self.foretold).note(entry.id, kind_of(&entry.kind), outlook);
     }
 
+    /// Remembers that an entry failed or was left alone, for its second names.
+    pub(super) fn note_left(&self, entry: &Entry) {
+        lock(&self.foretold).note(entry.id, kind_of(&entry.kind), Outlook::Left);
+    }
+
     /// Remembers the name, so that it is not deleted at the end.
     pub(super) fn note_offered(&self, entry: &Entry) {
         let is_dir = matches!(entry.kind, Kind::Directory);
@@ -127,6 +132,10 @@ impl LocalDestination {
             // Nothing but our staging has changed it.
             stat.mtime = root.territory.top_mtime;
         }
+        if let Some(mode) = *lock(&root.territory.mode_before) {
+            // Its own, which it has again at the end.
+            stat.mode = mode;
+        }
         let xattrs = match self.terms.preserve.xattrs {
             true => root.dir.as_file().and_then(|dir| dir.xattrs()).ok(),
             false => None,
@@ -169,7 +178,7 @@ impl LocalDestination {
                     if let Some(aside) = aside {
                         self.put_back(&aside, &place, &name);
                     }
-                    return Err(failed("make the directory", path, &error));
+                    return Err(failed("make the directory", path, &of_room(&place.dir, error)));
                 }
             }
         }
@@ -269,6 +278,9 @@ impl LocalDestination {
                 Check::Nothing => {}
             },
             _ => {}
+        }
+        if place.is_mounted_over(&stat) {
+            return Err(mounted("place", path));
         }
         let seen = if is_of_another { Seen::of_another(&stat) } else { Seen::of(&stat) };
         self.with_flight(entry.id, |flight| flight.seen = Some(seen));
@@ -434,7 +446,13 @@ impl LocalDestination {
     /// stands there already stays, for somebody may have it open.
     fn special(&self, entry: &Entry) -> Result<Decision, Failure> {
         let path = &entry.path;
-        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
+        let only_root = || Failure::new(FailureKind::Permission, "make the device", "only root may").at(path);
+        // A copy leaves it to the kernel.
+        let foretell = || match self.rights.can_make_devices || !needs_right(&entry.kind) {
+            true => Ok(done(false)),
+            false => Err(only_root()),
+        };
+        let Some((place, name)) = self.parent_or_dry(path)? else { return foretell() };
         let stat = self.look(&place, &name, entry, false)?;
         if let Some(stat) = &stat {
             let source = (entry.evidence.device, entry.evidence.inode);
@@ -453,18 +471,20 @@ impl LocalDestination {
             if !is_of_another && is_same_node(&entry.kind, stat) {
                 return self.dress_special(entry, &place, &name, stat);
             }
+            if place.is_mounted_over(stat) {
+                return Err(mounted("place", path));
+            }
         }
         if self.terms.dry_run {
-            return Ok(done(false));
+            return foretell();
         }
-        let staging = self.staging_at(&place).map_err(|error| failed("make", path, &error))?;
+        let of_io = |error: io::Error| failed("make", path, &of_room(&place.dir, error));
+        let staging = self.staging_at(&place).map_err(of_io)?;
         let temporary = format!("made-{}", self.new_number()).into_bytes();
         let made = self.make_special(entry, &place, &staging.dir, &temporary);
         let losses = made.map_err(|error| match &entry.kind {
-            Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => {
-                Failure::new(FailureKind::Permission, "make the device", "only root may").at(path)
-            }
-            _ => failed("make", path, &error),
+            Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => only_root(),
+            _ => of_io(error),
         });
         let put = losses.and_then(|losses| {
             let seen = stat.as_ref().map(Seen::of);
@@ -509,7 +529,8 @@ impl LocalDestination {
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(stat) };
         let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
         let (mut losses, is_changed) =
-            apply(&node, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
+            apply_surely(&node, &has, &wanted, preserve, &self.rights, true, self.forgets(place))
+                .map_err(of_io)?;
         if !is_changed {
             // That of another user, to whom it is left: each copy would tell it again.
             return Ok(unchanged(None, false));
@@ -540,16 +561,19 @@ impl LocalDestination {
         let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&target.look()?) };
         self.inherit_group(&target, &mut has, place);
         let wanted = Wanted::of(entry);
-        apply(&target, &has, &wanted, &self.terms.preserve, &self.rights, has_mode).map(|(losses, _)| losses)
+        let (preserve, rights) = (&self.terms.preserve, &self.rights);
+        let (losses, _) =
+            apply_surely(&target, &has, &wanted, preserve, rights, has_mode, self.forgets(place))?;
+        Ok(losses)
     }
 
     fn is_same_special(&self, entry: &Entry, place: &Place, name: &[u8], stat: &Stat) -> bool {
         let preserve = &self.terms.preserve;
         // What only a better right could set is not tried again each time.
-        let same_owner =
-            !preserve.owner || !self.rights.can_chown || (stat.uid, stat.gid) == (entry.uid, entry.gid);
+        let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
+        let same_owner = !preserve.owner || (stat.uid, stat.gid) == (wanted.uid, wanted.gid);
         let same_time = !preserve.times || self.grain(place).is_same(entry.evidence.mtime, stat.mtime);
-        let same_mode = !preserve.mode || stat.mode == entry.mode;
+        let same_mode = !preserve.mode || stat.mode == wanted.mode;
         let same = match &entry.kind {
             Kind::Symlink { target } => {
                 stat.kind == thalweg_sys::Kind::Symlink
@@ -620,6 +644,12 @@ impl LocalDestination {
         self.abilities(place).is_forgetful
     }
 
+    /// How finely times are kept where what was given must be looked at again.
+    fn forgets(&self, place: &Place) -> Option<Grain> {
+        let abilities = self.abilities(place);
+        abilities.is_forgetful.then_some(abilities.grain)
+    }
+
     fn abilities(&self, place: &Place) -> Abilities {
         let staging = place.territory.open_staging();
         let staging = staging.or_else(|| self.root.as_ref()?.territory.open_staging());
@@ -669,6 +699,11 @@ fn is_same_node(kind: &Kind, stat: &Stat) -> bool {
         _ => false,
     };
     is_it && stat.kind == kind_of(kind)
+}
+
+/// Whether only root may make it: a device, but for the whiteout of overlays, which anybody may.
+fn needs_right(kind: &Kind) -> bool {
+    matches!(kind, Kind::Device { .. }) && !matches!(kind, Kind::Device { block: false, major: 0, minor: 0 })
 }
 
 /// What stands at the path of an entry of this kind.
@@ -727,6 +762,85 @@ pub(super) fn unchanged(digest: Option<Digest>, made: bool) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::Destination;
+    use crate::endpoint::local::DestinationPlace;
+    use crate::manifest::Filter;
+    use thalweg_wire::message::{Preserve, SourceForm, Terms};
+    use thalweg_wire::{EntryId, Evidence};
+
+    fn open(to: &std::path::Path, dry_run: bool) -> LocalDestination {
+        let place = DestinationPlace { path: to.to_path_buf(), below: None };
+        let preserve = Preserve { xattrs: false, ..Preserve::ALL };
+        let terms = Terms { dry_run, preserve, ..Terms::of(4 << 20, 1 << 20) };
+        LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
+    }
+
+    /// Owned as what we make.
+    fn entry(path: &str, kind: Kind, mode: u32) -> Entry {
+        Entry {
+            id: EntryId(0),
+            path: RelativePath::new(path.into()).unwrap(),
+            kind,
+            mode,
+            uid: thalweg_sys::usage::effective_uid(),
+            gid: thalweg_sys::usage::effective_gid(),
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_root_that_was_opened_for_us_is_unchanged_where_its_own_mode_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let to = open(scratch.path(), false);
+        let root = to.root.clone().unwrap();
+        *lock(&root.territory.mode_before) = Some(0o555);
+        let stat = root.dir.stat_self().unwrap();
+        let mtime = wire_time(root.territory.top_mtime);
+        let offered = Entry {
+            path: RelativePath::root(),
+            uid: stat.uid,
+            gid: stat.gid,
+            evidence: Evidence { mtime, ..Evidence::default() },
+            ..entry("x", Kind::Directory, 0o555)
+        };
+        let decided = to.decide_entry(&offered, &|_, _| true);
+        assert!(matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }));
+        let conclusion = to.conclude_all(true, &|| {});
+        assert!(conclusion.revised.is_empty(), "{conclusion:?}");
+        to.close(true);
+        assert_eq!(root.dir.stat_self().unwrap().mode, 0o555);
+        root.dir.as_file().unwrap().set_mode(0o755).unwrap();
+    }
+
+    #[test]
+    fn a_dry_run_foretells_that_only_root_may_make_a_device() {
+        let scratch = tempfile::tempdir().unwrap();
+        let device = |block, major, minor| Kind::Device { block, major, minor };
+        let rows = [
+            (device(false, 1, 3), false, false),
+            (device(true, 7, 0), false, false),
+            (device(true, 0, 0), false, false),
+            // A whiteout of overlays.
+            (device(false, 0, 0), false, true),
+            (Kind::Fifo, false, true),
+            (device(false, 1, 3), true, true),
+        ];
+        for (kind, can_make_devices, is_done) in rows {
+            let mut to = open(scratch.path(), true);
+            to.rights.can_make_devices = can_make_devices;
+            for path in ["x", "missing/x"] {
+                let decided = to.decide_entry(&entry(path, kind.clone(), 0o600), &|_, _| true);
+                let Decision::Settled { outcome, made: false } = decided else { panic!("{path}: {kind:?}") };
+                let is_as_told = match &outcome {
+                    Outcome::Done { .. } => is_done,
+                    Outcome::Failed(failure) => !is_done && failure.kind == FailureKind::Permission,
+                    _ => false,
+                };
+                assert!(is_as_told, "{path}, {kind:?}: {outcome:?}");
+            }
+        }
+    }
 
     #[test]
     fn who_writes_into_a_file_after_it_was_compared_has_it_sent_again() {

@@ -7,9 +7,9 @@
 use super::conclude::TOLD_MAX;
 use super::decide::{as_directory, as_unlisted};
 use super::destination::{LocalDestination, Offered};
-use super::staging::{TerritoryKey, key_of};
+use super::staging::{MountKey, key_of};
 use super::walk::{Step, Walk};
-use super::{failed, is_staging, lock};
+use super::{failed, failed_to_take, is_staging, lock, mounted};
 use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
@@ -88,7 +88,7 @@ impl LocalDestination {
         &self,
         path: &RelativePath,
         dir: Arc<Dir>,
-        key: TerritoryKey,
+        key: MountKey,
     ) -> io::Result<Option<Doomed>> {
         let mut troubles = Vec::new();
         let doomed = Level { is_doomed: true, keeps: false };
@@ -108,7 +108,7 @@ impl LocalDestination {
     ) -> io::Result<(u64, Vec<RelativePath>)> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
         let kept = Level { is_doomed: false, keeps: false };
-        let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key, kept)?;
+        let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key.mount, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run(goes_on)?;
         if sweep.untold > 0 {
@@ -124,7 +124,7 @@ impl LocalDestination {
         offered: Option<&'a Offered>,
         remove_max: Option<u64>,
         troubles: &'a mut Vec<Failure>,
-        key: TerritoryKey,
+        key: MountKey,
         level: Level,
     ) -> io::Result<Sweep<'a>> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
@@ -166,7 +166,7 @@ struct Sweep<'a> {
     remove_max: Option<u64>,
     troubles: &'a mut Vec<Failure>,
     /// The file system that it stays on.
-    key: TerritoryKey,
+    key: MountKey,
     walk: Walk<'a>,
     /// For each directory on the way.
     levels: Vec<Level>,
@@ -259,7 +259,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         if is_foreign {
-            self.trouble(path, "delete", &io::Error::other("another file system is mounted there"));
+            self.tell(mounted("delete", &RelativePath::new(path).unwrap_or_default()));
             self.keep();
             return Ok(());
         }
@@ -313,7 +313,12 @@ impl Sweep<'_> {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                self.trouble(self.walk.path_of(name), "delete", &error);
+                let path = RelativePath::new(self.walk.path_of(name)).unwrap_or_default();
+                let failure = match self.walk.dir() {
+                    Ok(dir) => failed_to_take("delete", &path, &dir, name, &error),
+                    Err(_) => failed("delete", &path, &error),
+                };
+                self.tell(failure);
                 self.keep();
             }
         }
@@ -336,10 +341,13 @@ impl Sweep<'_> {
     }
 
     fn trouble(&mut self, path: Vec<u8>, operation: &str, error: &io::Error) {
-        if self.troubles.len() >= TOLD_MAX {
-            self.untold += 1;
-            return;
+        self.tell(failed(operation, &RelativePath::new(path).unwrap_or_default(), error));
+    }
+
+    fn tell(&mut self, failure: Failure) {
+        match self.troubles.len() < TOLD_MAX {
+            true => self.troubles.push(failure),
+            false => self.untold += 1,
         }
-        self.troubles.push(failed(operation, &RelativePath::new(path).unwrap_or_default(), error));
     }
 }

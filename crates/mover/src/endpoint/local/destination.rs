@@ -20,7 +20,7 @@ use super::place::{self, Resolved};
 use super::scratch::Scratch;
 use super::shared::SharedFiles;
 use super::spool::Spool;
-use super::staging::{self, Staging, Territory, TerritoryKey, key_of};
+use super::staging::{self, Mount, MountKey, Staging, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
 use super::{at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging, lock};
 use crate::endpoint::together::Together;
@@ -61,6 +61,7 @@ pub struct LocalDestination {
     pub(super) root_is_new: bool,
     missing_above: Option<PathBuf>,
     held: Held<Place>,
+    mounts: Mutex<HashMap<MountKey, Arc<Mount>>>,
     territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
     pub(super) journal: Mutex<Option<Journal>>,
     lock_file: Mutex<Option<File>>,
@@ -93,7 +94,7 @@ pub struct LocalDestination {
     pub(super) scratch: Mutex<Option<Scratch>>,
     /// What stands there under several names.
     pub(super) shared: Mutex<SharedFiles>,
-    /// What this dry run decided of entries that may have second names; nothing of any in a copy.
+    /// What this dry run decided of entries that may have second names; in a copy, which of them came to nothing.
     pub(super) foretold: Mutex<Foretold>,
     /// Why hard links come as files of their own, by their paths, until those have their last word.
     pub(super) unlinked: Mutex<HashMap<RelativePath, String>>,
@@ -121,6 +122,12 @@ impl Place {
     /// Whether nothing stands under a name there that this run has not given yet.
     pub(super) fn is_new(&self) -> bool {
         self.is_new.load(Ordering::Acquire)
+    }
+
+    /// Whether what was looked at in it is on a mount of its own: nothing takes the name of that.
+    pub(super) fn is_mounted_over(&self, stat: &Stat) -> bool {
+        let (_, mount) = self.territory.key.mount;
+        stat.mount_id != mount
     }
 
     /// Whether a nursery may take its place. Says so once.
@@ -224,6 +231,7 @@ impl LocalDestination {
             root_is_new: !resolved.made_in.is_empty(),
             missing_above: resolved.missing_above.clone(),
             held: Held::new(),
+            mounts: Mutex::default(),
             territories: Mutex::default(),
             journal: Mutex::default(),
             lock_file: Mutex::default(),
@@ -253,7 +261,9 @@ impl LocalDestination {
             terms,
         };
         if let Some(root) = destination.root.clone() {
-            lock(&destination.territories).insert(root.territory.key, root.territory.clone());
+            let territory = &root.territory;
+            lock(&destination.mounts).insert(territory.mount.key, territory.mount.clone());
+            lock(&destination.territories).insert(territory.key, territory.clone());
             destination.catalogue =
                 Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &resolved, &root)));
             destination.has_catalogue = lock(&destination.catalogue).is_some();
@@ -451,18 +461,27 @@ impl LocalDestination {
     }
 
     fn territory(&self, path: &[u8], dir: &Arc<Dir>, stat: &Stat) -> io::Result<Arc<Territory>> {
-        let known = |key| lock(&self.territories).get(&key).cloned();
-        if let Some(territory) = known(key_of(stat)) {
-            return Ok(territory);
+        let mount = lock(&self.mounts).get(&key_of(stat)).cloned();
+        if let Some(mount) = mount.filter(|mount| mount.inheritance_of(dir) == mount.inheritance)
+            && let Some(territory) = lock(&self.territories).get(&TerritoryKey::of_mount(&mount))
+        {
+            return Ok(territory.clone());
         }
-        // Its top is the first directory of the path that is on it: look at those above first.
+        // Its top is the first directory of the path that is in it: look at those above first.
         let above = path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &path[..slash]);
-        self.place(above)?;
-        if let Some(territory) = known(key_of(stat)) {
-            return Ok(territory);
+        let above = self.place(above)?;
+        let mount = {
+            let mut mounts = lock(&self.mounts);
+            let mount = mounts.entry(key_of(stat));
+            mount.or_insert_with(|| Arc::new(Mount::new(dir.clone(), stat))).clone()
+        };
+        let inheritance = mount.inheritance_of(dir);
+        if above.territory.mount.key == mount.key && above.territory.inheritance == inheritance {
+            return Ok(above.territory.clone());
         }
-        let territory = Arc::new(Territory::new(dir.clone(), stat));
-        lock(&self.territories).insert(territory.key, territory.clone());
+        let territory = Arc::new(Territory::below(mount, inheritance, path, dir.clone(), stat));
+        // Another thread may have made it meanwhile: of two each would clear what is in the other's staging.
+        let territory = lock(&self.territories).entry(territory.key).or_insert(territory).clone();
         if !self.terms.dry_run && territory.staging_is_there(&self.job) {
             // An earlier attempt left something here.
             territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))?;
@@ -537,6 +556,10 @@ impl Destination for LocalDestination {
         }
     }
 
+    fn came_to_nothing(&self, entry: &Entry) {
+        self.note_left(entry);
+    }
+
     fn link(&self, entry: &Entry) -> Decision {
         let _names = self.while_names_stay();
         self.link_entry(entry)
@@ -606,8 +629,9 @@ impl Destination for LocalDestination {
         lock(&self.partials).clear();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
-        // NFS keeps a name for a file that has none any more as long as somebody holds it.
+        // FUSE and NFS keep a name for a file that has none any more as long as somebody holds it.
         lock(&self.offered).take();
+        *lock(&self.spool) = Spool::default();
         if !success {
             if let Some(mut journal) = journal {
                 let _ = journal.flush();
@@ -620,12 +644,14 @@ impl Destination for LocalDestination {
         drop(journal);
         let root = self.root.as_ref().map(|root| root.territory.key);
         let times = lock(&self.top_times).clone();
-        let clean_up =
-            |territory: &Territory| territory.clean_up(&self.job, times.get(&territory.key).copied());
-        let territories = self.all_territories();
+        let clean_up = |territory: &Territory, held: Option<File>| {
+            territory.clean_up(&self.job, times.get(&territory.key).copied(), held);
+        };
         // The root's comes last: the lock is in it.
-        territories.iter().filter(|territory| Some(territory.key) != root).for_each(|t| clean_up(t));
-        territories.iter().filter(|territory| Some(territory.key) == root).for_each(|t| clean_up(t));
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.all_territories().into_iter().partition(|territory| Some(territory.key) == root);
+        first.iter().for_each(|territory| clean_up(territory, None));
+        last.iter().for_each(|territory| clean_up(territory, lock(&self.lock_file).take()));
         lock(&self.lock_file).take();
         lock(&self.scratch).take();
     }

@@ -77,7 +77,7 @@ impl LocalDestination {
     pub(super) fn changed_parent(&self, path: &RelativePath, place: &Place) {
         let path = self.final_path(path);
         let parent = path.split().map_or(&[][..], |(parent, _)| parent);
-        if parent.is_empty() {
+        if parent == place.territory.path.as_slice() {
             place.territory.top_is_changed.store(true, Ordering::Release);
         }
         self.changed_dir(parent, &place.dir, &place.territory);
@@ -217,12 +217,13 @@ impl LocalDestination {
     /// never pays for this.
     pub(super) fn sync_the_past(&self) -> Result<()> {
         for territory in self.all_territories() {
-            if !territory.past_is_durable.load(Ordering::Acquire) {
-                territory
+            let mount = &territory.mount;
+            if !mount.past_is_durable.load(Ordering::Acquire) {
+                mount
                     .top
                     .sync_file_system()
                     .map_err(|error| self.fail("sync the file system", None, &error))?;
-                territory.past_is_durable.store(true, Ordering::Release);
+                mount.past_is_durable.store(true, Ordering::Release);
             }
         }
         Ok(())
@@ -232,8 +233,9 @@ impl LocalDestination {
     fn sync_file_systems(&self) -> Result<()> {
         for territory in self.all_territories() {
             // Cleared before: what is written from here on is for the next one.
-            if territory.is_dirty.swap(false, Ordering::AcqRel) {
+            if territory.mount.is_dirty.swap(false, Ordering::AcqRel) {
                 territory
+                    .mount
                     .top
                     .sync_file_system()
                     .map_err(|error| self.fail("sync the file system", None, &error))?;

@@ -110,7 +110,7 @@ impl SourceFile for LocalFile {
     }
 
     fn evidence(&self) -> io::Result<Evidence> {
-        Ok(evidence_of(&self.file.stat()?))
+        Ok(evidence_of(&self.file.stat_now()?))
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {

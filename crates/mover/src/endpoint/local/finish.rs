@@ -8,7 +8,7 @@ use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::small::remove_staged;
 use super::staging::{Staging, partial_name};
-use super::{conflict, errno, evidence_of, failed, is_errno, is_no_room, lock};
+use super::{conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room};
 use crate::endpoint::{Decision, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};
@@ -26,7 +26,7 @@ impl LocalDestination {
         self.check_sound()?;
         let of_io = |error: io::Error| failed("preallocate", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
-        let staging = self.staging_at(&place).map_err(of_io)?;
+        let staging = self.staging_at(&place).map_err(|error| of_io(of_room(&place.dir, error)))?;
         let (number, older) = match &mut *lock(&self.journal) {
             Some(journal) => {
                 let older = journal.find_path(&entry.path);
@@ -66,7 +66,7 @@ impl LocalDestination {
             if let Some(journal) = &mut *lock(&self.journal) {
                 journal.end(number);
             }
-            of_io(error)
+            of_io(of_room(&staging.dir, error))
         })?;
         staging.names_are_new.store(true, Ordering::Release);
         place.territory.touch();
@@ -269,7 +269,7 @@ impl LocalDestination {
             io::ErrorKind::AlreadyExists => {
                 conflict(path, "it appeared at the destination while it was copied")
             }
-            _ => failed("rename", path, &error),
+            _ => failed_to_take("rename", path, &place.dir, name, &error),
         };
         let mut replace = Replace::Never;
         if let Some(seen) = seen {
@@ -385,7 +385,9 @@ impl LocalDestination {
         let is_as_offered = match foretold {
             Some((Outlook::Comes, kind)) => shows_by_time(kind),
             Some((Outlook::Stays, kind)) => shows_by_time(kind) || stands_as_offered,
-            Some((Outlook::Left, _)) | None => stands_as_offered,
+            // What stands there may look like it and is another: nobody compared its content.
+            Some((Outlook::Left, _)) => false,
+            None => stands_as_offered,
         };
         // It failed, was left alone, or somebody changed it. A dry run that does not remember it hopes for the best.
         let is_by_itself = !is_as_offered && (!self.terms.dry_run || foretold.is_some());
@@ -422,7 +424,7 @@ impl LocalDestination {
             }
         }
         if let Ok((first_place, _)) = &first_place
-            && first_place.territory.key != place.territory.key
+            && first_place.territory.key.mount != place.territory.key.mount
         {
             return Ok(self.unlinked(entry, "its first name is on another file system".to_owned()));
         }

@@ -12,7 +12,7 @@
 use super::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
-use super::{failed, is_staging, lock, shown};
+use super::{failed, is_staging, lock, of_room, shown};
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Marks};
@@ -45,9 +45,11 @@ pub struct LocalFlows {
     staging: Staging,
     marks: Arc<Mutex<Marks>>,
     /// Held as long as the transfer.
-    _lock: File,
+    lock_file: Mutex<Option<File>>,
     /// Directories in which names were made, until they are synced.
     made_in: Mutex<Vec<Arc<Dir>>>,
+    /// See [`DestinationPlace::made_mode`].
+    made_mode: u32,
     /// What is open, by its number; and some that were.
     opened: Mutex<BTreeMap<u64, Weak<Grown>>>,
     /// What earlier attempts did not complete, and nobody has asked for since.
@@ -121,8 +123,9 @@ impl LocalFlows {
             single,
             staging,
             marks: Arc::new(Mutex::new(marks)),
-            _lock: lock_file,
+            lock_file: Mutex::new(Some(lock_file)),
             made_in: Mutex::new(resolved.made_in),
+            made_mode: place.made_mode(),
             opened: Mutex::default(),
             unasked: Mutex::new(unasked),
             given_up: Mutex::default(),
@@ -203,10 +206,10 @@ impl LocalFlows {
         let mut dir = self.root.clone();
         let (parent, name) = path.split().unwrap_or((b"", path.as_bytes()));
         for component in parent.split(|&byte| byte == b'/').filter(|component| !component.is_empty()) {
-            let of_io = |error: io::Error| failed("make a directory", path, &error);
+            let of_io = |error: io::Error| failed("make a directory", path, &of_room(&dir, error));
             let next = match dir.open_beneath(component, Links::Refuse) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    match dir.make_dir(component, 0o755) {
+                    match dir.make_dir(component, self.made_mode) {
                         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                             return Err(of_io(error));
                         }
@@ -266,7 +269,7 @@ impl LocalFlows {
                 };
                 Ok((opened.map_err(|error| of_io(&error))?, None))
             }
-            Err(error) => Err(of_io(&error)),
+            Err(error) => Err(of_io(&of_room(&dir, error))),
         }
     }
 }
@@ -430,7 +433,8 @@ impl FlowDestination for LocalFlows {
         let is_given_up = self.note_given_up();
         // Flows that failed keep their marks, for the next attempt.
         if success && !is_given_up && lock(&self.marks).is_complete() {
-            self.staging.discard(&self.root, &self.job);
+            lock(&self.marks).close();
+            self.staging.discard(&self.root, &self.job, lock(&self.lock_file).take());
             let _ = self.root.sync();
         }
     }
@@ -624,6 +628,23 @@ mod tests {
         drop(first);
         let name = open("run.1").unwrap().name.unwrap();
         assert_eq!(name.as_bytes(), b"run", "it goes on under that name");
+    }
+
+    /// FUSE and NFS would keep a hidden name for it there, and the directory with that.
+    #[test]
+    fn nothing_in_the_staging_directory_is_open_any_more_when_it_has_been_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let flows = flows(scratch.path());
+        flows.close(true);
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+        let staging = scratch.path().canonicalize().unwrap().join(".thalweg-staging");
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let mut open = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let is_file = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            ["lock", "marks"].iter().any(|file| name.starts_with(file))
+        };
+        assert_eq!(open.find(|path| path.starts_with(&staging) && is_file(path)), None);
     }
 
     fn is_named(grown: &Grown) -> bool {

@@ -1,10 +1,11 @@
-//! What a dry run decided of entries, for hard links that are looked at later: nothing was changed, so what stands under
-//! a first name does not show what would.
+//! What became of first names, for hard links that are looked at later, where what stands there does not show it. In a
+//! dry run nothing was changed: of each entry what would become of it. In a copy only those that failed or were left
+//! alone: what stands there instead may have the size and the time of the source's, and other content.
 
 use thalweg_sys::Kind;
 use thalweg_wire::EntryId;
 
-/// Entries that are kept in mind, a byte each. Of further ones a dry run goes by what stands there.
+/// Entries that are kept in mind, a byte each. Of further ones what stands there has to tell.
 const FORETOLD_MAX: u64 = 64 << 20;
 
 /// What would become of an entry.
@@ -14,7 +15,7 @@ pub(super) enum Outlook {
     Comes,
     /// What stands there would stay, with other metadata perhaps.
     Stays,
-    /// It would fail, or what stands there would be left alone.
+    /// It failed, or what stands there was left alone; or would be.
     Left,
 }
 

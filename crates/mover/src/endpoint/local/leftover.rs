@@ -1,9 +1,11 @@
 //! Staging directories that no transfer uses any more: found, and removed if asked.
 //!
 //! A job's staging is in use while somebody holds the lock in it. Staging on other file systems of the same job has
-//! no lock of its own: it goes with the one that has, and stays where none is found below the place.
+//! no lock of its own: it goes with the one that has, and stays where none is found below the place, unless there is
+//! nothing in it.
 
 use super::scratch::{is_scratch, open_lock};
+use super::staging::remove_emptied;
 use super::walk::{Step, Walk};
 use super::{failed, failed_at_words, is_staging};
 use crate::failure::{Failure, Result};
@@ -80,7 +82,8 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
             Err(error) => trouble(failed("lock", staging, &error)),
         }
     }
-    let mut left = Vec::new();
+    let mut left: Vec<Leftover> = Vec::new();
+    let mut emptied = Vec::new();
     for (staging, dir, job) in &found {
         let path = staging.join(job).unwrap_or_else(|_| staging.clone());
         let bytes =
@@ -88,6 +91,8 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
         let mut state = match (in_use.contains(job), held.contains_key(job)) {
             (true, _) => LeftoverState::InUse,
             (false, true) => LeftoverState::Left,
+            // Nobody misses anything in it: who is about to take the lock there makes it anew.
+            (false, false) if is_empty(dir, job) => LeftoverState::Left,
             (false, false) => LeftoverState::Unknown,
         };
         if remove && state == LeftoverState::Left {
@@ -100,12 +105,31 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
                     state = LeftoverState::Removed;
                     remove_empty(&root, staging);
                 }
+                // Its lock, which we hold: FUSE and NFS keep a hidden name for it.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    emptied.push((left.len(), staging, dir, job));
+                }
                 Err(error) => trouble(failed("remove", &path, &error)),
             }
         }
         left.push(Leftover { path, bytes, state });
     }
+    drop(held);
+    for (at, staging, dir, job) in emptied {
+        match remove_emptied(dir, job) {
+            Ok(()) => {
+                left[at].state = LeftoverState::Removed;
+                remove_empty(&root, staging);
+            }
+            Err(error) => trouble(failed("remove", &left[at].path, &error)),
+        }
+    }
     Ok(left)
+}
+
+fn is_empty(dir: &Dir, job: &[u8]) -> bool {
+    let own = dir.open_beneath(job, Links::Refuse);
+    own.and_then(|own| own.entries()?.next().transpose()).is_ok_and(|first| first.is_none())
 }
 
 fn is_of_another(root: &Dir, staging: &RelativePath) -> bool {
@@ -197,5 +221,32 @@ fn remove_empty(root: &Dir, staging: &RelativePath) {
         && let Ok(parent) = root.open_beneath(parent, Links::Refuse)
     {
         let _ = parent.remove_dir(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a transfer was killed over, or a file system kept as long as a handle was open.
+    #[test]
+    fn a_job_s_directory_with_nothing_in_it_is_left_and_goes_and_one_with_something_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let staging = scratch.path().join(".thalweg-staging");
+        std::fs::create_dir_all(staging.join("empty")).unwrap();
+        std::fs::create_dir_all(staging.join("full")).unwrap();
+        std::fs::write(staging.join("full/partial-1"), "x").unwrap();
+        let states = |remove| {
+            let mut left = leftovers(scratch.path(), remove, &mut |failure| panic!("{failure}")).unwrap();
+            left.sort_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
+            left.into_iter().map(|left| left.state).collect::<Vec<_>>()
+        };
+        assert_eq!(states(false), [LeftoverState::Left, LeftoverState::Unknown]);
+        assert_eq!(states(true), [LeftoverState::Removed, LeftoverState::Unknown]);
+        assert!(!staging.join("empty").exists() && staging.join("full/partial-1").exists());
+        std::fs::remove_dir_all(staging.join("full")).unwrap();
+        std::fs::create_dir(staging.join("empty")).unwrap();
+        assert_eq!(states(true), [LeftoverState::Removed]);
+        assert!(!staging.exists());
     }
 }

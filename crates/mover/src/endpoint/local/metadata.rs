@@ -22,6 +22,9 @@ const GROUP: u32 = 0o070;
 /// the owner and the others.
 const ACL: &[u8] = b"system.posix_acl_access";
 
+/// What is lost where a time is not kept.
+const TIME: &str = "time of change";
+
 /// What we may do.
 pub(super) struct Rights {
     pub(super) uid: u32,
@@ -29,6 +32,7 @@ pub(super) struct Rights {
     /// That files of ours may be given to.
     pub(super) groups: Vec<u32>,
     pub(super) can_chown: bool,
+    pub(super) can_make_devices: bool,
 }
 
 impl Rights {
@@ -38,6 +42,7 @@ impl Rights {
             gid: usage::effective_gid(),
             groups: usage::groups(),
             can_chown: usage::has_capability_chown(),
+            can_make_devices: usage::has_capability_mknod(),
         }
     }
 }
@@ -229,6 +234,27 @@ pub(super) fn apply(
     Ok((applying.losses, applying.is_changed))
 }
 
+/// As [`apply`], and as [`look_what_stayed`] where the file system forgets: it keeps times as finely as `forgets` says.
+///
+/// # Errors
+/// Only of the medium.
+pub(super) fn apply_surely(
+    target: &impl Target,
+    has: &Has,
+    wanted: &Wanted,
+    preserve: &Preserve,
+    rights: &Rights,
+    has_mode: bool,
+    forgets: Option<Grain>,
+) -> io::Result<(Vec<Loss>, bool)> {
+    let (mut losses, is_changed) = apply(target, has, wanted, preserve, rights, has_mode)?;
+    if let Some(grain) = forgets {
+        let preserve = Preserve { mode: preserve.mode && has_mode, ..*preserve };
+        look_what_stayed(target, wanted, &preserve, grain, &mut losses)?;
+    }
+    Ok((losses, is_changed))
+}
+
 struct Applying<'a, T> {
     target: &'a T,
     losses: Vec<Loss>,
@@ -241,19 +267,20 @@ impl<T: Target> Applying<'_, T> {
     fn owner(&mut self, has: &Has, wanted: &Wanted, rights: &Rights) -> io::Result<()> {
         let uid = (has.uid != wanted.uid).then_some(wanted.uid);
         let gid = (has.gid != wanted.gid).then_some(wanted.gid);
+        let mut refusal = None;
         if rights.can_chown || uid.is_none() {
             match self.target.own(uid, gid) {
                 Ok(()) => {
                     self.is_changed = true;
                     return Ok(());
                 }
-                Err(error) if is_refusal(&error) => {}
+                Err(error) if is_refusal(&error) => refusal = Some(error),
                 Err(error) => return Err(error),
             }
         }
         if let Some(uid) = uid {
             self.is_owner_kept = false;
-            self.lose("owner", &format!("not permitted to give it to user {uid}"));
+            self.lose("owner", &not_given(&format!("user {uid}"), refusal.as_ref()));
         }
         let Some(gid) = gid else { return Ok(()) };
         // A user may give his own files to any of his groups.
@@ -261,7 +288,7 @@ impl<T: Target> Applying<'_, T> {
             Ok(()) => self.is_changed = true,
             Err(error) if is_refusal(&error) => {
                 self.is_owner_kept = false;
-                self.lose("group", &format!("not permitted to give it to group {gid}"));
+                self.lose("group", &not_given(&format!("group {gid}"), Some(&error)));
             }
             Err(error) => return Err(error),
         }
@@ -342,7 +369,7 @@ impl<T: Target> Applying<'_, T> {
             Ok(()) => self.is_changed |= had != Some(mtime),
             Err(error) if is_medium(&error) => return Err(error),
             Err(error) => {
-                self.lose("time of change", &sentence(&error));
+                self.lose(TIME, &sentence(&error));
                 return Ok(());
             }
         }
@@ -350,7 +377,7 @@ impl<T: Target> Applying<'_, T> {
         if i32::try_from(mtime.seconds).is_err() || mtime.seconds < 0 {
             let kept = self.target.look()?.mtime;
             if !Grain(2_000_000_000).is_same(mtime, kept) {
-                self.lose("time of change", "this file system cannot keep it");
+                self.lose(TIME, "this file system cannot keep it");
             }
         }
         Ok(())
@@ -365,9 +392,21 @@ impl<T: Target> Applying<'_, T> {
     }
 }
 
+/// Why something could not be given `to` somebody; without an answer of the kernel, nobody was asked.
+fn not_given(to: &str, refusal: Option<&io::Error>) -> String {
+    match refusal {
+        // As of a link that leads nowhere on sshfs, which follows it.
+        Some(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("it cannot be given to {to}: {}", sentence(error))
+        }
+        _ => format!("not permitted to give it to {to}"),
+    }
+}
+
 /// What a name does not have in the end although the file system took it; adds it to `losses`, each kind once. For
 /// file systems that forget: see `Abilities::is_forgetful`. The time is given once more first, together with
-/// that of the last access: some of FUSE know only both at once, and closing a file may have changed it.
+/// that of the last access: some of FUSE know only both at once, and closing a file may have changed it. Where it is
+/// right in the end it is no loss, whatever was answered before.
 ///
 /// # Errors
 /// Only of the medium.
@@ -383,11 +422,14 @@ pub(super) fn look_what_stayed(
         let _ = target.stamp(Some(stat.atime), wanted.mtime);
         stat = target.look()?;
     }
+    if preserve.times && grain.is_same(wanted.mtime, stat.mtime) {
+        losses.retain(|loss| loss.what != TIME);
+    }
     let lost = [
         ("mode", preserve.mode && stat.mode != wanted.mode),
         ("owner", preserve.owner && stat.uid != wanted.uid),
         ("group", preserve.owner && stat.gid != wanted.gid),
-        ("time of change", preserve.times && !grain.is_same(wanted.mtime, stat.mtime)),
+        (TIME, preserve.times && !grain.is_same(wanted.mtime, stat.mtime)),
     ];
     for (what, _) in lost.into_iter().filter(|&(_, is_lost)| is_lost) {
         if !losses.iter().any(|loss| loss.what == what) {
@@ -456,12 +498,10 @@ fn owning_group(xattrs: &[Xattr]) -> u32 {
         .map_or(0, |(_, permissions)| (u32::from(permissions) << 3) & GROUP)
 }
 
-/// Not allowed, not known here, or a number that this machine cannot express.
+/// Whatever is not the medium's fault: not allowed, not known here, a number that this machine cannot express, or what
+/// file systems in user space make of these.
 fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
-    ) || is_errno(error, errno::OVERFLOW)
+    !is_medium(error) && error.kind() != io::ErrorKind::StorageFull
 }
 
 /// The disk is at fault, or there is none to write to any more. An attribute that finds no space is not meant:
@@ -483,6 +523,8 @@ mod tests {
     use thalweg_sys::Dir;
 
     const UID: u32 = 1000;
+    /// What the kernel answers where an idmapped mount cannot express a number.
+    const OVERFLOW: i32 = 75;
 
     /// A file of a user's on a poor file system.
     struct Poor {
@@ -492,11 +534,28 @@ mod tests {
         refusal: i32,
         /// It takes ACLs, and its owner may only read by them.
         has_acls: bool,
+        mtime: Cell<Time>,
+        /// What it does with a time that comes without that of the last access.
+        alone: Alone,
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Alone {
+        Kept,
+        Forgotten,
+        Refused,
     }
 
     impl Poor {
         fn new(mode: u32, refusal: i32) -> Poor {
-            Poor { mode: Cell::new(mode), attributes: RefCell::default(), refusal, has_acls: false }
+            Poor {
+                mode: Cell::new(mode),
+                attributes: RefCell::default(),
+                refusal,
+                has_acls: false,
+                mtime: Cell::default(),
+                alone: Alone::Kept,
+            }
         }
 
         fn has(&self) -> Has {
@@ -522,7 +581,8 @@ mod tests {
     impl Target for Poor {
         fn look(&self) -> io::Result<Stat> {
             let root = Dir::open(std::path::Path::new("/"))?;
-            Ok(Stat { mode: self.mode.get(), ..root.stat_self()? })
+            let mtime = sys_time(self.mtime.get());
+            Ok(Stat { mode: self.mode.get(), uid: UID, gid: UID, mtime, ..root.stat_self()? })
         }
         fn own(&self, _: Option<u32>, _: Option<u32>) -> io::Result<()> {
             Err(io::Error::from_raw_os_error(self.refusal))
@@ -531,7 +591,12 @@ mod tests {
             self.mode.set(mode);
             Ok(())
         }
-        fn stamp(&self, _: Option<thalweg_sys::Time>, _: Time) -> io::Result<()> {
+        fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
+            match self.alone {
+                Alone::Forgotten if atime.is_none() => return Ok(()),
+                Alone::Refused if atime.is_none() => return Err(io::ErrorKind::Unsupported.into()),
+                _ => self.mtime.set(mtime),
+            }
             Ok(())
         }
         fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
@@ -558,7 +623,8 @@ mod tests {
 
     /// Of the user.
     fn rights(can_chown: bool, others: &[u32]) -> Rights {
-        Rights { uid: UID, gid: UID, groups: [&[UID][..], others].concat(), can_chown }
+        let groups = [&[UID][..], others].concat();
+        Rights { uid: UID, gid: UID, groups, can_chown, can_make_devices: false }
     }
 
     fn wanted(mode: u32, xattrs: &[(&[u8], &[u8])]) -> Wanted {
@@ -644,7 +710,7 @@ mod tests {
     #[test]
     fn set_id_bits_that_go_with_a_group_alone_are_not_said_to_go_with_the_owner() {
         let causes_of = |wanted: &Wanted| {
-            let poor = Poor::new(0o644, errno::OVERFLOW);
+            let poor = Poor::new(0o644, OVERFLOW);
             let rights = rights(true, &[]);
             let (losses, _) = apply(&poor, &poor.has(), wanted, &Preserve::ALL, &rights, true).unwrap();
             losses.into_iter().map(|loss| format!("{}: {}", loss.what, loss.why)).collect::<Vec<_>>()
@@ -688,8 +754,47 @@ mod tests {
 
     #[test]
     fn an_owner_that_an_idmapped_mount_cannot_express_is_a_loss() {
-        let poor = Poor::new(0o644, errno::OVERFLOW);
+        let poor = Poor::new(0o644, OVERFLOW);
         let foreign = Wanted { uid: UID + 1, ..wanted(0o644, &[]) };
         assert_eq!(poor.apply(&foreign), (vec!["owner".to_owned()], false));
+    }
+
+    /// As bindfs does with those of links and FIFOs.
+    #[test]
+    fn a_time_that_is_taken_and_forgotten_is_given_again_and_one_that_is_right_in_the_end_is_no_loss() {
+        let apply = |poor: &Poor, seconds, has_mode| {
+            let wanted = Wanted { mtime: Time { seconds, nanos: 7 }, ..wanted(0o777, &[]) };
+            let (has, rights) = (Has { mtime: None, ..poor.has() }, rights(true, &[]));
+            let forgets = Some(Grain::FINEST);
+            let (losses, _) =
+                apply_surely(poor, &has, &wanted, &Preserve::ALL, &rights, has_mode, forgets).unwrap();
+            (losses, poor.mtime.get().seconds)
+        };
+        for alone in [Alone::Forgotten, Alone::Refused, Alone::Kept] {
+            // Before 1970, in 2001, and behind 2038.
+            for seconds in [-1_000_000_000, 1_000_000_000, 5_000_000_000] {
+                let poor = Poor { alone, ..Poor::new(0o777, errno::NOT_SUPPORTED) };
+                assert_eq!(apply(&poor, seconds, true), (Vec::new(), seconds));
+            }
+        }
+        // A link has no mode of its own, and loses none.
+        let link = Poor { alone: Alone::Forgotten, ..Poor::new(0o700, errno::NOT_SUPPORTED) };
+        assert_eq!(apply(&link, 1_000_000_000, false), (Vec::new(), 1_000_000_000));
+    }
+
+    /// ENOENT: of a link that leads nowhere, on sshfs, which follows it.
+    #[test]
+    fn an_owner_that_a_server_does_not_take_for_whatever_reason_is_a_loss_and_only_the_medium_fails() {
+        let group = Wanted { gid: UID + 1, ..wanted(0o644, &[]) };
+        for number in [errno::NO_ENTRY, errno::NO_SYSTEM_CALL, errno::NOT_SUPPORTED] {
+            let poor = Poor::new(0o644, number);
+            assert_eq!(poor.apply(&group), (vec!["group".to_owned()], false), "{number}");
+        }
+        // EIO, ENOSPC.
+        for number in [errno::IO, 28] {
+            let poor = Poor::new(0o644, number);
+            let rights = rights(true, &[]);
+            assert!(apply(&poor, &poor.has(), &group, &Preserve::ALL, &rights, true).is_err(), "{number}");
+        }
     }
 }

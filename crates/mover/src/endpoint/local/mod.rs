@@ -14,14 +14,14 @@
 //! ([`metadata`]). Hard links are found again as long as the set of
 //! link sets that are still open stays below [`scan::LINK_BYTES_MAX`]; where none can be made, each name becomes a
 //! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]). A dry run remembers
-//! what would become of first names ([`foretold`]).
+//! what would become of first names, and a copy which of them came to nothing ([`foretold`]).
 
-use crate::failure::{self, Failure, FailureKind};
+use crate::failure::{self, Failure, FailureKind, NO_INODES};
 use crate::journal::staging::is_staging;
 use crate::mutex::lock;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use thalweg_sys::{Dir, Stat, Time};
+use thalweg_sys::{Dir, FileSystem, Stat, Time};
 use thalweg_wire::{Evidence, RelativePath};
 
 mod held;
@@ -113,7 +113,6 @@ mod errno {
     pub const NO_SYSTEM_CALL: i32 = 38;
     pub const LOOP: i32 = crate::failure::LINK_LOOP;
     pub const NO_DATA: i32 = 61;
-    pub const OVERFLOW: i32 = 75;
     pub const NOT_SUPPORTED: i32 = 95;
 }
 
@@ -187,6 +186,48 @@ fn is_no_room(error: &io::Error) -> bool {
     refusals.contains(&error.kind()) || is_errno(error, errno::IO)
 }
 
+/// The error of who was to make something in `dir`: the kernel says the same where there is no room for bytes and where
+/// there are no inodes left, and who is told the one looks for the other in vain.
+fn of_room(dir: &Dir, error: io::Error) -> io::Error {
+    let is_full = error.kind() == io::ErrorKind::StorageFull;
+    match is_full && dir.file_system().is_ok_and(|system| lacks_inodes(&system)) {
+        true => {
+            let words = failure::of_io("", &error).cause;
+            io::Error::new(io::ErrorKind::StorageFull, format!("{words}: {NO_INODES}"))
+        }
+        false => error,
+    }
+}
+
+/// Without room for bytes XFS, which makes inodes as it needs them, says that it has none of these either.
+fn lacks_inodes(system: &FileSystem) -> bool {
+    system.inodes_available == Some(0) && system.bytes_available > 0
+}
+
+/// The failure of an `operation` that takes the `name` in `dir` from what stands there: something that is mounted there
+/// keeps it, and the kernel calls it busy.
+fn failed_to_take(
+    operation: &str,
+    path: &RelativePath,
+    dir: &Dir,
+    name: &[u8],
+    error: &io::Error,
+) -> Failure {
+    let is_mounted = || match (dir.stat(name), dir.stat_self()) {
+        (Ok(there), Ok(here)) => there.mount_id != here.mount_id,
+        _ => false,
+    };
+    match error.kind() == io::ErrorKind::ResourceBusy && is_mounted() {
+        true => mounted(operation, path),
+        false => failed(operation, path, error),
+    }
+}
+
+/// The failure of an `operation` that takes a name where something is mounted.
+fn mounted(operation: &str, path: &RelativePath) -> Failure {
+    Failure::new(FailureKind::Conflict, operation, "another file system is mounted there").at(path)
+}
+
 fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {
     Failure::new(FailureKind::Conflict, "place", cause).at(path)
 }
@@ -196,4 +237,45 @@ fn shown(words: &std::path::Path) -> String {
     let words = words.as_os_str().as_encoded_bytes();
     // The export itself, or the working directory, has no words.
     format!("`{}`", failure::shown_path(if words.is_empty() { &b"."[..] } else { words }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_inodes_left_is_told_from_no_room() {
+        let root = Dir::open(std::path::Path::new("/")).unwrap().file_system().unwrap();
+        let lacks = |inodes_available, bytes_available| {
+            lacks_inodes(&FileSystem { inodes_available, bytes_available, ..root })
+        };
+        assert!(lacks(Some(0), 4096));
+        assert!(!lacks(Some(1), 4096) && !lacks(None, 4096) && !lacks(Some(0), 0));
+    }
+
+    #[test]
+    fn what_is_busy_and_no_mount_point_is_not_called_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::write(scratch.path().join("f"), "x").unwrap();
+        let (dir, path) = (Dir::open(scratch.path()).unwrap(), RelativePath::new(b"f".to_vec()).unwrap());
+        // EBUSY: as of a file that another program has open on a file server.
+        let busy = io::Error::from_raw_os_error(16);
+        let failure = failed_to_take("rename", &path, &dir, b"f", &busy);
+        assert_eq!(failure.kind, FailureKind::Busy, "{failure}");
+        if tells_mounts_apart() {
+            let root = Dir::open(std::path::Path::new("/")).unwrap();
+            let path = RelativePath::new(b"proc".to_vec()).unwrap();
+            let failure = failed_to_take("rename", &path, &root, b"proc", &busy);
+            assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
+            assert_eq!(failure.to_string(), "rename failed on `proc`: another file system is mounted there");
+        }
+    }
+
+    /// Whether `/proc` is a mount point that the kernel tells from what is around it.
+    fn tells_mounts_apart() -> bool {
+        let root = Dir::open(std::path::Path::new("/")).unwrap();
+        let mount = |stat: io::Result<Stat>| stat.ok().and_then(|stat| stat.mount_id);
+        let (there, here) = (mount(root.stat(b"proc")), mount(root.stat_self()));
+        there.is_some() && there != here
+    }
 }

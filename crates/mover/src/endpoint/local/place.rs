@@ -3,13 +3,13 @@
 //! A single file that goes to something that is no directory gets that as its new name; everything else goes
 //! into the directory named, which is made with all that is missing above it.
 
-use super::{failed_at_place, is_in_staging, is_staging, shown};
+use super::{failed_at_place, is_in_staging, is_staging, of_room, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use thalweg_sys::{Dir, Links};
+use thalweg_sys::{Dir, Links, usage};
 use thalweg_wire::message::SourceForm;
 
 /// Where to write.
@@ -18,6 +18,15 @@ pub struct DestinationPlace {
     pub path: PathBuf,
     /// The export that `path` must not leave.
     pub below: Option<Dir>,
+}
+
+impl DestinationPlace {
+    /// The mode of directories that are made on the way, which have no source: what `mkdir -p` would give them, and their
+    /// owner makes names in them. In an export others do not, whatever umask the daemon has.
+    pub(super) fn made_mode(&self) -> u32 {
+        let mode = usage::user_directory_mode() | 0o700;
+        if self.below.is_some() { mode & 0o755 } else { mode }
+    }
 }
 
 pub(super) struct Resolved {
@@ -117,10 +126,9 @@ impl Maker<'_> {
             }
         }
         for (path, name) in missing.into_iter().rev() {
-            // Not for others to write in, should the process have no umask.
-            match dir.make_dir(name.as_bytes(), 0o755) {
+            match dir.make_dir(name.as_bytes(), self.place.made_mode()) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    let failure = failure::of_io("open the destination", &error);
+                    let failure = failure::of_io("open the destination", &of_room(&dir, error));
                     let failure = of_export(failure, self.place, &parent_words(path));
                     return Err(super::at_words(failure, path));
                 }
@@ -223,6 +231,15 @@ mod tests {
         let own = scratch.path().join(".thalweg-staging/job");
         assert!(resolved(&own, ".", false).is_ok(), "a scratch directory of our own is in there");
         assert!(!scratch.path().join(".thalweg-staging/new").exists() && !scratch.path().join("a").exists());
+    }
+
+    /// Programs that clear their umask keep the user's; this one does not.
+    #[test]
+    fn what_is_made_on_the_way_is_the_users_to_mask_and_in_an_export_not_for_others_to_write_in() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mode = |below| DestinationPlace { path: "a".into(), below }.made_mode();
+        assert_eq!(mode(None), 0o777, "the kernel masks it");
+        assert_eq!(mode(Some(Dir::open(scratch.path()).unwrap())), 0o755);
     }
 
     /// A stack that overflows ends the process.

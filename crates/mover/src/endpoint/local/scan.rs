@@ -451,7 +451,7 @@ pub(super) fn entry_of(
 /// The entry for a held directory, with the path of the transfer's root.
 fn entry_of_root(dir: &Dir, preserve: &Preserve) -> io::Result<Entry> {
     let stat = dir.stat_self()?;
-    let xattrs = if preserve.xattrs { dir.as_file()?.xattrs()? } else { Vec::new() };
+    let xattrs = if preserve.xattrs { dir.xattrs_self()? } else { Vec::new() };
     let entry = built(RelativePath::root(), thalweg_wire::Kind::Directory, &stat, xattrs);
     entry.check().map_err(io::Error::other)?;
     Ok(entry)

@@ -7,7 +7,7 @@
 use super::destination::LocalDestination;
 use super::leftover::sweep;
 use super::place::{DestinationPlace, parent_words};
-use super::staging::{own_dir, own_shared};
+use super::staging::{own_dir, own_shared, remove_emptied};
 use super::{failed_at_place, failed_at_words, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -33,8 +33,8 @@ pub struct Scratch {
     top_mtime: Option<Time>,
     /// Bytes that may be written into it.
     pub bytes_max: u64,
-    // Held, not used.
-    _lock: File,
+    /// Held until it is removed.
+    held: Option<File>,
 }
 
 impl LocalDestination {
@@ -137,7 +137,8 @@ impl Scratch {
                 made => {
                     let (shared_name, shared, lock) = made?;
                     remove_left(&shared);
-                    return Ok(Scratch { top, shared_name, shared, name, top_mtime, bytes_max, _lock: lock });
+                    let held = Some(lock);
+                    return Ok(Scratch { top, shared_name, shared, name, top_mtime, bytes_max, held });
                 }
             }
         }
@@ -158,7 +159,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove(&self.shared, self.name.as_bytes());
+        remove(&self.shared, self.name.as_bytes(), self.held.take());
         // Others may have theirs in it.
         if self.top.remove_dir(&self.shared_name).is_ok()
             && let Some(mtime) = self.top_mtime
@@ -177,7 +178,7 @@ fn remove_left(shared: &Dir) {
         if let Ok(lock) = lock
             && lock.lock_exclusive().unwrap_or(false)
         {
-            remove(shared, &name);
+            remove(shared, &name, Some(lock));
         }
     }
 }
@@ -195,11 +196,11 @@ pub(super) fn open_lock(own: &Dir) -> io::Result<File> {
     }
 }
 
-fn remove(shared: &Dir, name: &[u8]) {
-    let removed = shared
-        .open_beneath(name, Links::Refuse)
-        .and_then(|own| sweep(&Arc::new(own), true))
-        .and_then(|_| shared.remove_dir(name));
+/// `held`: the lock in it.
+fn remove(shared: &Dir, name: &[u8], held: Option<File>) {
+    let swept = shared.open_beneath(name, Links::Refuse).and_then(|own| sweep(&Arc::new(own), true));
+    drop(held);
+    let removed = swept.and_then(|_| remove_emptied(shared, name));
     if let Err(error) = removed {
         let failure = failure::of_io("remove", &error);
         tracing::warn!(%failure, "a scratch directory stays; `thalweg gc` removes it");

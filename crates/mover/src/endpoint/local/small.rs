@@ -5,10 +5,10 @@
 //! what is free).
 
 use super::destination::{LocalDestination, Place};
-use super::failed;
 use super::metadata::Has;
 use super::partial::{Caching, write_past_cache, write_with_holes};
 use super::staging::Staging;
+use super::{failed, of_room};
 use crate::endpoint::together::Together;
 use crate::endpoint::{Small, Staged};
 use crate::failure::{Failure, FailureKind, Result};
@@ -83,8 +83,8 @@ impl LocalDestination {
     }
 
     fn create_small(&self, stream: u32, entry: &Entry, handful: usize) -> Result<Created> {
-        let of_io = |error: io::Error| failed("write", &entry.path, &error);
         let (place, name) = self.parent_of(&entry.path)?;
+        let of_io = |error: io::Error| failed("write", &entry.path, &of_room(&place.dir, error));
         let staging = self.staging_at(&place).map_err(of_io)?;
         let number = self.new_number();
         let (first, mode) = self.mode_at_first(entry, &staging);

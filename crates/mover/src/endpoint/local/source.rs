@@ -3,7 +3,9 @@
 //! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine
 //! compares again after the last. A change within the same tick of the file system's clock would show in neither,
 //! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
-//! files racy). Linux 6.13 stamps more finely when somebody looks; this does not rely on it.
+//! files racy), or until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs).
+//! Linux 6.13 stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of
+//! another machine does not count: both looks ask who keeps it.
 //!
 //! A store through a shared mapping changes the ctime only where its page was written back before. So a file that may
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
@@ -31,6 +33,9 @@ use thalweg_wire::{Entry, Evidence, RelativePath};
 
 /// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
 pub const RACY: Duration = Duration::from_millis(20);
+
+/// The coarsest times that file systems keep: FAT has every second second.
+const GRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// Longer than Linux by default leaves a page dirty: what was changed longer ago costs mostly nothing to write back.
 const DIRTY: Duration = Duration::from_secs(60);
@@ -287,7 +292,7 @@ impl Source for LocalSource {
         Scan::new(self, sink).run()
     }
 
-    /// Waits up to [`RACY`] for a file that was changed just now.
+    /// Waits up to [`RACY`] for a file that was changed just now; where times are whole seconds, a second or two more.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         let again = || {
             let spot = self.spot(&entry.path)?;
@@ -312,7 +317,7 @@ impl Source for LocalSource {
         }
         let of_io = |error: io::Error| failed("look", &entry.path, &error);
         let spot = self.spot(&entry.path).map_err(of_io)?;
-        let stat = spot.dir.stat(&spot.name).map_err(of_io)?;
+        let stat = spot.dir.stat_now(&spot.name).map_err(of_io)?;
         let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
         now.id = entry.id;
         Ok(now)
@@ -378,15 +383,29 @@ struct Clocks {
     ahead_ns: Mutex<HashMap<u64, (Instant, i128)>>,
 }
 
-/// Clocks are set now and then: what was learned of one counts no longer than this.
-const CLOCK_KNOWN: Duration = Duration::from_secs(1);
+/// Clocks are set now and then: what was learned of one counts no longer than this. Longer than the longest wait, or it
+/// would be forgotten by then, and each file would have a wait of its own.
+const CLOCK_KNOWN: Duration = Duration::from_secs(10);
+const _: () = assert!(CLOCK_KNOWN.as_nanos() > GRAIN_MAX.as_nanos() + RACY.as_nanos());
+
+/// How old a ctime is to be before what changes from then on shows another one. One without nanoseconds is most likely
+/// of a file system that keeps none; the same on a finer one, by chance, costs that one wait.
+fn needed(ctime: thalweg_wire::Time) -> Duration {
+    let grain = match (ctime.nanos, ctime.seconds % 2) {
+        (0, 0) => GRAIN_MAX,
+        (0, _) => Duration::from_secs(1),
+        _ => Duration::ZERO,
+    };
+    grain + RACY
+}
 
 impl Clocks {
-    /// The rest of [`RACY`] that a file changed at its ctime still needs, by our clock on the wall, and one that only goes on.
+    /// The rest of the time that a file changed at its ctime still needs, by our clock on the wall, and one that only
+    /// goes on.
     fn racy(&self, seen: &Evidence, wall: SystemTime, at: Instant) -> Option<Duration> {
         let now = wall.duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128;
         let ctime = i128::from(seen.ctime.seconds) * 1_000_000_000 + i128::from(seen.ctime.nanos);
-        let needed = RACY.as_nanos() as i128;
+        let needed = needed(seen.ctime).as_nanos() as i128;
         if now - ctime >= needed {
             return None;
         }
@@ -432,7 +451,7 @@ fn is_settled(seen: &Evidence, wall: SystemTime) -> bool {
 }
 
 fn look(file: &File, entry: &Entry) -> Result<Evidence> {
-    Ok(evidence_of(&file.stat().map_err(|error| failed("look", &entry.path, &error))?))
+    Ok(evidence_of(&file.stat_now().map_err(|error| failed("look", &entry.path, &error))?))
 }
 
 fn changed(entry: &Entry, cause: &str) -> Failure {
@@ -638,7 +657,7 @@ mod tests {
     #[test]
     fn a_clock_ahead_of_ours_costs_one_wait_and_not_one_for_each_file() {
         const HOUR: i128 = 3_600_000_000_000;
-        const START: i128 = 1_700_000_000_000_000_000;
+        const START: i128 = 1_700_000_000_500_000_000;
         let (clocks, begun) = (Clocks::default(), Instant::now());
         // Files changed at some time, so long after the start.
         let racy = |evidence: &Evidence, after: Duration| {
@@ -659,5 +678,31 @@ mod tests {
         // Another file system is judged by itself.
         let other = Evidence { device: 7, ..changed_at(START + HOUR / 2) };
         assert_eq!(racy(&other, ms(0)), Some(RACY));
+    }
+
+    #[test]
+    fn where_times_are_whole_seconds_a_file_is_read_when_its_second_is_over() {
+        const SECOND: i128 = 1_000_000_000;
+        /// Odd: of no FAT.
+        const START: i128 = 1_700_000_001 * SECOND;
+        let (clocks, begun) = (Clocks::default(), Instant::now());
+        let racy = |evidence: &Evidence, after: Duration| {
+            clocks.racy(evidence, UNIX_EPOCH + Duration::from_nanos(START as u64) + after, begun + after)
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(racy(&changed_at(START), ms(0)), Some(RACY + ms(1000)));
+        assert_eq!(racy(&changed_at(START), ms(350)), Some(RACY + ms(650)));
+        // One wait serves all that was changed in that second; what is older costs none.
+        assert_eq!(racy(&changed_at(START), RACY + ms(1000)), None);
+        assert_eq!(racy(&changed_at(START - 2 * SECOND), ms(0)), None);
+        // An even second may be two.
+        assert_eq!(racy(&changed_at(START - SECOND), ms(0)), Some(RACY + ms(1000)));
+        assert_eq!(racy(&changed_at(START - SECOND), RACY + ms(1000)), None);
+        // Whoever keeps nanoseconds has a finer clock.
+        assert_eq!(racy(&changed_at(START - SECOND / 2), ms(0)), None);
+        // So it is where the clock is an hour ahead: what was learned of it outlives the wait.
+        let ahead = Evidence { device: 7, ..changed_at(START + 3600 * SECOND) };
+        assert_eq!(racy(&ahead, ms(0)), Some(RACY + ms(1000)));
+        assert_eq!(racy(&ahead, RACY + ms(1000)), None);
     }
 }

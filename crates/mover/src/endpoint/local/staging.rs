@@ -1,5 +1,6 @@
 //! Hidden directories for what is unfinished, one in each file system below the root, so that every rename stays
-//! inside one.
+//! inside one; and one in each directory that hands something else down than its file system's top does (a project, no
+//! copy on write), so that what is made for it gets that.
 //!
 //! ```text
 //! .thalweg-staging/<job key>/   mode 0700
@@ -19,60 +20,132 @@ use super::lanes::Lanes;
 use super::nursery::Nurseries;
 use super::partial::ASSUMED;
 use super::way::remove_tree;
-use super::{NOT_OURS, lock};
+use super::{NOT_OURS, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
+use std::time::Duration;
+use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Inheritance, Kind, Links, Stat, Time, usage};
 
-/// One file system below the root, as far as renames reach.
-pub(super) struct Territory {
-    pub(super) key: TerritoryKey,
+/// A file system that is mounted at the root or below it.
+pub(super) struct Mount {
+    pub(super) key: MountKey,
+    kind: FileSystemKind,
+    /// What its top directory hands down, and almost all others.
+    pub(super) inheritance: Inheritance,
     /// Its top directory below the root. Opened before anything is written there, so that its sync reports
     /// every error since.
     pub(super) top: Arc<Dir>,
+    /// Something was written that no sync covers yet.
+    pub(super) is_dirty: AtomicBool,
+    /// What stood there before us was synced by us.
+    pub(super) past_is_durable: AtomicBool,
+}
+
+/// Device and mount: a bind mount shares its device, and renames do not cross it all the same.
+pub(super) type MountKey = (u64, Option<u64>);
+
+pub(super) fn key_of(stat: &Stat) -> MountKey {
+    (stat.device, stat.mount_id)
+}
+
+impl Mount {
+    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Mount {
+        // Of one that does not say nothing is promised.
+        let kind = top.file_system().map_or(FileSystemKind::Other(0), |system| system.kind);
+        Mount {
+            key: key_of(stat),
+            kind,
+            inheritance: inheritance_of(&top, kind),
+            top,
+            is_dirty: AtomicBool::new(false),
+            past_is_durable: AtomicBool::new(false),
+        }
+    }
+
+    /// What a directory on it hands down.
+    pub(super) fn inheritance_of(&self, dir: &Dir) -> Inheritance {
+        inheritance_of(dir, self.kind)
+    }
+}
+
+/// Of a directory that may not be read nobody can say it: nothing, as of almost all.
+fn inheritance_of(dir: &Dir, kind: FileSystemKind) -> Inheritance {
+    dir.inheritance(kind).unwrap_or_default()
+}
+
+/// One file system below the root, as far as renames reach and what is made gets the same as in its top directory.
+pub(super) struct Territory {
+    pub(super) key: TerritoryKey,
+    pub(super) mount: Arc<Mount>,
+    /// What its directories hand down to what is made in them.
+    pub(super) inheritance: Inheritance,
+    /// Its top directory below the root, in which its staging directory is.
+    pub(super) top: Arc<Dir>,
+    /// The path of that.
+    pub(super) path: Vec<u8>,
     /// What it looked like before us.
     pub(super) top_mtime: Time,
     /// The entry of the top directory will be given its times at the end; until then ours do not matter.
     pub(super) top_is_changed: AtomicBool,
-    /// Something was written that no sync covers yet.
-    pub(super) is_dirty: AtomicBool,
-    /// One call syncs all of it; otherwise each file and directory must be synced by itself.
+    /// One call syncs all of its file system; otherwise each file and directory must be synced by itself.
     pub(super) syncs_whole: bool,
-    /// What stood there before us was synced by us.
-    pub(super) past_is_durable: AtomicBool,
     /// The top directory's own mode, where it was opened for us for the time being.
     pub(super) mode_before: Mutex<Option<u32>>,
     staging: Mutex<Option<Arc<Staging>>>,
 }
 
-/// Device and mount: a bind mount shares its device, and renames do not cross it all the same.
-pub(super) type TerritoryKey = (u64, Option<u64>);
+/// A territory is that of a mount's top directory, and of all on the mount that hand the same down; or that of one which
+/// hands something else down than that, and of those below it that do the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct TerritoryKey {
+    pub(super) mount: MountKey,
+    /// Inode of its top directory, where that is not the mount's. By itself, not by what it hands down: the next attempt
+    /// may meet two that are alike in another order, and has to find what this one left.
+    apart: Option<u64>,
+}
 
-pub(super) fn key_of(stat: &Stat) -> TerritoryKey {
-    (stat.device, stat.mount_id)
+impl TerritoryKey {
+    /// Of what is like the mount's top directory.
+    pub(super) fn of_mount(mount: &Mount) -> TerritoryKey {
+        TerritoryKey { mount: mount.key, apart: None }
+    }
 }
 
 impl Territory {
+    /// That of the root.
     pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
-        let syncs_whole = top.file_system().is_ok_and(|system| system.kind.syncs_whole());
+        let mount = Arc::new(Mount::new(top.clone(), stat));
+        Territory::below(mount.clone(), mount.inheritance, b"", top, stat)
+    }
+
+    /// One whose top directory is at `path`, and hands that down.
+    pub(super) fn below(
+        mount: Arc<Mount>,
+        inheritance: Inheritance,
+        path: &[u8],
+        top: Arc<Dir>,
+        stat: &Stat,
+    ) -> Territory {
+        let apart = (inheritance != mount.inheritance).then_some(stat.inode);
         Territory {
-            syncs_whole,
-            key: key_of(stat),
+            key: TerritoryKey { apart, ..TerritoryKey::of_mount(&mount) },
+            inheritance,
+            syncs_whole: mount.kind.syncs_whole(),
+            mount,
             top,
+            path: path.to_vec(),
             top_mtime: stat.mtime,
             top_is_changed: AtomicBool::new(false),
-            is_dirty: AtomicBool::new(false),
-            past_is_durable: AtomicBool::new(false),
             mode_before: Mutex::new(None),
             staging: Mutex::new(None),
         }
     }
 
     pub(super) fn touch(&self) {
-        self.is_dirty.store(true, Ordering::Release);
+        self.mount.is_dirty.store(true, Ordering::Release);
     }
 
     /// The staging directory here, made if it is not there. `is_new` sees it before anyone else does.
@@ -118,8 +191,9 @@ impl Territory {
     }
 
     /// Removes the staging directory with all that is in it, and gives the top directory the time it had if
-    /// nothing else was done there. `times`: what its entry says, if it has one.
-    pub(super) fn clean_up(&self, job: &str, times: Option<Time>) {
+    /// nothing else was done there. `times`: what its entry says, if it has one. `held`: the job's lock, where it is in
+    /// this one.
+    pub(super) fn clean_up(&self, job: &str, times: Option<Time>, held: Option<File>) {
         let Some(staging) = lock(&self.staging).take() else { return };
         // By now it may have got a mode that keeps ourselves out.
         let mode =
@@ -129,7 +203,7 @@ impl Territory {
         if let Some(mode) = closed {
             let _ = set_mode(mode | 0o300);
         }
-        self.remove(&staging, job, times);
+        self.remove(&staging, job, times, held);
         if let Some(mode) = closed.or(lock(&self.mode_before).take()) {
             let _ = set_mode(mode);
         }
@@ -144,9 +218,8 @@ impl Territory {
         }
     }
 
-    fn remove(&self, staging: &Staging, job: &str, times: Option<Time>) {
-        staging.remove_all();
-        let _ = staging.shared.remove_dir(job.as_bytes());
+    fn remove(&self, staging: &Staging, job: &str, times: Option<Time>, held: Option<File>) {
+        staging.remove_own(job, held);
         // Other jobs may have theirs in it.
         if self.top.remove_dir(&staging.name).is_err() {
             return;
@@ -288,7 +361,7 @@ impl Staging {
     pub(super) fn locked(top: &Dir, job: &str) -> Result<(Staging, File)> {
         /// How often the lock file may be removed under our hands by transfers that just end.
         const ROUNDS: usize = 16;
-        let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
+        let of_io = |error: io::Error| failure::of_io("open the staging directory", &of_room(top, error));
         let mut never_made = None;
         for round in 0..ROUNDS {
             let staging = match Staging::open(top, job) {
@@ -333,10 +406,20 @@ impl Staging {
     }
 
     /// Removes it with all that is in it, and what it shares with other jobs if they have nothing there.
-    pub(super) fn discard(&self, top: &Dir, job: &str) {
-        self.remove_all();
-        let _ = self.shared.remove_dir(job.as_bytes());
+    /// `held`: the job's lock.
+    pub(super) fn discard(&self, top: &Dir, job: &str, held: Option<File>) {
+        self.remove_own(job, held);
         let _ = top.remove_dir(&self.name);
+    }
+
+    /// Removes the job's directory. Its lock is let go of only when nothing is in there any more: who takes it from then
+    /// on begins anew, and keeps his directory by what he makes in it.
+    fn remove_own(&self, job: &str, held: Option<File>) {
+        self.remove_all();
+        drop(held);
+        if let Err(error) = remove_emptied(&self.shared, job.as_bytes()) {
+            tracing::debug!(%error, "a staging directory stays");
+        }
     }
 
     /// Clears what an earlier attempt left and finds out what the file system does. Only for who holds the job's
@@ -462,6 +545,24 @@ pub(super) fn aside_name(number: u64) -> String {
 
 pub(super) fn is_aside(name: &[u8]) -> bool {
     name.starts_with(b"aside-")
+}
+
+/// Waits for what was removed while it was open, on file systems that keep a name for it as long.
+const EMPTIED_TRIES: u32 = 10;
+const EMPTIED_PAUSE: Duration = Duration::from_millis(10);
+
+/// Removes a directory of ours in which there is nothing more. FUSE and NFS keep a hidden name for what was removed while
+/// it was open, and their server hears only a moment later that it was closed. What somebody else has there by now stays.
+pub(super) fn remove_emptied(parent: &Dir, name: &[u8]) -> io::Result<()> {
+    for _ in 1..EMPTIED_TRIES {
+        match parent.remove_dir(name) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(EMPTIED_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    parent.remove_dir(name)
 }
 
 fn partial_number(name: &[u8]) -> Option<u64> {
@@ -607,7 +708,7 @@ mod tests {
         // It is found again, whatever becomes of the common one meanwhile.
         std::fs::remove_file(&common).unwrap();
         assert_eq!(Staging::open(&top, "job").unwrap().name, own);
-        staging.discard(&top, "job");
+        staging.discard(&top, "job", None);
         assert!(top.stat(&own).is_err());
         assert_eq!(Staging::open(&top, "job").unwrap().name, STAGING_NAME);
         if usage::effective_uid() != 0 {
@@ -636,6 +737,34 @@ mod tests {
             (failure.kind, failure.operation.as_str(), failure.cause.as_str()),
             (FailureKind::NotFound, "make the staging directory", "No such file or directory")
         );
+    }
+
+    /// As where a hidden name goes only when the server hears that the last handle is closed.
+    #[test]
+    fn a_directory_that_is_emptied_a_moment_later_goes_and_one_that_is_not_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let parent = Dir::open(scratch.path()).unwrap();
+        let hidden = scratch.path().join("job/.nfs01");
+        let make = || {
+            std::fs::create_dir_all(scratch.path().join("job")).unwrap();
+            std::fs::write(&hidden, "").unwrap();
+        };
+        make();
+        let error = remove_emptied(&parent, b"job").unwrap_err();
+        assert!(error.kind() == io::ErrorKind::DirectoryNotEmpty && hidden.exists());
+        // However late the other thread comes: one of these removals meets it in the middle.
+        let gone = (0..100).any(|_| {
+            make();
+            let hidden = hidden.clone();
+            let closed = std::thread::spawn(move || {
+                std::thread::sleep(EMPTIED_PAUSE / 2);
+                std::fs::remove_file(hidden).unwrap();
+            });
+            let removed = remove_emptied(&parent, b"job");
+            closed.join().unwrap();
+            removed.is_ok()
+        });
+        assert!(gone);
     }
 
     #[test]

@@ -107,6 +107,8 @@ pub const PIECE_BYTES: usize = 256 << 10;
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 /// Links followed from one name before it counts as a loop.
 const FOLLOW_MAX: usize = 40;
+/// Readings of a file that changes before that is told.
+const READINGS_MAX: u32 = 3;
 
 /// Lists what is at a place; all levels if `recursive`.
 ///
@@ -282,28 +284,42 @@ fn digest_one(
 }
 
 /// Digests one open file, of one moment, as [`ReadOnce`] reads it: no other handle may use the open file meanwhile. `alive`
-/// is called every few seconds.
+/// is called every few seconds. A file that changes meanwhile is read again, a few times.
 ///
 /// # Errors
-/// `Io`; `Changed` if it changed meanwhile; what `alive` says.
+/// `Io`; `Changed` if it changed each time; what `alive` says.
 pub fn digest_file(
     file: &File,
     how: DigestAs,
     alive: &mut dyn FnMut() -> Result<()>,
 ) -> Result<(u64, Digest)> {
-    let of_io = |error: io::Error| crate::failure::of_io("read", &error);
-    let before = file.stat().map_err(of_io)?;
-    let mut once = ReadOnce::new(file, before.size);
-    let digest = match how {
-        DigestAs::Marked { segment_bytes } if before.size > HASHED_HOLE_BYTES_MAX => {
-            digest_marked(file, &mut once, before.size, segment_bytes, alive)?
+    of_one_moment(file, |before| {
+        let mut once = ReadOnce::new(file, before.size);
+        let digest = match how {
+            DigestAs::Marked { segment_bytes } if before.size > HASHED_HOLE_BYTES_MAX => {
+                digest_marked(file, &mut once, before.size, segment_bytes, alive)?
+            }
+            _ => digest_plain(file, &mut once, before, alive)?,
+        };
+        Ok((before.size, digest))
+    })
+}
+
+/// What is read of a file that is the same before and after. File systems in user space may show late what was done to
+/// it before, so that one difference is no proof of a writer.
+fn of_one_moment<T>(file: &File, mut read: impl FnMut(&Stat) -> Result<T>) -> Result<T> {
+    let look = || file.stat_now().map_err(|error| crate::failure::of_io("read", &error));
+    let mut before = look()?;
+    for _ in 0..READINGS_MAX {
+        let outcome = read(&before);
+        let after = look()?;
+        match outcome {
+            Ok(read) if evidence_of(&after) == evidence_of(&before) => return Ok(read),
+            Err(failure) if failure.kind != FailureKind::Changed => return Err(failure),
+            _ => before = after,
         }
-        _ => digest_plain(file, &mut once, &before, alive)?,
-    };
-    if evidence_of(&file.stat().map_err(of_io)?) != evidence_of(&before) {
-        return Err(Failure::new(FailureKind::Changed, "read", "the file changed while it was read"));
     }
-    Ok((before.size, digest))
+    Err(Failure::new(FailureKind::Changed, "read", "the file changed while it was read"))
 }
 
 fn digest_plain(

@@ -17,7 +17,7 @@ use super::delete::Doomed;
 use super::destination::{LocalDestination, Place};
 use super::leftover::{open_for_us, sweep};
 use super::staging::{Staging, aside_name, is_aside};
-use super::{conflict, errno, failed, is_errno, lock};
+use super::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
 use crate::endpoint::Conclusion;
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
@@ -48,8 +48,11 @@ impl LocalDestination {
     /// # Errors
     /// `Conflict` if it may not go; `Usage` if more than may be deleted would.
     pub(super) fn check_way(&self, place: &Place, name: &[u8], path: &RelativePath) -> Result<()> {
-        let first =
-            place.dir.open_beneath(name, Links::Refuse).and_then(|dir| dir.entries()?.next().transpose());
+        let opened = place.dir.open_beneath(name, Links::Refuse);
+        if opened.as_ref().is_ok_and(|dir| dir.stat_self().is_ok_and(|stat| place.is_mounted_over(&stat))) {
+            return Err(mounted("make way", path));
+        }
+        let first = opened.and_then(|dir| dir.entries()?.next().transpose());
         match first {
             Ok(None) => return Ok(()),
             Ok(Some(_)) if self.terms.delete_max.is_none() => {
@@ -93,7 +96,7 @@ impl LocalDestination {
             Ok(aside) => Ok(Some(Aside { staging, name: aside, doomed })),
             Err(error) => {
                 self.release(&doomed);
-                Err(failed("make way", path, &error))
+                Err(failed_to_take("make way", path, &place.dir, name, &error))
             }
         }
     }
@@ -206,7 +209,7 @@ impl LocalDestination {
         }
         let dir = place.dir.open_beneath(name, Links::Refuse);
         let dir = dir.map_err(|error| failed("look", path, &error))?;
-        let counted = self.count_tree(&at, Arc::new(dir), place.territory.key);
+        let counted = self.count_tree(&at, Arc::new(dir), place.territory.key.mount);
         let counted = counted.map_err(|error| failed("look", path, &error))?;
         counted.ok_or_else(|| {
             let cause = "a directory stands there which holds what may not be deleted: names that are excluded, \

@@ -26,10 +26,10 @@ const DEPTH_MAX: usize = 512;
 pub(super) const GONE_MIN: usize = 1024;
 
 impl FilesFeed {
-    /// Whatever it is: a file, a link, a directory.
-    pub(super) fn marker_is_there(&self) -> bool {
+    /// Whether the marker's name leads to something, whatever it is: a file, a link, a directory.
+    pub(super) fn marker_is_named(&self) -> bool {
         let marker = self.spec.until.marker.as_ref();
-        marker.is_some_and(|name| self.spec.dir.stat(name).is_ok())
+        marker.is_some_and(|name| (self.stat_at)(&self.spec.dir, name).is_ok())
     }
 
     /// Looks at everything, and opens what is new.
@@ -37,6 +37,8 @@ impl FilesFeed {
         let mut names = BTreeMap::new();
         self.unread.clear();
         self.waiting = 0;
+        // A single file is looked at by its name, and nothing is listed.
+        self.is_marker_listed = self.spec.name.is_some();
         self.look_where_the_name_leads(taker);
         // Those that are there have the same numbers again.
         self.watched.clear();
@@ -230,6 +232,8 @@ impl FilesFeed {
         let mut entries = match listed {
             Ok(entries) => entries,
             Err(error) => {
+                // That is told in the end, which does not wait for a listing then.
+                self.is_marker_listed |= at == self.spec.prefix;
                 self.note_once(&at, &format!("cannot be listed: {error}"), taker);
                 self.unread.insert(at.clone(), failure::of_io("list", &error).at(&at));
                 return Ok(());
@@ -242,6 +246,7 @@ impl FilesFeed {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let is_marker = at == self.spec.prefix && self.spec.until.marker.as_deref() == Some(&entry.name);
+            self.is_marker_listed |= is_marker;
             if is_staging(&entry.name) || is_marker {
                 continue;
             }
@@ -336,12 +341,18 @@ impl FilesFeed {
         if self.is_last {
             return Ok(None);
         }
-        let size = stat.size.min(limit_of(&self.spec.until, None));
+        let limit = limit_of(&self.spec.until, None);
+        let size = stat.size.min(limit);
         let begins = self.begins(&identity);
         if begins == Begins::No {
             return Ok(None);
         }
-        let is_still = |done: &&Done| begins == Begins::Yes && done.is_still(size, stat.mtime);
+        let is_still = |done: &&Done| {
+            // Where that decides the end, it is to be so now.
+            let is_now = || dir.stat_now(name).is_ok_and(|now| done.is_still(now.size.min(limit), now.mtime));
+            let is_kept = begins == Begins::Yes && done.is_still(size, stat.mtime);
+            is_kept && (!self.is_end_near || is_now())
+        };
         if let Some(done) = self.done.get(&identity).filter(is_still) {
             if done.name != short(&path) && self.spec.name.is_none() {
                 self.note_once(&path, OTHER_NAME, taker);

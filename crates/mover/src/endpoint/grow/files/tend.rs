@@ -183,7 +183,7 @@ impl FilesFeed {
                     if marks.is_some()
                         && !is_whole
                         && idle >= REPLACED_IDLE
-                        && file.file.stat().is_ok_and(|stat| stat.size > position)
+                        && file.file.stat_now().is_ok_and(|stat| stat.size > position)
                     {
                         held_back = Some((file.path.clone(), position));
                     }
@@ -207,7 +207,7 @@ impl FilesFeed {
                         || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?;
                     if is_ending || is_complete {
                         // It may have grown between the two looks.
-                        if file.file.stat().is_ok_and(|stat| stat.size.min(limit) > position) {
+                        if file.file.stat_now().is_ok_and(|stat| stat.size.min(limit) > position) {
                             self.busy.insert(identity);
                             continue;
                         }
@@ -254,7 +254,7 @@ impl FilesFeed {
             let has_more = |file: &Growing| {
                 let read = taker.position(file.flow).unwrap_or(0);
                 let is_all_its_own = !file.is_ended && !file.is_marked;
-                is_all_its_own && file.file.stat().is_ok_and(|stat| stat.size.min(limit) > read)
+                is_all_its_own && file.file.stat_now().is_ok_and(|stat| stat.size.min(limit) > read)
             };
             let more = self.files.iter().filter(|(_, file)| has_more(file)).map(|(identity, _)| *identity);
             let more: Vec<_> = more.collect();

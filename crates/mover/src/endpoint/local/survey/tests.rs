@@ -126,6 +126,36 @@ fn digesting_a_file_leaves_nothing_of_it_in_the_page_cache() {
 }
 
 #[test]
+fn a_file_that_looks_changed_once_is_read_again_and_one_that_always_does_has_changed() {
+    let file = File::from_fd(tempfile::tempfile().unwrap().into());
+    let mut readings = 0;
+    let bytes = of_one_moment(&file, |seen| {
+        readings += 1;
+        if readings == 1 {
+            file.write_all_at(b"x", 0).unwrap();
+        }
+        Ok(seen.size)
+    })
+    .unwrap();
+    assert_eq!((bytes, readings), (1, 2));
+    let failure = of_one_moment(&file, |seen| {
+        file.write_all_at(b"x", seen.size).unwrap();
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed);
+    assert_eq!(file.stat().unwrap().size, 1 + u64::from(READINGS_MAX));
+    // What cannot be read is no change.
+    let mut readings = 0;
+    let failure = of_one_moment(&file, |_| {
+        readings += 1;
+        Err::<(), _>(Failure::new(FailureKind::Io, "read", "a test"))
+    })
+    .unwrap_err();
+    assert_eq!((failure.kind, readings), (FailureKind::Io, 1));
+}
+
+#[test]
 fn removing_a_tree_follows_no_link_and_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let tree = scratch.path().join("tree");

@@ -25,6 +25,28 @@ fn stale_while(feed: &mut FilesFeed, fails: &Arc<AtomicBool>) {
     });
 }
 
+/// The marker's name leads to something, whatever is listed; and the feed's time is the taker's.
+fn ended_by_name_only(root: &Path, taker: &Fake) -> FilesFeed {
+    let mut feed = feed_of(root, None, until_done());
+    feed.stat_at = Box::new(|dir: &Dir, name: &[u8]| match name == b"DONE" {
+        true => dir.stat_self(),
+        false => dir.stat(name),
+    });
+    let (seconds, began) = (taker.seconds.clone(), Instant::now());
+    feed.clock = Box::new(move || began + Duration::from_secs(seconds.load(Ordering::Acquire)));
+    feed.grew_at = began;
+    feed
+}
+
+/// So many rounds, two seconds apart. `false`: it is over.
+fn rounds(count: u64, feed: &mut FilesFeed, looks: &mut Looks, taker: &Fake) -> bool {
+    let mut buffer = vec![0; 64 << 10];
+    (0..count).all(|_| {
+        taker.seconds.fetch_add(2, Ordering::AcqRel);
+        feed.round(looks, taker, &mut buffer).unwrap().is_some()
+    })
+}
+
 fn is_replaced(feed: &FilesFeed) -> bool {
     feed.files.values().any(|file| file.is_replaced)
 }
@@ -44,6 +66,34 @@ fn a_file_that_cannot_be_looked_at_is_told_and_missed() {
     assert!(path.as_bytes() == b"log" && failure.kind == FailureKind::Io, "{failure}");
     let [note] = &state.notes[..] else { panic!("{:?}", state.notes) };
     assert!(note.starts_with("log cannot be looked at"), "{note}");
+}
+
+/// As where listings are kept for a while, and names are not.
+#[test]
+fn a_marker_ends_nothing_before_a_listing_has_it_and_what_came_before_it() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let (mut feed, mut looks) = (ended_by_name_only(scratch.path(), &taker), Looks::default());
+    assert!(rounds(20, &mut feed, &mut looks, &taker), "nothing was listed yet");
+    assert!(!taker.lock().is_last);
+    append(&scratch.path().join("log"), &[1; 100]);
+    append(&scratch.path().join("DONE"), b"");
+    assert!(!rounds(20, &mut feed, &mut looks, &taker), "it does not end");
+    let state = taker.lock();
+    assert!(state.is_last && state.is(0, &Phase::Ended, &[1; 100]) && state.flows.len() == 1);
+    assert!(state.notes.is_empty(), "{:?}", state.notes);
+}
+
+#[test]
+fn a_marker_that_no_listing_ever_has_ends_all_and_is_told() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    append(&scratch.path().join("log"), &[1; 100]);
+    let (mut feed, mut looks) = (ended_by_name_only(scratch.path(), &taker), Looks::default());
+    assert!(rounds(LISTED_WITHIN.as_secs() / 2, &mut feed, &mut looks, &taker), "before its time");
+    assert!(!rounds(20, &mut feed, &mut looks, &taker), "it does not end");
+    let state = taker.lock();
+    assert!(state.is_last && state.is(0, &Phase::Ended, &[1; 100]) && state.flows.len() == 1);
+    let [note] = &state.notes[..] else { panic!("{:?}", state.notes) };
+    assert!(note.starts_with("DONE is there, and no listing"), "{note}");
 }
 
 #[test]
