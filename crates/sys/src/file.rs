@@ -315,13 +315,19 @@ impl File {
     /// Takes the file's exclusive lock (`flock`) if it is free; `false` if another open file holds it. Never
     /// waits.
     ///
-    /// Held until the last handle on this open file is closed, by this process or a child that inherited it.
-    /// Advisory.
+    /// Held until [`unlock`](File::unlock), or until the last handle on this open file is closed, by this process or a
+    /// child that inherited it. Advisory.
     pub fn lock_exclusive(&self) -> io::Result<bool> {
         match uninterrupted(|| rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             other => other.map(|()| true),
         }
+    }
+
+    /// Lets the file's lock go, whoever has further handles on it: a child that another thread begins has them until it
+    /// runs its program.
+    pub fn unlock(&self) -> io::Result<()> {
+        uninterrupted(|| rustix::fs::flock(&self.0, FlockOperation::Unlock))
     }
 
     /// Whether any process has the file open for writing. This handle must be open for reading only.

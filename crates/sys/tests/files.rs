@@ -213,6 +213,11 @@ fn one_open_file_holds_the_lock() {
     assert!(!other.lock_exclusive().unwrap(), "the clone still holds it");
     drop(clone);
     assert!(other.lock_exclusive().unwrap());
+    let clone = other.try_clone().unwrap();
+    other.unlock().unwrap();
+    let next = dir.open_read_write(b"file").unwrap();
+    assert!(next.lock_exclusive().unwrap(), "the clone holds what was let go");
+    drop(clone);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::{json, out, units};
 use std::ffi::OsString;
+use std::time::SystemTime;
 use thalweg_mover::endpoint::local::leftover::{LeftoverState, leftovers};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
@@ -26,7 +27,7 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
     };
     // All of them before anything is removed.
     for path in args.places.iter().map(read).collect::<Result<Vec<_>>>()? {
-        for left in leftovers(&path, args.yes, &mut |failure| troubles.add(&failure))? {
+        for left in leftovers(&path, args.yes, SystemTime::now(), &mut |failure| troubles.add(&failure))? {
             let (word, more) = match left.state {
                 LeftoverState::InUse => ("in-use", "a copy uses it"),
                 LeftoverState::Unknown => ("unknown", "its lock is not below this directory"),

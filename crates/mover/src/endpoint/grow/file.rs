@@ -34,6 +34,9 @@ use thalweg_wire::message::{FlowMark, Origin};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath};
 
+/// What a flow does that has all of its file.
+pub(super) const COMPLETE: &str = "complete the stream";
+
 /// Bytes in front of the position that are read again when a file grows: a file that was cut and written anew beyond
 /// where we were shows here, unless it is the same there.
 const TAIL_BYTES: usize = 4 << 10;
@@ -234,7 +237,7 @@ impl Growing {
             Ok(false) => {
                 let cause =
                     "bytes that had been sent were changed afterwards; what arrived is what they were";
-                taker.give_up(self.flow, Failure::new(FailureKind::Changed, "complete the stream", cause));
+                taker.give_up(self.flow, Failure::new(FailureKind::Changed, COMPLETE, cause));
             }
             Err(failure) => taker.give_up(self.flow, failure),
         }
@@ -247,7 +250,7 @@ impl Growing {
         }
         self.is_ended = true;
         let cause = "the stream that writes it is not complete: what arrived is what was durable by now";
-        taker.give_up(self.flow, Failure::new(FailureKind::Busy, "complete the stream", cause));
+        taker.give_up(self.flow, Failure::new(FailureKind::Busy, COMPLETE, cause));
     }
 
     /// The mark that it is to be believed up to, of those that have its name.

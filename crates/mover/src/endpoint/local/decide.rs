@@ -571,7 +571,10 @@ impl LocalDestination {
         let preserve = &self.terms.preserve;
         // What only a better right could set is not tried again each time.
         let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
-        let same_owner = !preserve.owner || (stat.uid, stat.gid) == (wanted.uid, wanted.gid);
+        // A link gets another group only by being made anew: where a server refuses that it would be so each time.
+        let is_kept =
+            matches!(entry.kind, Kind::Symlink { .. }) && !self.rights.can_chown && self.is_forgetful(place);
+        let same_owner = !preserve.owner || is_kept || (stat.uid, stat.gid) == (wanted.uid, wanted.gid);
         let same_time = !preserve.times || self.grain(place).is_same(entry.evidence.mtime, stat.mtime);
         let same_mode = !preserve.mode || stat.mode == wanted.mode;
         let same = match &entry.kind {

@@ -362,7 +362,18 @@ impl LocalDestination {
 
     /// The staging directory for entries in `place`.
     pub(super) fn staging_at(&self, place: &Place) -> io::Result<Arc<Staging>> {
-        place.territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))
+        let territory = &place.territory;
+        let staging = |of: &Territory| of.staging(&self.job, |staging| self.drop_unknown_partials(staging));
+        let of_mount = TerritoryKey::of_mount(&territory.mount);
+        match staging(territory) {
+            // Its top may be closed to who may write further down: what is handed down there is lost then, or it is told
+            // that the two are kept apart.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && territory.key != of_mount => {
+                let of_mount = lock(&self.territories).get(&of_mount).cloned();
+                of_mount.map_or(Err(error), |territory| staging(&territory))
+            }
+            made => made,
+        }
     }
 
     /// Every file system that was worked in.
@@ -637,7 +648,7 @@ impl Destination for LocalDestination {
                 let _ = journal.flush();
             }
             self.all_territories().iter().for_each(|territory| territory.close_top());
-            lock(&self.lock_file).take();
+            staging::let_go(lock(&self.lock_file).take());
             lock(&self.scratch).take();
             return;
         }
@@ -652,7 +663,7 @@ impl Destination for LocalDestination {
             self.all_territories().into_iter().partition(|territory| Some(territory.key) == root);
         first.iter().for_each(|territory| clean_up(territory, None));
         last.iter().for_each(|territory| clean_up(territory, lock(&self.lock_file).take()));
-        lock(&self.lock_file).take();
+        staging::let_go(lock(&self.lock_file).take());
         lock(&self.scratch).take();
     }
 }

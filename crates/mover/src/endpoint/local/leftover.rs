@@ -1,8 +1,8 @@
 //! Staging directories that no transfer uses any more: found, and removed if asked.
 //!
 //! A job's staging is in use while somebody holds the lock in it. Staging on other file systems of the same job has
-//! no lock of its own: it goes with the one that has, and stays where none is found below the place, unless there is
-//! nothing in it.
+//! no lock of its own: it goes with the one that has, and stays where none is found below the place, unless there has
+//! been nothing in it for an hour.
 
 use super::scratch::{is_scratch, open_lock};
 use super::staging::remove_emptied;
@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, File, Kind, Links, Stat, usage};
 use thalweg_wire::RelativePath;
 
@@ -40,12 +41,20 @@ pub enum LeftoverState {
     Removed,
 }
 
-/// Looks for staging directories at and below `path`, and removes those that nobody uses if `remove`. What belongs to
-/// another user and is closed to this one is passed over.
+/// A directory without a lock in which nothing came or went for so long is not one between two files of a transfer.
+const UNUSED: Duration = Duration::from_secs(3600);
+
+/// Looks for staging directories at and below `path`, and removes those that nobody uses `now` if `remove`. What belongs
+/// to another user and is closed to this one is passed over.
 ///
 /// # Errors
 /// For the place itself; what could not be looked at or removed goes to `trouble`.
-pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) -> Result<Vec<Leftover>> {
+pub fn leftovers(
+    path: &Path,
+    remove: bool,
+    now: SystemTime,
+    trouble: &mut dyn FnMut(Failure),
+) -> Result<Vec<Leftover>> {
     let root = Arc::new(Dir::open(path).map_err(|error| failed_at_words("open", path, &error))?);
     let mut found = Vec::new();
     for staging in find(&root, trouble).map_err(|error| failed_at_words("list", path, &error))? {
@@ -91,15 +100,16 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
         let mut state = match (in_use.contains(job), held.contains_key(job)) {
             (true, _) => LeftoverState::InUse,
             (false, true) => LeftoverState::Left,
-            // Nobody misses anything in it: who is about to take the lock there makes it anew.
-            (false, false) if is_empty(dir, job) => LeftoverState::Left,
+            (false, false) if is_unused(dir, job, now) => LeftoverState::Left,
             (false, false) => LeftoverState::Unknown,
         };
         if remove && state == LeftoverState::Left {
-            let removed = dir
-                .open_beneath(job, Links::Refuse)
-                .and_then(|own| sweep(&Arc::new(own), true))
-                .and_then(|_| dir.remove_dir(job));
+            // Without the lock nothing in it is ours to remove.
+            let swept = match held.contains_key(job) {
+                true => dir.open_beneath(job, Links::Refuse).and_then(|own| sweep(&Arc::new(own), true)),
+                false => Ok(0),
+            };
+            let removed = swept.and_then(|_| dir.remove_dir(job));
             match removed {
                 Ok(()) => {
                     state = LeftoverState::Removed;
@@ -127,9 +137,14 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
     Ok(left)
 }
 
-fn is_empty(dir: &Dir, job: &[u8]) -> bool {
-    let own = dir.open_beneath(job, Links::Refuse);
-    own.and_then(|own| own.entries()?.next().transpose()).is_ok_and(|first| first.is_none())
+/// Whether nothing is in a job's directory, and has not been for long.
+fn is_unused(dir: &Dir, job: &[u8], now: SystemTime) -> bool {
+    let Ok(own) = dir.open_beneath(job, Links::Refuse) else { return false };
+    let is_empty =
+        own.entries().and_then(|mut names| names.next().transpose()).is_ok_and(|first| first.is_none());
+    let changed = own.stat_self().ok().and_then(|stat| u64::try_from(stat.mtime.seconds).ok());
+    let changed = changed.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+    is_empty && changed.and_then(|at| now.duration_since(at).ok()).is_some_and(|age| age >= UNUSED)
 }
 
 fn is_of_another(root: &Dir, staging: &RelativePath) -> bool {
@@ -236,11 +251,15 @@ mod tests {
         std::fs::create_dir_all(staging.join("empty")).unwrap();
         std::fs::create_dir_all(staging.join("full")).unwrap();
         std::fs::write(staging.join("full/partial-1"), "x").unwrap();
-        let states = |remove| {
-            let mut left = leftovers(scratch.path(), remove, &mut |failure| panic!("{failure}")).unwrap();
+        let states_at = |remove, now| {
+            let mut left =
+                leftovers(scratch.path(), remove, now, &mut |failure| panic!("{failure}")).unwrap();
             left.sort_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
             left.into_iter().map(|left| left.state).collect::<Vec<_>>()
         };
+        let states = |remove| states_at(remove, SystemTime::now() + UNUSED);
+        // Between two of its files that of a transfer is as empty.
+        assert_eq!(states_at(true, SystemTime::now()), [LeftoverState::Unknown; 2]);
         assert_eq!(states(false), [LeftoverState::Left, LeftoverState::Unknown]);
         assert_eq!(states(true), [LeftoverState::Removed, LeftoverState::Unknown]);
         assert!(!staging.join("empty").exists() && staging.join("full/partial-1").exists());

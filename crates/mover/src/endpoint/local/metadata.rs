@@ -499,9 +499,11 @@ fn owning_group(xattrs: &[Xattr]) -> u32 {
 }
 
 /// Whatever is not the medium's fault: not allowed, not known here, a number that this machine cannot express, or what
-/// file systems in user space make of these.
+/// file systems in user space make of these. Not that a server is away, or memory short: a second later it may be set.
 fn is_refusal(error: &io::Error) -> bool {
-    !is_medium(error) && error.kind() != io::ErrorKind::StorageFull
+    let is_away = failure::kind_of_io(error) == failure::FailureKind::Connection
+        || matches!(error.kind(), io::ErrorKind::StaleNetworkFileHandle | io::ErrorKind::OutOfMemory);
+    !is_medium(error) && !is_away && error.kind() != io::ErrorKind::StorageFull
 }
 
 /// The disk is at fault, or there is none to write to any more. An attribute that finds no space is not meant:
@@ -790,8 +792,8 @@ mod tests {
             let poor = Poor::new(0o644, number);
             assert_eq!(poor.apply(&group), (vec!["group".to_owned()], false), "{number}");
         }
-        // EIO, ENOSPC.
-        for number in [errno::IO, 28] {
+        // EIO, ENOSPC, ESTALE, ETIMEDOUT, ENOMEM.
+        for number in [errno::IO, 28, 116, 110, 12] {
             let poor = Poor::new(0o644, number);
             let rights = rights(true, &[]);
             assert!(apply(&poor, &poor.has(), &group, &Preserve::ALL, &rights, true).is_err(), "{number}");

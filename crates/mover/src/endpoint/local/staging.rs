@@ -107,6 +107,13 @@ pub(super) struct TerritoryKey {
     apart: Option<u64>,
 }
 
+/// Lets go of a job's lock, so that the next attempt has it at once.
+pub(super) fn let_go(held: Option<File>) {
+    if let Some(Err(error)) = held.as_ref().map(File::unlock) {
+        tracing::debug!(%error, "a lock goes with its last handle");
+    }
+}
+
 impl TerritoryKey {
     /// Of what is like the mount's top directory.
     pub(super) fn of_mount(mount: &Mount) -> TerritoryKey {
@@ -416,7 +423,7 @@ impl Staging {
     /// on begins anew, and keeps his directory by what he makes in it.
     fn remove_own(&self, job: &str, held: Option<File>) {
         self.remove_all();
-        drop(held);
+        let_go(held);
         if let Err(error) = remove_emptied(&self.shared, job.as_bytes()) {
             tracing::debug!(%error, "a staging directory stays");
         }
