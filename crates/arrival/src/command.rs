@@ -22,6 +22,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
+use thalweg_client::hint::operation::FIND_PROGRAM;
 use thalweg_mover::failure::{self, Failure, FailureKind};
 
 /// What is run for each item.
@@ -52,7 +53,7 @@ impl Analysis {
             }
         };
         found.map_err(|error| {
-            let failure = failure::of_io("find the program to run", &error);
+            let failure = failure::of_io(FIND_PROGRAM, &error);
             let failure = Failure { kind: FailureKind::Usage, ..failure };
             failure::with_words(failure, &format!("`{}`", failure::shown_path(program)))
         })

@@ -21,6 +21,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::{self, FarMovers, How};
+use thalweg_client::hint::operation::WATCH;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
@@ -28,6 +29,7 @@ use thalweg_mover::event::Event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Stop, Wishes};
+use thalweg_sys::Watch as Changes;
 use thalweg_sys::priority::Priority;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath};
@@ -106,6 +108,9 @@ pub struct Ended {
     pub given_up: Vec<RelativePath>,
     /// Items that went from the source after copies of them failed, and did not arrive.
     pub lost: Vec<RelativePath>,
+    /// Items that arrived, and whose source went after a copy over what had arrived had begun, in this life or in an earlier
+    /// one: what stands at the destination may be neither, and no command runs for them before they come again.
+    pub torn: Vec<RelativePath>,
     /// Where the last look could not look: what is there, or below, nobody knows.
     pub unseen: Vec<RelativePath>,
     /// Whether somebody asked to stop.
@@ -118,7 +123,8 @@ pub struct Ended {
 /// # Errors
 /// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot
 /// be watched, and for a program that cannot be run; `Unsupported` for a congestion control that a far side does not
-/// permit.
+/// permit. What keeps the first copy from the far mover that items go to and does not pass: `Usage` without a ticket,
+/// `Permission` if it is not trusted or does not let us in, `NotFound` if it cannot be started.
 pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     watch.check()?;
     watch.try_priority()?;
@@ -131,6 +137,7 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     let mut machine = Machine::new(watch.rules.clone());
     records.into_iter().for_each(|record| machine.replay(record));
     machine.begin();
+    // One word of each item's work and one of the look under way: the rules and `Looks` bound how many there are.
     let (inputs, hears) = mpsc::channel();
     let driver = Driver {
         watch,
@@ -140,11 +147,20 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         stop,
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
+        is_let_in: AtomicBool::new(false),
         is_over: Arc::default(),
     };
     let mut looks = Looks::new(watch.look_every);
     let result = std::thread::scope(|scope| {
-        let life = Life { driver: &driver, machine, journal, done: 0, unseen: Vec::new() };
+        let life = Life {
+            driver: &driver,
+            machine,
+            journal,
+            done: 0,
+            unseen: Vec::new(),
+            idle_since: Duration::ZERO,
+            seen_at: None,
+        };
         let result = life.live(scope, &mut looks, inputs, hears);
         driver.is_over.store(true, Ordering::Release);
         // Copies under way end in order: what is durable stays for the next life.
@@ -173,7 +189,7 @@ fn say_goodbye(reach: Option<Reach>, far_movers: Arc<Mutex<FarMovers>>, how: How
 
 impl Watch {
     fn check(&self) -> Result<()> {
-        let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, "watch", cause));
+        let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, WATCH, cause));
         if !matches!(self.source, Named::Local(_) | Named::Daemon { .. } | Named::Ssh { .. }) {
             return usage("what is watched is a directory, here or far");
         }
@@ -254,8 +270,10 @@ struct Driver<'a> {
     stop: &'a Stop,
     /// The kernel told of a change.
     changed: AtomicBool,
-    /// A wish of the command that the far side refuses to every copy alike.
+    /// Why every copy would fail alike, by the command and not by its item: it ends the watch.
     refused: Mutex<Option<Failure>>,
+    /// The far mover that items go to let us in, in this life.
+    is_let_in: AtomicBool,
     is_over: Arc<AtomicBool>,
 }
 
@@ -275,6 +293,10 @@ struct Life<'a> {
     done: u64,
     /// Where the last look could not look.
     unseen: Vec<RelativePath>,
+    /// Since when there is nothing to do.
+    idle_since: Duration,
+    /// When the last look began that saw what is there.
+    seen_at: Option<Duration>,
 }
 
 type Scope<'scope, 'env> = &'scope std::thread::Scope<'scope, 'env>;
@@ -298,19 +320,13 @@ impl<'a> Life<'a> {
             looks.every = RECONCILE_EVERY;
         }
         let looker = driver.looker();
-        let mut idle_since = Duration::ZERO;
-        // When the last look began that saw what is there.
-        let mut seen_at: Option<Duration> = None;
         loop {
-            if let Some(failure) = lock(&driver.refused).take() {
-                return Err(failure);
+            if let Some(failure) = &*lock(&driver.refused) {
+                return Err(failure.clone());
             }
             let now = started.elapsed();
-            // Only a look can tell that there is nothing to do.
-            let idle_at = driver.watch.idle_exit.map(|idle| idle_since.saturating_add(idle));
-            let ends_at = idle_at.filter(|at| seen_at.is_none_or(|seen_at| seen_at < *at));
             let has_changed = driver.changed.load(Ordering::Acquire);
-            if looks.is_due(now, has_changed, self.machine.wakes_at(), ends_at) {
+            if looks.is_due(now, has_changed, self.machine.wakes_at(), self.ends_at()) {
                 driver.changed.store(false, Ordering::Release);
                 looks.is_under_way = true;
                 looker.begin(now, looks.reach.take(), inputs.clone())?;
@@ -318,21 +334,8 @@ impl<'a> Life<'a> {
             if looks.has_seen {
                 self.act(scope, started.elapsed(), &inputs)?;
             }
-            if driver.stop.is_asked() {
-                return Ok(self.ended(true));
-            }
-            if self.machine.blocked_by().is_some() {
-                return Ok(self.ended(false));
-            }
-            let now = started.elapsed();
-            if !self.machine.is_idle() || !looks.has_seen {
-                idle_since = now;
-            }
-            // Nobody knows what a look that is under way will see, nor how what is tried once more will end.
-            let may_change = looks.is_under_way || self.machine.is_busy();
-            let idle = driver.watch.idle_exit.filter(|_| !may_change).zip(seen_at);
-            if idle.is_some_and(|(idle, seen_at)| seen_at >= idle_since.saturating_add(idle)) {
-                return Ok(self.ended(false));
+            if let Some(ended) = self.over(started.elapsed(), looks) {
+                return Ok(ended);
             }
             let heard = match hears.recv_timeout(NOTICE) {
                 Ok(heard) => std::iter::once(heard).chain(hears.try_iter()).collect(),
@@ -343,50 +346,89 @@ impl<'a> Life<'a> {
             };
             let now = started.elapsed();
             for heard in heard {
-                let looked = match heard {
-                    Heard::Came(input) => {
-                        self.hear(now, input)?;
-                        continue;
-                    }
-                    Heard::Looked(looked) => looked,
-                };
-                looks.reach = looked.reach;
-                looks.end(now, looked.view.is_ok().then_some(looked.took));
-                match looked.view {
-                    Ok(view) => {
-                        looks.has_seen = true;
-                        seen_at = Some(looked.began);
-                        self.unseen.clone_from(&view.unseen);
-                        if let Some(changes) = &changes
-                            && let Err(error) = driver.hear_below(changes, &view.directories)
-                            && driver.watch.look_every.is_none()
-                            && looks.every > POLL_EVERY
-                        {
-                            looks.every = POLL_EVERY;
-                            let text = format!(
-                                "not every directory can be watched ({error}); all are looked at every second"
-                            );
-                            (driver.tell)(Told::Link(&Event::Note(text)));
-                        }
-                        self.hear(looked.began, Input::Looked(view.items, view.unseen))?;
-                    }
-                    // At the beginning it is a mistake in the command; later it is an outage.
-                    Err(failure) if !looks.has_seen => return Err(failure),
-                    Err(failure) if looked.is_new => (driver.tell)(Told::Trouble(None, &failure)),
-                    Err(_) => {}
+                match heard {
+                    Heard::Came(input) => self.hear(now, input)?,
+                    Heard::Looked(looked) => self.see(now, looked, looks, changes.as_deref())?,
                 }
             }
         }
     }
 
+    /// From when on a look may be the last: only a look can tell that there is nothing to do.
+    fn ends_at(&self) -> Option<Duration> {
+        let ends_at = self.idle_since.saturating_add(self.driver.watch.idle_exit?);
+        self.seen_at.is_none_or(|seen_at| seen_at < ends_at).then_some(ends_at)
+    }
+
+    /// How it ended, if it is over.
+    fn over(&mut self, now: Duration, looks: &Looks) -> Option<Ended> {
+        if self.driver.stop.is_asked() {
+            return Some(self.ended(true));
+        }
+        if self.machine.blocked_by().is_some() {
+            return Some(self.ended(false));
+        }
+        if !self.machine.is_idle() || !looks.has_seen {
+            self.idle_since = now;
+        }
+        // Nobody knows what a look that is under way will see, nor how what is tried once more will end.
+        let may_change = looks.is_under_way || self.machine.is_busy();
+        let (idle, seen_at) = self.driver.watch.idle_exit.filter(|_| !may_change).zip(self.seen_at)?;
+        (seen_at >= self.idle_since.saturating_add(idle)).then(|| self.ended(false))
+    }
+
+    /// Takes what came of a look.
+    fn see(
+        &mut self,
+        now: Duration,
+        looked: Looked,
+        looks: &mut Looks,
+        changes: Option<&Changes>,
+    ) -> Result<()> {
+        let driver = self.driver;
+        looks.reach = looked.reach;
+        let saw = looked.view.is_ok().then_some(looked.took);
+        match looked.view {
+            Ok(view) => {
+                looks.has_seen = true;
+                self.seen_at = Some(looked.began);
+                self.unseen.clone_from(&view.unseen);
+                if let Some(changes) = changes
+                    && let Err(error) = driver.hear_below(changes, &view)
+                    && driver.watch.look_every.is_none()
+                    && looks.every > POLL_EVERY
+                {
+                    looks.every = POLL_EVERY;
+                    let text = format!(
+                        "not every directory can be watched ({error}); all are looked at every second"
+                    );
+                    (driver.tell)(Told::Link(&Event::Note(text)));
+                }
+                self.hear(looked.began, Input::Looked(view.items, view.unseen))?;
+            }
+            // At the beginning it is a mistake in the command; later it is an outage.
+            Err(failure) if !looks.has_seen => return Err(failure),
+            Err(failure) if looked.is_new => (driver.tell)(Told::Trouble(None, &failure)),
+            Err(_) => {}
+        }
+        // How often it looks may be another since.
+        looks.end(now, saw);
+        Ok(())
+    }
+
     fn ended(&self, is_stopped: bool) -> Ended {
         let given_up = self.machine.given_up().into_iter().cloned().collect();
         let lost = self.machine.lost().cloned().collect();
-        Ended { done: self.done, given_up, lost, unseen: self.unseen.clone(), is_stopped }
+        let torn = self.machine.torn().into_iter().cloned().collect();
+        Ended { done: self.done, given_up, lost, torn, unseen: self.unseen.clone(), is_stopped }
     }
 
     fn hear(&mut self, now: Duration, input: Input) -> Result<()> {
-        if matches!(&input, Input::Moved(_, Err(Trouble::Missing)) | Input::SourceChanged(..)) {
+        let is_missing = matches!(
+            &input,
+            Input::Moved(_, Err(Trouble::Missing)) | Input::MovedInPart(_, Trouble::Missing)
+        );
+        if is_missing || matches!(&input, Input::SourceChanged(..)) {
             // Maybe the item is gone, or another one.
             self.driver.changed.store(true, Ordering::Release);
         }
@@ -414,6 +456,7 @@ impl<'a> Life<'a> {
                     self.driver.forget_results(name);
                     (self.driver.tell)(Told::Done(name));
                 }
+                Record::Replacing(_) | Record::Stands(_) => {}
                 Record::Same(..) | Record::Known(..) | Record::Past(_) => {}
             }
         }
@@ -446,7 +489,7 @@ impl<'a> Life<'a> {
                 std::thread::Builder::new()
                     .name("item".into())
                     .spawn_scoped(scope, work)
-                    .map_err(|error| failure::of_io("start a thread", &error))?;
+                    .map_err(|error| failure::of_io(failure::START_THREAD, &error))?;
             }
         }
     }

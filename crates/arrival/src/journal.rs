@@ -8,6 +8,7 @@ use crate::machine::Record;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use thalweg_client::hint::operation::WATCH;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::Dir;
 use thalweg_sys::atomic_file::{self, Durability};
@@ -40,7 +41,7 @@ impl Journal {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(of_io)?;
         let Some(lock) = Dir::open(directory).and_then(|dir| dir.lock(b"lock")).map_err(of_io)? else {
             let cause = "the same directory is watched for the same destination already";
-            return Err(Failure::new(FailureKind::Busy, "watch", cause));
+            return Err(Failure::new(FailureKind::Busy, WATCH, cause));
         };
         let path = directory.join("journal");
         let mut text = Vec::new();
@@ -127,7 +128,7 @@ fn record_of(line: &[u8]) -> Option<Record> {
 mod tests {
     use super::*;
     use crate::item::Version;
-    use crate::machine::{Arrived, Outcome};
+    use crate::machine::{Arrived, Known, Outcome, Stage};
     use thalweg_wire::RelativePath;
 
     fn records() -> Vec<Record> {
@@ -138,6 +139,8 @@ mod tests {
             Record::Arrived(name.clone(), arrived),
             Record::Started(name.clone(), 1),
             Record::Ended(name.clone(), 1, Outcome::Failed(9)),
+            Record::Replacing(name.clone()),
+            Record::Stands(name.clone()),
             Record::Done(name),
         ]
     }
@@ -152,6 +155,18 @@ mod tests {
         journal.append(&records()[1..]).unwrap();
         drop(journal);
         assert_eq!(Journal::open(directory.path()).unwrap().1, records());
+    }
+
+    /// As it was written when a copy over what had arrived had no record.
+    #[test]
+    fn a_journal_of_an_earlier_program_says_what_it_said() {
+        let json = r#"{"Known":["a",{"arrived":{"version":{"bytes":1,"changed_ns":-2,"mark":3},"digest":"d","key":"k","bytes":1},"attempt":2,"stage":"Arrived"}]}"#;
+        let text = format!("{HEAD}{} {json}\n", check(json.as_bytes()));
+        let version = Version { bytes: 1, changed_ns: -2, mark: 3 };
+        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1 };
+        let known = Known { arrived, attempt: 2, stage: Stage::Arrived };
+        let name = RelativePath::new(b"a".to_vec()).unwrap();
+        assert_eq!(read(text.as_bytes()).unwrap(), [Record::Known(name, known)]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Decides what is done with each item, and when. Pure: looks, ends and the time go in, records and actions come out.
 //!
 //! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version of
-//! it goes the same way once the earlier one is done, or in its place if the earlier one waits for the command then.
+//! it goes the same way once the earlier one is done, or in its place if the earlier one waits for the command then. That
+//! it begins to be copied over it is a record of its own: from then on the earlier one is not run, unless the copy is known
+//! to have replaced nothing.
 //!
 //! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
 //! records and [`Machine::begin`] then go on wherever it was killed.
@@ -70,8 +72,10 @@ pub struct Seen {
 pub enum Input {
     /// All that is there now, but for what is at these paths or below: there nobody could look.
     Looked(Vec<Seen>, Vec<RelativePath>),
-    /// A copy ended.
+    /// A copy ended. One that failed replaced nothing of what stood there before.
     Moved(RelativePath, Result<Arrived, Trouble>),
+    /// A copy failed, and something of it may be in place.
+    MovedInPart(RelativePath, Trouble),
     /// A run ended.
     Ended(RelativePath, u32, Outcome),
     /// A run did not begin, for what arrived is not there any more; and that in words.
@@ -166,6 +170,7 @@ impl Machine {
                 return Vec::new();
             }
             Input::Moved(name, result) => (name.clone(), self.moved(now, name, result)),
+            Input::MovedInPart(name, trouble) => (name.clone(), self.not_moved(now, name, trouble, true)),
             Input::Ended(name, attempt, outcome) => (name.clone(), self.ended(now, name, attempt, outcome)),
             Input::CopyGone(name, attempt, why) => (name.clone(), self.copy_gone(now, name, attempt, why)),
             Input::SourceChanged(name, attempt, version) => {
@@ -240,11 +245,15 @@ impl Machine {
                 }
                 Some((Stage::Running, _)) => {}
                 // What arrived is not run any more once somebody put another in its place, which is to be complete.
-                Some((Stage::Done | Stage::Arrived, _)) | None => {
+                Some((Stage::Done | Stage::Arrived | Stage::Replacing, _)) | None => {
                     let Some(look) = item.seen else { continue };
                     if is_complete && self.moves < self.rules.moves_max {
                         item.work = Work::Busy;
                         self.moves += 1;
+                        item.is_first_over = item.stage() == Some(Stage::Arrived);
+                        if item.is_first_over {
+                            records.push(Record::Replacing(line.name.clone()));
+                        }
                         actions.push(Action::Move(line.name.clone(), look.version));
                     }
                 }
@@ -269,7 +278,7 @@ impl Machine {
                 known.stage == Stage::Done
                     && item.seen.is_none_or(|look| look.version == known.arrived.version)
             });
-        match is_over {
+        match is_over || item.is_torn() {
             true => self.open.remove(&item.line),
             false => self.open.insert(item.line.clone()),
         };

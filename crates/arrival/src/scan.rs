@@ -4,6 +4,7 @@ use crate::item::{Complete, ItemKind, Version};
 use crate::machine::Seen;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use thalweg_client::hint::operation::WATCH;
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -28,8 +29,10 @@ pub struct View {
     /// Paths that could not be looked at: what is there, and below, nobody knows. For one in a directory that is an item
     /// stands the item.
     pub unseen: Vec<RelativePath>,
-    /// Directories in which something may change.
+    /// Directories in which something may change: the first [`DIRECTORIES_MAX`].
     pub directories: Vec<RelativePath>,
+    /// There are more of them.
+    pub has_more_directories: bool,
 }
 
 /// What a look found so far.
@@ -40,6 +43,7 @@ struct Gathered {
     markers: HashMap<RelativePath, Time>,
     unseen: BTreeSet<RelativePath>,
     directories: Vec<RelativePath>,
+    has_more_directories: bool,
 }
 
 /// What was found of one item.
@@ -76,7 +80,7 @@ impl Scanner {
                 // A directory comes before what is in it, anything else alone and by its name.
                 Found::Entry(entry) if std::mem::take(&mut is_first) && !entry.path.is_root() => {
                     let cause = format!("`{}` is no directory", entry.path);
-                    return Err(Failure::new(FailureKind::Usage, "watch", cause));
+                    return Err(Failure::new(FailureKind::Usage, WATCH, cause));
                 }
                 Found::Entry(_) => {}
             }
@@ -145,7 +149,7 @@ impl Scanner {
     }
 
     fn view(&self, gathered: Gathered) -> View {
-        let Gathered { items, markers, unseen, directories } = gathered;
+        let Gathered { items, markers, unseen, directories, has_more_directories } = gathered;
         let marked_beside = |name: &RelativePath| match (&self.complete, self.kind) {
             (Complete::Marker(suffix), ItemKind::File) => {
                 let marker = RelativePath::new([name.as_bytes(), suffix].concat()).ok()?;
@@ -157,7 +161,8 @@ impl Scanner {
             let parts = Parts { marked: parts.marked.or_else(|| marked_beside(&name)), ..parts };
             Seen { is_marked: parts.is_marked(), version: parts.version, name }
         });
-        View { items: seen.collect(), unseen: unseen.into_iter().collect(), directories }
+        let (items, unseen) = (seen.collect(), unseen.into_iter().collect());
+        View { items, unseen, directories, has_more_directories }
     }
 
     fn take(&self, found: Found, gathered: &mut Gathered) {
@@ -187,8 +192,11 @@ impl Scanner {
             return;
         }
         let is_directory = matches!(entry.kind, Kind::Directory);
-        if is_directory && gathered.directories.len() < DIRECTORIES_MAX {
-            gathered.directories.push(entry.path.clone());
+        if is_directory {
+            match gathered.directories.len() < DIRECTORIES_MAX {
+                true => gathered.directories.push(entry.path.clone()),
+                false => gathered.has_more_directories = true,
+            }
         }
         match self.kind {
             ItemKind::File => {
@@ -262,7 +270,7 @@ fn version_of_file(entry: &Entry) -> Version {
 }
 
 /// More directories than these are not heard of; they are looked at all the same.
-const DIRECTORIES_MAX: usize = 1024;
+pub(crate) const DIRECTORIES_MAX: usize = 1024;
 
 /// If more paths than these cannot be looked at, nothing that is not seen is known to be gone.
 const UNSEEN_MAX: usize = 1 << 16;
@@ -286,7 +294,7 @@ mod tests {
     use thalweg_wire::EntryId;
 
     fn look(scanner: &Scanner, directory: &std::path::Path) -> Vec<(String, bool)> {
-        let reach = Reach::Local(directory.to_owned());
+        let reach = Reach::local(directory.to_owned());
         let view = scanner.scan(&reach, &mut |failure| panic!("{failure}")).unwrap();
         view.items.into_iter().map(|seen| (seen.name.to_string(), seen.is_marked)).collect()
     }
@@ -315,7 +323,7 @@ mod tests {
         assert_eq!(look(&scanner, root), named(&[("run1", true), ("run2", false)]));
         scanner.complete = Complete::Stable(Duration::from_secs(1));
         let version = |scanner: &Scanner| {
-            let reach = Reach::Local(root.to_owned());
+            let reach = Reach::local(root.to_owned());
             scanner.scan(&reach, &mut |_| {}).unwrap().items[0].version
         };
         let before = version(&scanner);
@@ -332,7 +340,7 @@ mod tests {
         for kind in [ItemKind::File, ItemKind::Directory] {
             let complete = Complete::Stable(Duration::ZERO);
             let scanner = Scanner { kind, complete, filter: Filter::new(Vec::new()).unwrap() };
-            let failure = scanner.scan(&Reach::Local(file.clone()), &mut |_| {}).map(drop).unwrap_err();
+            let failure = scanner.scan(&Reach::local(file.clone()), &mut |_| {}).map(drop).unwrap_err();
             assert_eq!(failure.to_string(), "watch failed: `a` is no directory");
         }
     }
@@ -437,6 +445,17 @@ mod tests {
         found.push(file("run/more", 9, 9));
         let more = of(found).items.remove(0);
         assert!(more.version != before.version && !more.is_marked);
+    }
+
+    #[test]
+    fn of_more_directories_than_are_heard_of_it_is_known_that_there_are_more() {
+        let of = |count: usize| {
+            let found = (0..count).map(|number| directory(&number.to_string(), 1)).collect();
+            let view = view(ItemKind::File, "x", found);
+            (view.directories.len(), view.has_more_directories)
+        };
+        assert_eq!(of(DIRECTORIES_MAX), (DIRECTORIES_MAX, false));
+        assert_eq!(of(DIRECTORIES_MAX + 1), (DIRECTORIES_MAX, true));
     }
 
     #[test]

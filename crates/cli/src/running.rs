@@ -13,6 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_client::hint::operation::ASK_COPY;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::published;
@@ -89,10 +90,9 @@ pub fn all(state: &Path) -> Result<Vec<u32>> {
 /// # Errors
 /// What it answered, or why it did not.
 pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
-    let failed =
-        |kind: FailureKind, why: &str| Failure::new(kind, "ask the copy", format!("process {pid}: {why}"));
+    let failed = |kind: FailureKind, why: &str| Failure::new(kind, ASK_COPY, format!("process {pid}: {why}"));
     let of_io = |error: io::Error| {
-        let failure = failure::of_io("ask the copy", &error);
+        let failure = failure::of_io(ASK_COPY, &error);
         failed(failure.kind, &failure.cause)
     };
     let Ok(directory) = File::open(directory(state)) else { return Ok(None) };

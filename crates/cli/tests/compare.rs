@@ -118,6 +118,33 @@ fn one_changed_chunk_is_sent_alone_and_the_others_are_copied() {
 }
 
 #[test]
+fn names_of_one_file_stay_so_whether_or_not_the_content_that_is_there_differs() {
+    for way in WAYS {
+        let scratch = Scratch::new();
+        std::fs::create_dir_all(scratch.path("from")).unwrap();
+        std::fs::write(scratch.path("from/a"), noise(1, 5 * MIB as usize)).unwrap();
+        for name in ["from/b", "from/c"] {
+            std::fs::hard_link(scratch.path("from/a"), scratch.path(name)).unwrap();
+        }
+        copy(&scratch, way, &["--chunk", "1MiB"]).expect(0);
+        for differs in [false, true] {
+            let path = scratch.path("to/b");
+            if differs {
+                let before = path.metadata().unwrap().modified().unwrap();
+                let file = std::fs::File::options().write(true).open(&path).unwrap();
+                file.write_all_at(b"!", 3 * MIB + 77).unwrap();
+                file.set_times(FileTimes::new().set_modified(before)).unwrap();
+            }
+            let ran = copy(&scratch, way, &["--chunk", "1MiB", "--check", "digest"]).expect(0);
+            let sent = if differs { MIB } else { 0 };
+            assert_eq!(ran.number("bytes_received"), sent, "{way:?}: {}", ran.finished());
+            assert_same(&scratch.path("from"), &scratch.path("to"));
+            assert_eq!(path.metadata().unwrap().nlink(), 3, "{way:?}, differs: {differs}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_grew_or_shrank_costs_only_its_new_chunks() {
     for (before, after, sent) in
         [(5 * MIB, 8 * MIB + 9, 3 * MIB + 9), (8 * MIB + 9, 5 * MIB, 0), (5 * MIB + 7, 6 * MIB, MIB)]

@@ -217,6 +217,37 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
 }
 
 #[test]
+fn a_verification_is_one_line_whatever_it_has_digested() {
+    let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
+    std::fs::create_dir_all(scratch.path("from/deep")).unwrap();
+    for name in ["a", "b", "deep/c"] {
+        std::fs::write(scratch.path("from").join(name), noise(5, 1000)).unwrap();
+    }
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("data/run"));
+    scratch.ok(["cp".into(), "-q".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), to]);
+    let verify = || {
+        let mut command = scratch.thalweg();
+        command.env("THALWEG_TICKET", &daemon.ticket).arg("verify").arg(&receipt);
+        command.arg(daemon.place("data", "run"));
+        finish(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()).status.code()
+    };
+    assert_eq!(verify(), Some(0));
+    let told = || -> Vec<Value> {
+        let log = scratch.server_log();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.filter(|line| line["kind"] == "digest").collect()
+    };
+    assert!(wait_until(LIMIT, || !told().is_empty()), "{}", scratch.server_log());
+    drop(daemon);
+    let told = told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let line = &told[0];
+    assert_eq!((&line["message"], &line["place"]), (&"request done".into(), &"data/run".into()), "{line}");
+    assert_eq!((&line["entries"], &line["bytes"]), (&3.into(), &3000.into()), "{line}");
+    assert_eq!((&line["failed"], &line["outcome"]), (&0.into(), &"done".into()), "{line}");
+}
+
+#[test]
 fn a_filter_that_makes_no_sense_is_told_in_one_line_and_the_rest_is_done() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), b"content").unwrap();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::group::MemoryGroup;
 use support::job::peak_memory;
-use support::{Daemon, Scratch, assert_same, noise};
+use support::{Daemon, Scratch, assert_same, finish, noise};
 use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::frames::{self, Sender, SenderWishes};
 use thalweg_client::place::Places;
@@ -138,6 +138,31 @@ fn a_stream_stays_within_the_memory_that_is_allowed_at_both_sides() {
     assert!(std::fs::read(&back).unwrap() == content);
     let most = peak_memory(daemon.pid()).unwrap();
     assert!(most <= MEMORY + BESIDE, "the daemon took {most} bytes");
+}
+
+#[test]
+fn a_stream_says_what_the_memory_leaves_of_its_streams_and_its_buffer() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(&from, noise(1, 1 << 20)).unwrap();
+    let daemon = scratch.daemon(&[("to", &to)]);
+    let said = |more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.args(["stream", "-v", "--streams", "24", "--ticket"]).arg(&daemon.ticket).args(more);
+        command.arg(&from).arg(daemon.place("to", "x"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = finish(child);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let bound = said(&["--memory", "16MiB"]);
+    assert!(bound.contains("(as many as --memory has room for)"), "{bound}");
+    assert!(bound.contains("(half of --memory)"), "{bound}");
+    let free = said(&[]);
+    assert!(free.contains("24 (as asked)") && free.contains("(--buffer)"), "{free}");
+    assert!(!free.contains("half of --memory"), "{free}");
 }
 
 /// A daemon with little memory refuses streams for which there is none; those that it has do the work.

@@ -293,6 +293,8 @@ fn fewer_files_than_go_at_once_are_refused() {
     let ask = format!("advise --data 1GB --bandwidth 10Gbit/s --fit {measured}");
     assert_eq!(asked(&scratch, &format!("{ask} --files-max 3")).0, 1);
     assert_ne!(asked(&scratch, &ask).0, 1);
+    let words = said(&scratch, &ask);
+    assert!(words.contains("Their theta, ") && words.contains("is fitted"), "{words}");
 }
 
 /// Windows and loss bound what a transfer gets, and it is said which of them.

@@ -119,6 +119,9 @@ fn n2_connections_reset_and_refused_for_a_while() {
     site.assert_exact();
 }
 
+/// Bytes a second over a [`Wire`] that something is to happen to while a copy runs.
+const RATE: u64 = 40 << 20;
+
 /// A client, a proxy and a daemon.
 struct Wire {
     scratch: Scratch,
@@ -149,6 +152,16 @@ impl Wire {
             false => pull(&self.scratch, &place, &self.scratch.path("to")),
         };
         Running::start(with(command, more))
+    }
+
+    /// A copy of which so many bytes have passed, and that is not over.
+    #[track_caller]
+    fn under_way(&self, is_push: bool, (stall, patience): (&str, &str), bytes: u64) -> Running {
+        self.proxy.limit(RATE);
+        let mut job = self.copy(is_push, &["--stall-timeout", stall, "--patience", patience]);
+        wait_until(LIMIT, || self.proxy.passed() >= bytes || job.is_over());
+        assert!(!job.is_over());
+        job
     }
 
     fn assert_exact(&self) {
@@ -192,7 +205,7 @@ fn i3_a_pull_over_a_wire_that_lies_is_exact() {
 fn connections_end(is_push: bool) {
     let mut random = Random::new("N-3");
     let wire = Wire::new(is_push);
-    wire.proxy.limit(40 << 20);
+    wire.proxy.limit(RATE);
     let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]);
     let cuts = quick_or_torture(3, 30);
     let mut landed = 0;
@@ -219,11 +232,7 @@ fn n3_connections_of_a_pull_that_end_are_dialled_again() {
 /// Sockets stay open and nothing passes any more.
 fn stalls_for_ever(is_push: bool, at: f64) {
     let wire = Wire::new(is_push);
-    wire.proxy.limit(40 << 20);
-    let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
-    let until = (wire.total as f64 * at) as u64;
-    wait_until(LIMIT, || wire.proxy.passed() >= until || job.is_over());
-    assert!(!job.is_over());
+    let job = wire.under_way(is_push, ("2s", "8s"), (wire.total as f64 * at) as u64);
     wire.proxy.stall(true);
     let since = Instant::now();
     let ran: Ran = job.end(LIMIT).expect(3);
@@ -283,10 +292,7 @@ fn n7_a_client_that_gets_another_address_goes_on() {
 /// N-6: of two streams one is dead from some moment on, its connection open all the same.
 fn a_stream_dies_in_silence(is_push: bool) {
     let wire = Wire::with(is_push, &["--stall-timeout", "10s"]);
-    wire.proxy.limit(40 << 20);
-    let mut job = wire.copy(is_push, &["--stall-timeout", "10s", "--patience", "60s"]);
-    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 4 || job.is_over());
-    assert!(!job.is_over());
+    let job = wire.under_way(is_push, ("10s", "60s"), wire.total / 4);
     // The control connection came first.
     wire.proxy.kill_quietly(2..3);
     let ran = job.end(LIMIT).expect(0);
@@ -308,9 +314,7 @@ fn n6_a_stream_of_a_pull_that_dies_in_silence_does_not_hold_the_others() {
 #[test]
 fn n8_a_port_that_refuses_for_a_while_is_dialled_until_it_does_not() {
     let wire = Wire::new(true);
-    wire.proxy.limit(40 << 20);
-    let mut job = wire.copy(true, &["--stall-timeout", "2s", "--patience", "60s"]);
-    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 3 || job.is_over());
+    let mut job = wire.under_way(true, ("2s", "60s"), wire.total / 3);
     wire.proxy.refuse(true);
     wire.proxy.cut();
     std::thread::sleep(Duration::from_secs(quick_or_torture(3, 30)));
@@ -323,10 +327,7 @@ fn n8_a_port_that_refuses_for_a_while_is_dialled_until_it_does_not() {
 /// C-4: one side stands still for longer than a stall is borne, and goes on.
 fn stands_still(is_push: bool, is_client: bool) {
     let wire = Wire::new(is_push);
-    wire.proxy.limit(40 << 20);
-    let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]);
-    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 3 || job.is_over());
-    assert!(!job.is_over());
+    let job = wire.under_way(is_push, ("2s", "60s"), wire.total / 3);
     let pid = if is_client { job.pid() } else { wire.daemon.pid() };
     signal(pid, Signal::SIGSTOP);
     std::thread::sleep(Duration::from_secs(quick_or_torture(5, 60)));
@@ -355,10 +356,7 @@ fn c4_a_daemon_that_stands_still_longer_than_a_stall_goes_on() {
 fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
     for is_push in [true, false] {
         let wire = Wire::new(is_push);
-        wire.proxy.limit(40 << 20);
-        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
-        wait_until(LIMIT, || wire.proxy.passed() >= wire.total / 3 || job.is_over());
-        assert!(!job.is_over());
+        let job = wire.under_way(is_push, ("2s", "8s"), wire.total / 3);
         wire.proxy.mute_after(60_000);
         wire.proxy.cut();
         let since = Instant::now();
@@ -375,10 +373,7 @@ fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
 fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
     for is_push in [true, false] {
         let wire = Wire::new(is_push);
-        wire.proxy.limit(40 << 20);
-        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
-        wait_until(LIMIT, || wire.proxy.passed() >= wire.total / 3 || job.is_over());
-        assert!(!job.is_over());
+        let job = wire.under_way(is_push, ("2s", "8s"), wire.total / 3);
         // A segment of 1 MiB takes 43 s.
         wire.proxy.limit(24 << 10);
         let since = Instant::now();
@@ -394,9 +389,7 @@ fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
 #[test]
 fn n2_a_link_that_works_one_way_only_is_no_link() {
     let wire = Wire::new(true);
-    wire.proxy.limit(40 << 20);
-    let mut job = wire.copy(true, &["--stall-timeout", "2s", "--patience", "60s"]);
-    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 3 || job.is_over());
+    let mut job = wire.under_way(true, ("2s", "60s"), wire.total / 3);
     wire.proxy.lose_answers(true);
     std::thread::sleep(Duration::from_secs(5));
     assert!(!job.is_over());

@@ -511,28 +511,13 @@ fn x2_the_same_job_twice_at_once_is_refused_once() {
 /// of a file is wrong.
 #[test]
 fn k1_a_wall_clock_that_jumps_ends_nothing() {
-    let row = "K-1";
-    let Some(library) = faketime() else {
-        support::chance::skipped(row, "no libfaketime");
-        return;
-    };
     for is_push in [true, false] {
         let scratch = Scratch::in_memory();
+        let Some(clock) = WallClock::new("K-1", &scratch) else { return };
         std::fs::create_dir(scratch.path("from")).unwrap();
         std::fs::create_dir(scratch.path("to")).unwrap();
         std::fs::write(scratch.path("from/file"), noise(1, 20 << 20)).unwrap();
-        let clock = scratch.path("clock");
-        let set = |offset: &str| {
-            let next = scratch.path("clock.next");
-            std::fs::write(&next, offset).unwrap();
-            std::fs::rename(&next, &clock).unwrap();
-        };
-        set("+0");
-        let jumping = |mut command: Command| {
-            command.env("LD_PRELOAD", &library).env("FAKETIME_TIMESTAMP_FILE", &clock);
-            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-            command
-        };
+        let jumping = |command: Command| clock.given_to(command);
         let export = scratch.path(if is_push { "to" } else { "from" });
         let daemon =
             scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "5s"], jumping);
@@ -542,14 +527,14 @@ fn k1_a_wall_clock_that_jumps_ends_nothing() {
             true => with(with(job, [scratch.path("from/")]), [daemon.place("data", "")]),
             false => with(with(job, [daemon.place("data", "")]), [scratch.path("to/")]),
         });
-        for offset in ["+3600", "-3600", "+315360000", "-315360000", "+0", "-1700000000", "+1d"] {
+        for offset in JUMPS {
             std::thread::sleep(Duration::from_millis(300));
-            set(offset);
+            clock.set(offset);
         }
         assert!(!job.is_over(), "it was over before the clock had jumped");
         let ran = job.end(LIMIT);
         assert_eq!(ran.code, Some(0), "{}\n{}", ran.stderr, scratch.server_log());
-        set("+0");
+        clock.set("+0");
         assert_eq!(facts(&scratch.path("from")), facts(&scratch.path("to")));
     }
 }
@@ -557,25 +542,10 @@ fn k1_a_wall_clock_that_jumps_ends_nothing() {
 /// Windows of a slot go by clocks that only go on.
 #[test]
 fn k1_a_slot_outlives_a_wall_clock_that_jumps_at_either_side() {
-    let row = "K-1";
-    let Some(library) = faketime() else {
-        support::chance::skipped(row, "no libfaketime");
-        return;
-    };
     let scratch = Scratch::in_memory();
+    let Some(clock) = WallClock::new("K-1", &scratch) else { return };
     std::fs::create_dir(scratch.path("to")).unwrap();
-    let clock = scratch.path("clock");
-    let set = |offset: &str| {
-        let next = scratch.path("clock.next");
-        std::fs::write(&next, offset).unwrap();
-        std::fs::rename(&next, &clock).unwrap();
-    };
-    set("+0");
-    let jumping = |mut command: Command| {
-        command.env("LD_PRELOAD", &library).env("FAKETIME_TIMESTAMP_FILE", &clock);
-        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        command
-    };
+    let jumping = |command: Command| clock.given_to(command);
     let export = scratch.path("to");
     let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--slots", "20Mbit/s"], jumping);
     let job = copy(&scratch, Some(&daemon), &["stream", "--json", "--slot", "500ms:100kB:5s"]);
@@ -584,19 +554,10 @@ fn k1_a_slot_outlives_a_wall_clock_that_jumps_at_either_side() {
     let mut job = jumping(job).spawn().unwrap();
     let mut pipe = job.stdin.take().unwrap();
     let content = noise(1, 800_000);
-    for (burst, offset) in content.chunks(100_000).zip([
-        "+3600",
-        "-3600",
-        "+315360000",
-        "-315360000",
-        "+0",
-        "-1700000000",
-        "+1d",
-        "+0",
-    ]) {
+    for (burst, offset) in content.chunks(100_000).zip(JUMPS.into_iter().chain(["+0"])) {
         pipe.write_all(burst).unwrap();
         std::thread::sleep(Duration::from_millis(300));
-        set(offset);
+        clock.set(offset);
     }
     drop(pipe);
     let output = support::finish(job);
@@ -606,6 +567,41 @@ fn k1_a_slot_outlives_a_wall_clock_that_jumps_at_either_side() {
     let taken = events.filter(|event| event["event"] == "slot").count();
     assert_eq!(taken, 1, "its slot is the one that it took: {said}");
     assert!(std::fs::read(export.join("x")).unwrap() == content);
+}
+
+/// A wall clock that jumps, for programs that are told to go by it.
+struct WallClock {
+    library: PathBuf,
+    offset: PathBuf,
+}
+
+/// By hours and years, there and back.
+const JUMPS: [&str; 7] = ["+3600", "-3600", "+315360000", "-315360000", "+0", "-1700000000", "+1d"];
+
+impl WallClock {
+    /// At first that of the machine. `None`, with the reason told, where there is none that jumps.
+    fn new(row: &str, scratch: &Scratch) -> Option<WallClock> {
+        let Some(library) = faketime() else {
+            support::chance::skipped(row, "no libfaketime");
+            return None;
+        };
+        let clock = WallClock { library, offset: scratch.path("clock") };
+        clock.set("+0");
+        Some(clock)
+    }
+
+    fn set(&self, offset: &str) {
+        let next = self.offset.with_extension("next");
+        std::fs::write(&next, offset).unwrap();
+        std::fs::rename(&next, &self.offset).unwrap();
+    }
+
+    /// A program that goes by it.
+    fn given_to(&self, mut command: Command) -> Command {
+        command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", &self.offset);
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        command
+    }
 }
 
 /// libfaketime, where it is installed.

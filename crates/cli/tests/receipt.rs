@@ -581,6 +581,31 @@ fn a_single_link_or_fifo_is_verified_under_its_new_name() {
 }
 
 #[test]
+fn a_single_link_to_a_directory_is_verified_under_its_new_name() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name);
+    std::fs::create_dir(at("directory")).unwrap();
+    std::os::unix::fs::symlink("directory", at("link")).unwrap();
+    let (receipt, new) = (at("receipt"), at("new"));
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), at("link"), new.clone()]);
+    assert!(new.symlink_metadata().unwrap().is_symlink());
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    for place in [new.clone(), daemon.place("data", "new").into()] {
+        let (code, out, err) = verify(&scratch, &receipt, &place, &["--strict", "--ticket", &ticket]);
+        assert_eq!(code, 0, "{}: {out}{err}", place.display());
+        // What it leads to has no such link.
+        let behind = PathBuf::from(format!("{}/", place.display()));
+        let (code, out, err) = verify(&scratch, &receipt, &behind, &["--ticket", &ticket]);
+        assert!(code == 2 && out.contains("missing  link"), "{}: {out}{err}", behind.display());
+    }
+    std::fs::remove_file(&new).unwrap();
+    std::fs::create_dir(&new).unwrap();
+    let (code, out, err) = verify(&scratch, &receipt, &new, &[]);
+    assert!(code == 2 && out.contains("missing  link"), "{out}{err}");
+}
+
+#[test]
 fn a_report_has_every_name_and_its_counts_add_up() {
     let scratch = Scratch::new();
     make_tree(&scratch.path("from"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
-use thalweg_mover::run::client::TcpConnect;
+use thalweg_mover::run::client::{CONNECT, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::Priority;
@@ -249,7 +249,7 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
             Escaped(address.as_bytes())
         );
         // Nobody was asked yet.
-        Failure::new(FailureKind::Usage, "connect", cause)
+        Failure::new(FailureKind::Usage, CONNECT, cause)
     })?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;

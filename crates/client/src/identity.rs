@@ -19,9 +19,11 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
         }
     };
     use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
-        failure::at_path(failure::of_io("create the state directory", &error), &directory)
-    })?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(|error| failure::at_path(failure::of_io(failure::CREATE_STATE, &error), &directory))?;
     Ok(directory)
 }
 

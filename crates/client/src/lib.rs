@@ -21,6 +21,8 @@ pub mod far_movers;
 
 pub mod reach;
 
+pub mod inodes;
+
 pub mod routes;
 
 pub mod profiles;

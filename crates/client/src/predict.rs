@@ -1,12 +1,14 @@
 //! How long a transfer would take, before it begins; what `thalweg predict` and Python's `predict` say.
 //!
 //! 1. Count what is at the source, for a bounded time; of what is larger, take samples ([`thalweg_mover::model::tree`]).
+//!    Content that has several names is copied, and counts, once; in samples only if they are in one directory.
 //! 2. Go by what earlier transfers and probes of the same way took; without any, or only by a probe of long ago, whoever asks
 //!    may measure.
 //! 3. Term by term, with a range, and what the plan would be and which limit binds.
 
 use crate::events;
 use crate::far_movers::FarMovers;
+use crate::inodes::Inodes;
 use crate::job::Job;
 use crate::profiles::{self, ByHand, Profiles};
 use crate::reach::Reach;
@@ -16,6 +18,7 @@ use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -25,8 +28,8 @@ use thalweg_mover::model::prediction::{self, Deadline, Missing, Prediction, Work
 use thalweg_mover::model::{ModelError, tree};
 use thalweg_mover::plan::{self, Plan};
 use thalweg_mover::run::client::Client;
-use thalweg_mover::run::copy::{From, To};
-use thalweg_wire::{Kind, RelativePath};
+use thalweg_mover::run::copy::{From, Stop, To};
+use thalweg_wire::{Entry, Kind, RelativePath};
 
 /// A tree of so many entries is counted in any case, if that takes no longer than [`ANYWAY`].
 const COUNTED_ANYWAY: u64 = 1000;
@@ -91,13 +94,19 @@ pub struct Predicted {
 }
 
 /// Counts what is at the source, for so long; of what is larger takes samples for as long again. `source` is the place as
-/// typed.
+/// typed; `stop` ends it early.
 ///
 /// # Errors
-/// When it cannot be reached or listed.
-pub fn size(job: &Job, source: &OsStr, far_movers: &mut FarMovers, time: Duration) -> Result<Size> {
+/// When it cannot be reached or listed; `Stopped`.
+pub fn size(
+    job: &Job,
+    source: &OsStr,
+    far_movers: &mut FarMovers,
+    time: Duration,
+    stop: &Arc<Stop>,
+) -> Result<Size> {
     Ok(match &job.from {
-        From::Local(_) | From::Far(..) => count(&Reach::open(source, far_movers)?, time)?,
+        From::Local(_) | From::Far(..) => count(&Reach::open(source, far_movers)?.until(stop), time)?,
         From::Zero(bytes) => made(*bytes),
         From::Simulated(spec) => made(spec.bytes),
         From::Noise(bytes, _) => made(*bytes),
@@ -254,12 +263,13 @@ fn made(bytes: u64) -> Size {
 fn count(reach: &Reach, time: Duration) -> Result<Size> {
     let until = Instant::now() + time;
     let (mut entries, mut bytes, mut troubles) = (0u64, 0u64, 0u64);
-    let began = Instant::now();
+    let mut inodes = Inodes::default();
+    let (began, mut is_over) = (Instant::now(), false);
     let listed = reach.list(true, &mut |found| {
         match found {
             Found::Entry(entry) => {
-                entries += u64::from(!entry.path.is_root());
-                if matches!(entry.kind, Kind::File { .. }) {
+                entries += u64::from(is_copied(&entry));
+                if matches!(entry.kind, Kind::File { .. }) && inodes.is_new(&entry) {
                     bytes = bytes.saturating_add(entry.content_bytes());
                 }
             }
@@ -268,7 +278,10 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
         let now = Instant::now();
         match now < until || (entries < COUNTED_ANYWAY && now < until + ANYWAY) {
             true => Ok(()),
-            false => Err(Failure::new(FailureKind::Stopped, "count", "the time is over")),
+            false => {
+                is_over = true;
+                Err(Failure::new(FailureKind::Stopped, "count", "the time is over"))
+            }
         }
     });
     let seconds = began.elapsed().as_secs_f64();
@@ -278,7 +291,7 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
             let work = Work { bytes: bytes as f64, entries: entries as f64, ..Work::default() };
             Ok(Size { work, how: format!("counted in {seconds:.1} s{unseen}") })
         }
-        Err(failure) if failure.kind == FailureKind::Stopped => {
+        Err(_) if is_over => {
             let mut choose = |number: u64| random() % number.max(1);
             let seen = sample(reach, Instant::now() + time, &mut choose)?;
             // No fewer than were counted.
@@ -300,6 +313,11 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
     }
 }
 
+/// The directory itself is there, and FIFOs and devices are left out unless they are asked for.
+fn is_copied(entry: &Entry) -> bool {
+    !entry.path.is_root() && !matches!(entry.kind, Kind::Fifo | Kind::Device { .. })
+}
+
 /// A number that nobody foresees; the standard library keys its hashes with one.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -317,13 +335,15 @@ fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> 
         let mut at = RelativePath::root();
         while levels.len() < DEPTH_MAX {
             let (mut level, mut below) = (tree::Level::default(), Vec::new());
+            let mut inodes = Inodes::default();
             let listed = reach.below(at.as_bytes()).list(false, &mut |found| {
                 let Found::Entry(entry) = found else { return Ok(()) };
-                if entry.path.is_root() {
+                if !is_copied(&entry) {
                     return Ok(());
                 }
                 level.entries += 1.0;
                 match entry.kind {
+                    Kind::File { .. } if !inodes.is_new(&entry) => {}
                     Kind::File { .. } => level.bytes += entry.content_bytes() as f64,
                     Kind::Directory => {
                         level.directories += 1;
@@ -354,7 +374,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::far_movers::{How, SshOptions};
     use crate::place::Places;
-    use std::sync::Arc;
     use thalweg_mover::link::Identity;
     use thalweg_mover::model::history::{Moved, Observed};
     use thalweg_mover::model::prediction::Taken;
@@ -479,6 +498,35 @@ pub(crate) mod tests {
         assert!(matches!(asked(state.path(), &job), (0, Some(at)) if at < began));
         Profiles::probed(state.path(), &job.from, &job.to, &nothing, hours_ago(25));
         assert!(matches!(asked(state.path(), &job), (1, Some(at)) if at >= began));
+    }
+
+    #[test]
+    fn a_count_that_is_stopped_is_no_estimate() {
+        let scratch = tempfile::tempdir().unwrap();
+        let stop: Arc<Stop> = Arc::default();
+        let reach = Reach::local(scratch.path().to_owned()).until(&stop);
+        assert!(count(&reach, Duration::from_secs(3600)).is_ok());
+        stop.stop();
+        let stopped = count(&reach, Duration::from_secs(3600)).unwrap_err();
+        assert_eq!(stopped.kind, FailureKind::Stopped);
+    }
+
+    #[test]
+    fn content_with_several_names_counts_once_and_what_no_copy_takes_does_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(at("below")).unwrap();
+        std::fs::write(at("a"), vec![0; 1000]).unwrap();
+        for name in ["b", "below/c"] {
+            std::fs::hard_link(at("a"), at(name)).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+        let reach = Reach::local(scratch.path().to_owned());
+        let counted = count(&reach, Duration::from_secs(3600)).unwrap().work;
+        assert_eq!((counted.entries, counted.bytes), (4.0, 1000.0));
+        // Whoever comes into one directory does not know what is in another.
+        let sampled = sample(&reach, Instant::now(), &mut |_| 0).unwrap();
+        assert_eq!((sampled.entries.0, sampled.bytes.0), (4.0, 2000.0));
     }
 
     /// Two thirds of the directories are ten times as large as the others, and a third have one more below them.

@@ -11,15 +11,22 @@ use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Li
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::client::{Answers, Client, LinkSettings};
+use thalweg_mover::run::copy::Stop;
 use thalweg_wire::message::{Place, Question, Reply};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 
 /// See the module.
-pub enum Reach {
-    /// A path of this machine.
+#[derive(Clone)]
+pub struct Reach {
+    at: At,
+    /// Ends questions.
+    stop: Option<Arc<Stop>>,
+}
+
+#[derive(Clone)]
+enum At {
     Local(PathBuf),
-    /// A place at a far mover.
     Far(Arc<Client>, Place),
 }
 
@@ -30,6 +37,31 @@ pub const FIND_PLACE: &str = "find the place";
 const WINDOW_BYTES: u64 = 8 << 20;
 
 impl Reach {
+    /// A path of this machine.
+    #[must_use]
+    pub fn local(path: PathBuf) -> Reach {
+        Reach { at: At::Local(path), stop: None }
+    }
+
+    /// A place at a far mover.
+    #[must_use]
+    pub fn far(client: Arc<Client>, place: Place) -> Reach {
+        Reach { at: At::Far(client, place), stop: None }
+    }
+
+    /// Whether it is a path of this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        matches!(self.at, At::Local(_))
+    }
+
+    /// The same place, of which questions end with `Stopped` once this is asked for: at the next entry or piece; while none
+    /// comes of a far place, within a quarter of a second; of a large file that is digested here, within some seconds.
+    #[must_use]
+    pub fn until(&self, stop: &Arc<Stop>) -> Reach {
+        Reach { at: self.at.clone(), stop: Some(stop.clone()) }
+    }
+
     /// Reads a place and reaches it.
     ///
     /// # Errors
@@ -45,10 +77,10 @@ impl Reach {
     pub fn of(named: Named, far_movers: &mut FarMovers) -> Result<Reach> {
         if let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) {
             let client = far_movers.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
-            return Ok(Reach::Far(Arc::new(client), place));
+            return Ok(Reach::far(Arc::new(client), place));
         }
         match named {
-            Named::Local(path) => Ok(Reach::Local(path)),
+            Named::Local(path) => Ok(Reach::local(path)),
             _ => {
                 let cause = "`zero:` and `null:` have nothing in them";
                 Err(Failure::new(FailureKind::Usage, "read place", cause))
@@ -62,7 +94,7 @@ impl Reach {
     /// # Errors
     /// `NotFound`.
     pub fn refuse_misspelt(&self) -> Result<()> {
-        let Reach::Local(path) = self else { return Ok(()) };
+        let At::Local(path) = &self.at else { return Ok(()) };
         let mut parts = path.components();
         let (Some(Component::Normal(first)), Some(_)) = (parts.next(), parts.next()) else { return Ok(()) };
         match std::fs::symlink_metadata(first) {
@@ -109,11 +141,11 @@ impl Reach {
             if let Some((whom, place)) = &there
                 && let Some((_, client)) = known.iter().find(|(known, _)| known == whom)
             {
-                reached.push(Reach::Far(client.clone(), place.clone()));
+                reached.push(Reach::far(client.clone(), place.clone()));
                 continue;
             }
             let reach = Reach::of(named, far_movers)?;
-            if let (Some((whom, _)), Reach::Far(client, _)) = (there, &reach) {
+            if let (Some((whom, _)), At::Far(client, _)) = (there, &reach.at) {
                 known.push((whom, client.clone()));
             }
             reached.push(reach);
@@ -137,10 +169,13 @@ impl Reach {
     /// # Errors
     /// As there, and what the connection says.
     pub fn list_in_order(&self, recursive: bool, sink: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
-        match self {
-            Reach::Local(path) => survey::list_in_order(&local(path), recursive, sink),
-            Reach::Far(client, place) => {
-                for reply in client.ask(Question::List { place: place.clone(), recursive })? {
+        match &self.at {
+            At::Local(path) => survey::list_in_order(&local(path), recursive, &mut |listed| {
+                self.go_on()?;
+                sink(listed)
+            }),
+            At::Far(client, place) => {
+                for reply in self.ask(client, Question::List { place: place.clone(), recursive })? {
                     match reply? {
                         Reply::Entries(entries) if entries.is_empty() => sink(Listed::Unordered)?,
                         Reply::Entries(entries) => {
@@ -174,14 +209,17 @@ impl Reach {
         wanted: &dyn Fn(&RelativePath) -> bool,
         sink: &mut dyn FnMut(Digested) -> Result<()>,
     ) -> Result<()> {
-        match self {
-            Reach::Local(path) => survey::digest_wanted(&local(path), how, wanted, sink),
-            Reach::Far(client, place) => {
+        match &self.at {
+            At::Local(path) => survey::digest_wanted(&local(path), how, wanted, &mut |digested| {
+                self.go_on()?;
+                sink(digested)
+            }),
+            At::Far(client, place) => {
                 let chunk_bytes = match how {
                     DigestAs::Plain => 0,
                     DigestAs::Marked { segment_bytes } => segment_bytes,
                 };
-                for reply in client.ask(Question::Digest { place: place.clone(), chunk_bytes })? {
+                for reply in self.ask(client, Question::Digest { place: place.clone(), chunk_bytes })? {
                     match reply? {
                         Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive)?,
                         Reply::Digests(digests) => {
@@ -222,13 +260,29 @@ impl Reach {
     /// # Errors
     /// As [`survey::look`], and what the connection says.
     pub fn entry(&self, path: &[u8]) -> Result<Entry> {
-        let follow = path.is_empty();
-        match self.below(path) {
-            Reach::Local(path) => survey::look(&local(&path), follow),
-            Reach::Far(client, place) => {
+        self.below(path).look(path.is_empty())
+    }
+
+    /// What has the name of this place, as [`Reach::entry`] tells it, but a link is the link wherever it leads: unless a `/`
+    /// ends the name, which means what it leads to.
+    ///
+    /// # Errors
+    /// As [`Reach::entry`].
+    pub fn itself(&self) -> Result<Entry> {
+        let path = match &self.at {
+            At::Local(path) => path.as_os_str().as_bytes(),
+            At::Far(_, place) => place.path.as_slice(),
+        };
+        self.look(path.ends_with(b"/") || path.ends_with(b"/."))
+    }
+
+    fn look(&self, follow: bool) -> Result<Entry> {
+        match &self.at {
+            At::Local(path) => survey::look(&local(path), follow),
+            At::Far(client, place) => {
                 let mut seen = None;
                 // Heard to the end: a server works on a bounded number of questions at a time.
-                for reply in client.ask(Question::Look { place, follow })? {
+                for reply in self.ask(client, Question::Look { place: place.clone(), follow })? {
                     match reply? {
                         Reply::Entries(entries) if seen.is_none() => seen = entries.into_iter().next(),
                         _ => return Err(unexpected()),
@@ -244,9 +298,10 @@ impl Reach {
     /// # Errors
     /// As [`survey::read`], and what the connection says.
     pub fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Reach::Far(client, place) = self else { return self.read_range(0, u64::MAX, None, sink) };
+        let At::Far(client, place) = &self.at else { return self.read_range(0, u64::MAX, None, sink) };
         let ask = |offset| {
-            client.ask(Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES, seen: None })
+            let question = Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES, seen: None };
+            self.ask(client, question)
         };
         let mut offset = 0;
         let mut next = ask(offset)?;
@@ -275,11 +330,14 @@ impl Reach {
         if bytes == 0 {
             return Ok(());
         }
-        match self {
-            Reach::Local(path) => survey::read(&local(path), offset, bytes, seen, sink),
-            Reach::Far(client, place) => {
+        match &self.at {
+            At::Local(path) => survey::read(&local(path), offset, bytes, seen, &mut |piece| {
+                self.go_on()?;
+                sink(piece)
+            }),
+            At::Far(client, place) => {
                 let question = Question::Read { place: place.clone(), offset, bytes, seen };
-                hear_bytes(client.ask(question)?, sink).map(drop)
+                hear_bytes(self.ask(client, question)?, sink).map(drop)
             }
         }
     }
@@ -289,17 +347,17 @@ impl Reach {
     /// # Errors
     /// As [`survey::remove`], and what the connection says.
     pub fn remove(&self, recursive: bool, count: &mut u64, trouble: &mut dyn FnMut(Failure)) -> Result<()> {
-        match self {
-            Reach::Local(path) => survey::remove(&local(path), recursive, &mut |removed| {
+        match &self.at {
+            At::Local(path) => survey::remove(&local(path), recursive, &mut |removed| {
                 match removed {
                     Removed::One => *count += 1,
                     Removed::Trouble(failure) => trouble(failure),
                 }
-                Ok(())
+                self.go_on()
             }),
-            Reach::Far(client, place) => {
+            At::Far(client, place) => {
                 let before = *count;
-                for reply in client.ask(Question::Remove { place: place.clone(), recursive })? {
+                for reply in self.ask(client, Question::Remove { place: place.clone(), recursive })? {
                     match reply? {
                         Reply::Removed(so_far) => *count = before.saturating_add(so_far),
                         Reply::Trouble(failure) => trouble(failure),
@@ -314,20 +372,55 @@ impl Reach {
     /// A place below this one, by the same connection; `path` is bytes, relative.
     #[must_use]
     pub fn below(&self, path: &[u8]) -> Reach {
-        match self {
-            Reach::Local(base) => {
+        let at = match &self.at {
+            At::Local(base) => {
                 let base = base.clone().into_os_string().into_vec();
-                Reach::Local(OsString::from_vec(joined(base, path)).into())
+                At::Local(OsString::from_vec(joined(base, path)).into())
             }
-            Reach::Far(client, place) => {
+            At::Far(client, place) => {
                 let path = joined(place.path.clone(), path);
-                Reach::Far(client.clone(), Place { export: place.export.clone(), path })
+                At::Far(client.clone(), Place { export: place.export.clone(), path })
             }
+        };
+        Reach { at, stop: self.stop.clone() }
+    }
+
+    fn ask(&self, client: &Client, question: Question) -> Result<Heard<'_>> {
+        Ok(Heard { answers: client.ask(question)?, reach: self })
+    }
+
+    /// Fails once it is asked to stop.
+    fn go_on(&self) -> Result<()> {
+        match self.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
+            true => Err(Failure::new(FailureKind::Stopped, "ask", "stopped on request")),
+            false => Ok(()),
         }
     }
 }
 
-fn hear_bytes(answers: Answers, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+/// The pieces of an answer, until it is asked to stop; the rest is not asked for then.
+struct Heard<'a> {
+    answers: Answers,
+    reach: &'a Reach,
+}
+
+impl Iterator for Heard<'_> {
+    type Item = Result<Reply>;
+
+    fn next(&mut self) -> Option<Result<Reply>> {
+        let reach = self.reach;
+        if let Err(stopped) = reach.go_on() {
+            return Some(Err(stopped));
+        }
+        match self.answers.piece(&|| reach.go_on().is_err()) {
+            // The end, or it was given up.
+            None => reach.go_on().err().map(Err),
+            piece => piece,
+        }
+    }
+}
+
+fn hear_bytes(answers: Heard<'_>, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<u64> {
     let mut got = 0;
     for reply in answers {
         match reply? {
@@ -347,4 +440,40 @@ fn local(path: &Path) -> SurveyPlace {
 
 fn unexpected() -> Failure {
     Failure::new(FailureKind::Protocol, "ask", "the server answered another question")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_that_is_stopped_ends_at_the_next_entry_or_piece() {
+        let scratch = tempfile::tempdir().unwrap();
+        let tree = scratch.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(tree.join(name), vec![0; 2 * survey::PIECE_BYTES]).unwrap();
+        }
+        let place = Reach::local(tree.clone());
+        let (mut entries, mut pieces, mut removed) = (0, 0, 0);
+        let stop: Arc<Stop> = Arc::default();
+        let listed = place.until(&stop).list(true, &mut |_| {
+            entries += 1;
+            stop.stop();
+            Ok(())
+        });
+        let stop: Arc<Stop> = Arc::default();
+        let read = place.until(&stop).below(b"a").read(&mut |_| {
+            pieces += 1;
+            stop.stop();
+            Ok(())
+        });
+        let digested = place.until(&stop).below(b"a").digest_of_file(DigestAs::Plain).map(drop);
+        let gone = place.until(&stop).remove(true, &mut removed, &mut |failure| panic!("{failure}"));
+        for ended in [listed, read, digested, gone] {
+            assert_eq!(ended.unwrap_err().kind, FailureKind::Stopped);
+        }
+        assert_eq!((entries, pieces, removed), (1, 1, 1));
+        assert_eq!(std::fs::read_dir(&tree).unwrap().count(), 2);
+    }
 }

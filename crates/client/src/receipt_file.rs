@@ -100,6 +100,8 @@ pub enum Part {
 pub struct Reader<R> {
     file: R,
     header: Digest,
+    /// What the header says of when the copy began, in seconds since 1970.
+    began: u64,
     lines: Lines,
     /// As it was read, and as it is written.
     footer: Option<(Value, Vec<u8>)>,
@@ -159,6 +161,8 @@ pub struct Seal {
     pub sender: Signer,
     /// Who wrote the destination.
     pub receiver: Signer,
+    /// When the copy began, in seconds since 1970 by the clock of who wrote the receipt.
+    pub began: u64,
     /// Entries in the receipt.
     pub entries: u64,
     /// Hard links among them.
@@ -179,11 +183,12 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Usage` if this is no receipt, or one of a later version; what the file system says.
     pub fn begin(file: R) -> Result<Reader<R>> {
-        let mut reader =
-            Reader { file, header: Digest::default(), lines: Lines::default(), footer: None, is_cut: false };
+        let (header, lines) = (Digest::default(), Lines::default());
+        let mut reader = Reader { file, header, began: 0, lines, footer: None, is_cut: false };
         let text = reader.next_text()?.ok_or_else(|| none("it is empty"))?;
         let header: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
         reader.header = Digest(*blake3::hash(&text).as_bytes());
+        reader.began = header.get("began").and_then(Value::as_u64).unwrap_or_default();
         match header.get("thalweg_receipt").and_then(Value::as_u64) {
             Some(VERSION) => Ok(reader),
             Some(version) => Err(none(&format!("version {version} is not known to this program"))),
@@ -309,6 +314,7 @@ impl<R: BufRead> Reader<R> {
         Ok(Seal {
             sender: signer(&sender),
             receiver: signer(&receiver),
+            began: self.began,
             entries,
             hard_links: 0,
             failed: totals.failed,
@@ -458,6 +464,12 @@ pub(crate) mod tests {
                 blocks: vec![(0, lines)],
                 totals: [totals; 2],
             }
+        }
+
+        /// With when the copy began, in seconds since 1970.
+        pub(crate) fn that_began(mut self, seconds: u64) -> Sample {
+            self.header = format!("{{\"began\":{seconds},\"thalweg_receipt\":{VERSION}}}");
+            self
         }
 
         /// Some of each kind, in two blocks that became complete in the other order.

@@ -24,9 +24,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::Found as Listed;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
+use thalweg_wire::receipt::Line;
 use thalweg_wire::{Kind, RelativePath};
 
 /// 1. The receipt, and its passes.
@@ -48,6 +49,10 @@ pub use receipt::{Receipt, parse_key, seal};
 
 /// Files that are asked about at the same time: here, and at a far place, where it hides the round trip.
 const WORKERS: (usize, usize) = (4, 16);
+
+/// A file system's clock may be so far behind the one by which a copy says when it began: it ticks seldom, or by whole
+/// seconds.
+const CLOCK_GRAIN_S: u64 = 1;
 
 /// What is found on the way.
 #[derive(Debug)]
@@ -99,7 +104,8 @@ impl Found {
 }
 
 /// Compares a place with a receipt whose [`seal`] was checked. `strict`: what the receipt does not have is a difference.
-/// When it is asked to stop, the files that are being read are the last.
+/// When it is asked to stop, the files that are being read are the last, or are not read to their end if `reach` is one
+/// [`until`](Reach::until) then.
 ///
 /// # Errors
 /// `Usage` for a file as the place of many; `Damage` for a receipt that was written meanwhile; when the place cannot be
@@ -115,12 +121,12 @@ pub fn verify(
     let is_single = is_single(receipt, seal, reach)?;
     let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(receipt.pass(seal)?);
-    let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
+    let workers = if reach.is_local() { WORKERS.0 } else { WORKERS.1 };
+    let stopped = || Failure::new(FailureKind::Stopped, VERIFY, "stopped on request");
     let work = || {
         loop {
             if stop.is_asked() {
-                let failure = Failure::new(FailureKind::Stopped, "verify", "stopped on request");
-                return lock(&judge).stop(failure);
+                return lock(&judge).stop(stopped());
             }
             let next = lock(&lines).next_line();
             let line = match next {
@@ -129,6 +135,10 @@ pub fn verify(
                 Err(failure) => return lock(&judge).stop(failure),
             };
             let (verdict, seen) = compare(reach, &line, is_single, seal.segment_bytes);
+            // What was cut off says nothing of the file.
+            if stop.is_asked() {
+                continue;
+            }
             if !lock(&judge).take(&line, verdict, seen) {
                 return;
             }
@@ -158,25 +168,46 @@ pub fn verify(
             Ok(())
         })?;
     }
+    if stop.is_asked() {
+        judge.stop(stopped());
+    }
     judge.end()
 }
 
 /// Whether the place is the one entry of the receipt, whatever its name: a file, or another object of which one was copied
-/// alone. What leads to a directory is that directory.
+/// alone. What leads to a directory is that directory, unless it is such a link.
 fn is_single(receipt: &Receipt, seal: &Seal, reach: &Reach) -> Result<bool> {
+    let alone = || -> Result<Option<Line>> {
+        let line = receipt.pass(seal)?.next_line()?;
+        Ok(line.filter(|line| line.path.depth() == 1 && line.kind != "directory"))
+    };
     match (reach.entry(b"")?.kind, seal.entries) {
         (Kind::File { .. }, 1) => Ok(true),
         (Kind::File { .. }, _) => {
             let cause = "the receipt has more than one entry: name the directory that they are in";
-            Err(Failure::new(FailureKind::Usage, "verify", cause))
+            Err(Failure::new(FailureKind::Usage, VERIFY, cause))
         }
+        (Kind::Directory, 1) => match alone()?.filter(|line| line.kind == "symlink") {
+            Some(line) => is_link_renamed(seal, reach, &line),
+            None => Ok(false),
+        },
         (Kind::Directory, _) => Ok(false),
-        (_, 1) => {
-            let line = receipt.pass(seal)?.next_line()?;
-            Ok(line.is_some_and(|line| line.path.depth() == 1 && line.kind != "directory"))
-        }
+        (_, 1) => Ok(alone()?.is_some()),
         _ => Ok(false),
     }
+}
+
+/// Whether a place that leads to a directory is the link of this line under a new name: in the directory is none of its own
+/// name, and it is a link that the copy can have made. One that was there before led the copy into that directory.
+fn is_link_renamed(seal: &Seal, reach: &Reach, line: &Line) -> Result<bool> {
+    let in_it = reach.entry(line.path.as_bytes());
+    if !in_it.is_err_and(|failure| failure.kind == FailureKind::NotFound) {
+        return Ok(false);
+    }
+    let itself = reach.itself()?;
+    let made = u64::try_from(itself.evidence.ctime.seconds).unwrap_or(0);
+    let is_late_enough = made.saturating_add(CLOCK_GRAIN_S) >= seal.began;
+    Ok(is_late_enough && matches!(itself.kind, Kind::Symlink { .. }))
 }
 
 /// Of a file that grew after it was complete a stream states once more what it has: the last word counts.
@@ -220,7 +251,7 @@ mod tests {
             let sealed = seal(&receipt, &[]).unwrap();
             // How many entries are missing, different and extra.
             let of = |place: &Path| {
-                let reach = Reach::Local(place.to_owned());
+                let reach = Reach::local(place.to_owned());
                 let found = verify(&receipt, &sealed, &reach, true, &mut |_: Told<'_>| {}, &Stop::default());
                 let found = found.unwrap();
                 assert_eq!(found.entries, 1);
@@ -236,5 +267,33 @@ mod tests {
                 _ => assert!(found[..2].iter().all(|found| found.0 == 1), "{found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn one_link_that_leads_to_a_directory_is_the_one_copied_if_its_copy_can_have_made_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink("directory", at("new")).unwrap();
+        // How many entries are missing and different at a place, after a copy that began then.
+        let of = |began: u64, place: &str| {
+            let text = Sample::new(&["-  0  symlink  done  link\n"]).that_began(began).text();
+            std::fs::write(at("receipt"), text).unwrap();
+            let receipt = Receipt::open(&at("receipt")).unwrap();
+            let sealed = seal(&receipt, &[]).unwrap();
+            let reach = Reach::local(at(place));
+            let found = verify(&receipt, &sealed, &reach, false, &mut |_: Told<'_>| {}, &Stop::default());
+            let found = found.unwrap();
+            (found.missing, found.differing)
+        };
+        let (long_ago, one_day) = (1_000_000_000, 9_999_999_999);
+        assert_eq!(of(long_ago, "new"), (0, 0));
+        assert_eq!(of(long_ago, "new/"), (1, 0), "what it leads to");
+        assert_eq!(of(one_day, "new"), (1, 0), "it was there before, and led into the directory");
+        std::fs::write(at("directory/link"), "").unwrap();
+        assert_eq!(of(long_ago, "new"), (0, 1), "what has its name goes first");
+        std::fs::remove_file(at("directory/link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", at("directory/link")).unwrap();
+        assert_eq!(of(one_day, "new"), (0, 0));
     }
 }

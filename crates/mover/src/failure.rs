@@ -58,6 +58,38 @@ pub fn is_too_large(failure: &Failure) -> bool {
     failure.kind == FailureKind::Unsupported && failure.cause.ends_with(FILE_TOO_LARGE)
 }
 
+/// How the operations of a disk begin.
+const OF_DISK: [&str; 2] = ["sync", "write"];
+
+/// Whether a disk failed, or its file system: no other reason is known.
+pub fn is_of_disk(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Io && OF_DISK.iter().any(|word| failure.operation.starts_with(word))
+}
+
+/// What fails where what moves bytes cannot begin.
+pub const START: &str = "start";
+
+/// What fails where the account or the control group may have no more threads, or memory for them.
+pub const START_THREAD: &str = "start a thread";
+
+/// What fails where a thread panicked.
+pub const RUN_THREAD: &str = "run a thread";
+
+/// What fails where content is not what its digest says, and where that is looked at.
+pub const VERIFY: &str = "verify";
+
+/// What fails where what is kept between copies has no directory.
+pub const CREATE_STATE: &str = "create the state directory";
+
+/// What fails of a benchmark.
+pub const MEASURE: &str = "measure";
+
+/// What fails where the hosts of a testbed do not begin.
+pub const START_TESTBED: &str = "start a testbed";
+
+/// What fails where nobody lets us make a host of a testbed.
+pub const MAKE_NAMESPACE: &str = "make a network namespace";
+
 /// What fails where a congestion control is asked for that is not permitted.
 pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
 
@@ -170,6 +202,16 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Unsupported);
         assert!(is_too_large(&failure) && is_too_large(&at_path(failure, Path::new("run7/f"))));
         assert!(!is_too_large(&of_io("write", &io::Error::from_raw_os_error(28))));
+    }
+
+    #[test]
+    fn what_a_disk_does_is_told_from_what_else_the_kernel_refuses() {
+        // EIO, ENOSPC.
+        for operation in ["sync", "sync the spill log", "write", "write frames"] {
+            assert!(is_of_disk(&of_io(operation, &io::Error::from_raw_os_error(5))), "{operation}");
+            assert!(!is_of_disk(&of_io(operation, &io::Error::from_raw_os_error(28))), "{operation}");
+        }
+        assert!(!is_of_disk(&of_io(START, &io::Error::from_raw_os_error(5))));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::sealed::{Opener, SECRET_BYTES, Sealer};
 use crate::manifest::Filter;
+use crate::mutex::lock;
 use crate::plan::{IO_DEPTH, SEGMENT_BYTES};
 use std::io;
 use std::path::PathBuf;
@@ -114,7 +115,7 @@ impl Tally {
     }
 
     fn fail(&self, failure: Failure) {
-        self.failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(failure);
+        lock(&self.failure).get_or_insert(failure);
         self.is_over.store(true, Ordering::Relaxed);
     }
 
@@ -141,7 +142,7 @@ impl Tally {
                 let spawned = std::thread::Builder::new().name("measure".into()).spawn_scoped(scope, one);
                 if let Err(error) = spawned {
                     self.is_over.store(true, Ordering::Relaxed);
-                    return Err(failure::of_io("start a thread", &error));
+                    return Err(failure::of_io(failure::START_THREAD, &error));
                 }
             }
             let until = Instant::now() + time;
@@ -162,7 +163,7 @@ impl Tally {
             }
             Ok(())
         })?;
-        if let Some(failure) = self.failure.lock().unwrap_or_else(|p| p.into_inner()).take() {
+        if let Some(failure) = lock(&self.failure).take() {
             return Err(failure);
         }
         Ok(Measured {

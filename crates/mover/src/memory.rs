@@ -8,11 +8,12 @@
 //!
 //! Not guaranteed: that memory is found there. What is not is made.
 
+use crate::mutex::lock;
 use std::collections::TryReserveError;
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Smaller pieces are not worth it: the allocator keeps memory for them.
@@ -150,7 +151,7 @@ impl Shelf {
 
     /// No user code runs under the lock, so a poisoned one holds a sound state all the same.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

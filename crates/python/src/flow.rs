@@ -1,6 +1,7 @@
 //! Streams: content that is still being made, as work that Python waits for.
 
 use crate::failures::raise;
+use crate::waiting::unless_stopped;
 use crate::work::{Heard, Reaching, Teller, Work, seconds, streams};
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -81,7 +82,10 @@ fn streamed(
 ) -> Result<Value> {
     let state = identity::state_directory(reaching.state())?;
     let mut far_movers = reaching.to_copy(state.clone());
-    let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
+    let (_far_movers, ends) = unless_stopped(stop, move || {
+        let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
+        Ok((far_movers, ends))
+    })?;
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);

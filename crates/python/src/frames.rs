@@ -23,6 +23,7 @@ use thalweg_client::frames::{
 use thalweg_client::{events, identity, units};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::frames::{FINISH, OPEN_CHANNEL, PUSH};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::flow::lags::Lag;
 
@@ -86,7 +87,7 @@ impl ReceiverOptions {
             "latest-only" => FramePolicy::LatestOnly,
             other => {
                 let cause = format!("policy={other:?}: block, spill, drop-oldest or latest-only");
-                return Err(Failure::new(FailureKind::Usage, "open a channel", cause));
+                return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
             }
         })
     }
@@ -158,8 +159,9 @@ impl Sender {
             link: reaching.link(),
             ..SenderWishes::default()
         };
-        let open = move || frames::Sender::open(&place, how(&reaching)?, wishes);
-        let opened = on_a_thread(py, gives_up.as_ref(), open)?;
+        let opened = on_a_thread(py, gives_up.as_ref(), move |_| {
+            frames::Sender::open(&place, how(&reaching)?, wishes)
+        })?;
         opened.map(|sender| Sender(Ours::new(sender))).map_err(|failure| raise(py, &failure))
     }
 
@@ -187,7 +189,7 @@ impl Sender {
         in_steps(py, timeout_s, None, |time| {
             sender.push_prepared(prepared.clone(), Some(time)).map(Step::Came).or_else(Step::of_busy)
         })?
-        .ok_or_else(|| raise(py, &late("push a frame")))
+        .ok_or_else(|| raise(py, &late(PUSH)))
     }
 
     fn declare_set(&self, py: Python<'_>, set: u64, frames: u32) -> PyResult<()> {
@@ -201,7 +203,7 @@ impl Sender {
         let report = in_steps(py, timeout_s, None, |time| {
             sender.finish(Some(time)).map(Step::Came).or_else(Step::of_busy)
         })?;
-        let report = report.ok_or_else(|| raise(py, &late("finish")))?;
+        let report = report.ok_or_else(|| raise(py, &late(FINISH)))?;
         let mut object = of_sender(&report.figures, sender.slot());
         object.insert("producer".into(), report.producer.into());
         object.insert("sequence_end".into(), report.frames.into());
@@ -245,11 +247,10 @@ impl Receiver {
         reaching: Reaching,
         gives_up: Option<Bound<'_, GivingUp>>,
     ) -> PyResult<Receiver> {
-        let open = move || {
+        let opened = on_a_thread(py, gives_up.as_ref(), move |_| {
             let wishes = options.wishes(&reaching)?;
             frames::Receiver::open(&place, how(&reaching)?, wishes)
-        };
-        let opened = on_a_thread(py, gives_up.as_ref(), open)?;
+        })?;
         opened.map(|receiver| Receiver(Ours::new(receiver))).map_err(|failure| raise(py, &failure))
     }
 

@@ -67,12 +67,9 @@ impl<'a> Given<'a> {
     }
 
     fn control(&self) -> Result<CongestionControl, String> {
-        match self.word("control") {
-            "reno" => Ok(CongestionControl::Reno),
-            "cubic" => Ok(CongestionControl::Cubic),
-            "bbr" => Ok(CongestionControl::Bbr),
-            other => Err(format!("control is {other:?}, but must be reno, cubic or bbr")),
-        }
+        let name = self.word("control");
+        CongestionControl::of_name(name)
+            .ok_or_else(|| format!("control is {name:?}, but must be reno, cubic or bbr"))
     }
 
     fn starts(&self) -> Result<Starts, String> {

@@ -48,6 +48,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<frames::Frame>()?;
     module.add_class::<frames::Hub>()?;
     module.add_function(wrap_pyfunction!(work::copy, module)?)?;
+    module.add_function(wrap_pyfunction!(session::exports, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;

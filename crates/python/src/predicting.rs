@@ -5,6 +5,7 @@ use crate::waiting::{GivingUp, on_a_thread};
 use crate::work::{Reaching, seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
+use std::sync::Arc;
 use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
@@ -12,7 +13,7 @@ use thalweg_client::predict::{self as predicting, Wanted};
 use thalweg_client::{identity, units};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::run::copy::{From, To};
+use thalweg_mover::run::copy::{From, Stop, To};
 
 /// What is asked.
 #[derive(FromPyObject)]
@@ -34,11 +35,16 @@ pub fn predict(
     reaching: Reaching,
     gives_up: Option<Bound<'_, GivingUp>>,
 ) -> PyResult<String> {
-    let told = on_a_thread(py, gives_up.as_ref(), move || predicted(places, &options, &reaching))?;
+    let told = on_a_thread(py, gives_up.as_ref(), move |stop| predicted(places, &options, &reaching, stop))?;
     told.map_err(|failure| raise(py, &failure))
 }
 
-fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &Reaching) -> Result<String> {
+fn predicted(
+    places: (OsString, OsString),
+    options: &PredictOptions,
+    reaching: &Reaching,
+    stop: &Arc<Stop>,
+) -> Result<String> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "predict", cause);
     let wanted = Wanted {
         reads_back: options.reads_back,
@@ -52,7 +58,7 @@ fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &
     let asked = Asked::read("predict", &[places.0, places.1], None, &Places::default())?;
     let mut far_movers = FarMovers::new(reaching.how(state.clone()));
     let job = asked.reach(&mut far_movers, &state)?;
-    let size = predicting::size(&job, &source, &mut far_movers, seconds(options.scan_s))?;
+    let size = predicting::size(&job, &source, &mut far_movers, seconds(options.scan_s), stop)?;
     let far = match (&job.from, &job.to) {
         (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
         _ => None,

@@ -67,13 +67,13 @@ impl Session {
     ) -> PyResult<T> {
         let inner = lock(self.inner.get(py)?).clone();
         let (asked, place) = (inner.clone(), self.place.clone());
-        let answer = on_a_thread(py, None, move || {
+        let answer = on_a_thread(py, None, move |stop| {
             let reach = || lock(&asked).reach(&place);
             let (there, is_fresh) = reach()?;
-            match work(&there) {
+            match work(&there.until(stop)) {
                 Err(failure) if failure.kind == FailureKind::Connection && !is_fresh => {
                     lock(&asked).drop_if(&there);
-                    work(&reach()?.0)
+                    work(&reach()?.0.until(stop))
                 }
                 answer => answer,
             }
@@ -97,6 +97,13 @@ impl Session {
             }
         }
     }
+}
+
+/// The exports of the daemon at an address, `HOST:PORT`, and whether they may be written.
+#[pyfunction]
+pub fn exports(py: Python<'_>, address: String, reaching: Reaching) -> PyResult<Vec<(String, bool)>> {
+    let told = on_a_thread(py, None, move |_| Reach::exports(address, None, &mut reaching.to_ask()))?;
+    told.map_err(|failure| raise(py, &failure))
 }
 
 #[pymethods]

@@ -2,6 +2,7 @@
 
 use crate::failures::{raise, raise_text};
 use crate::ours::Ours;
+use crate::waiting::unless_stopped;
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
@@ -68,7 +69,7 @@ impl Work {
         meter: Arc<Meter>,
         progress: fn(&Meter) -> Value,
         tells: bool,
-        work: impl FnOnce(&Teller, &Stop) -> Result<Value> + Send + 'static,
+        work: impl FnOnce(&Teller, &Arc<Stop>) -> Result<Value> + Send + 'static,
     ) -> PyResult<Work> {
         let (sender, hears) = sync_channel(EVENTS_AHEAD);
         let (stop, is_over) = (Arc::new(Stop::default()), Arc::new(AtomicBool::new(false)));
@@ -275,8 +276,11 @@ fn copied(
     let asked = Asked::read("cp", places, None, &Places::default())?;
     let state = identity::state_directory(reaching.state())?;
     wishes.remembered.state = Some(state.clone());
-    let mut far_movers = reaching.to_copy(state.clone());
-    let job = asked.reach(&mut far_movers, &state)?;
+    let (mut far_movers, keys) = (reaching.to_copy(state.clone()), state.clone());
+    let (_far_movers, job) = unless_stopped(stop, move || {
+        let job = asked.reach(&mut far_movers, &keys)?;
+        Ok((far_movers, job))
+    })?;
     let receipt = match &options.receipt {
         Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
         None => None,
@@ -439,7 +443,11 @@ pub fn verify(
         let receipt = Receipt::open(&receipt)?;
         let seal = verifying::seal(&receipt, &keys)?;
         let mut far_movers = reaching.to_ask();
-        let reach = Reach::open(&place, &mut far_movers)?;
+        let (_far_movers, reach) = unless_stopped(stop, move || {
+            let reach = Reach::open(&place, &mut far_movers)?;
+            Ok((far_movers, reach))
+        })?;
+        let reach = reach.until(stop);
         let mut tell = |told: Told<'_>| match told {
             Told::Difference(what, path, why) => {
                 let mut object = events::about("difference", path);

@@ -144,6 +144,23 @@ def test_a_callback_that_raises_stops_the_copy_in_order(tmp_path: Path, leaves_n
     assert tree_of(tmp_path / "b") == content
 
 
+def test_a_report_whose_wait_is_interrupted_stops_its_copy(
+    monkeypatch: pytest.MonkeyPatch, leaves_no_threads: None
+) -> None:
+    # At this rate it takes two minutes.
+    copying = thalweg.transfer("zero:2GiB", "null:", bwlimit="20MB/s")
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copying, "events", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            copying.report()
+    with pytest.raises(thalweg.StoppedError):
+        copying.report()
+
+
 def test_a_transfer_is_iterated_and_left_early(tmp_path: Path, leaves_no_threads: None) -> None:
     with thalweg.transfer("zero:2GiB", "null:", bwlimit="50MB/s", progress_s=0.05) as copying:
         for event in copying:
@@ -307,6 +324,7 @@ def test_a_place_that_is_not_there_is_named(daemon: Daemon, tmp_path: Path) -> N
         {"patience_s": 0},
         {"patience_s": float("nan")},
         {"stall_timeout_s": 0},
+        {"progress_s": -1},
     ],
     ids=str,
 )
@@ -318,9 +336,19 @@ def test_a_number_out_of_its_range_is_named_with_the_range(options: dict[str, fl
         thalweg.transfer(tmp_path, tmp_path / "b", **{name: "3"})  # type: ignore[arg-type]
 
 
+def test_one_text_is_no_list_of_its_letters(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="filter='- a': a list"):
+        thalweg.transfer(tmp_path, tmp_path / "b", filter="- a")
+    with pytest.raises(TypeError, match="keys='00': a list"):
+        thalweg.verify(tmp_path / "receipt", tmp_path, keys="00")
+
+
 def test_reports_are_values_that_can_be_kept_in_sets(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x")
     report = thalweg.copy(tmp_path / "f", f"{tmp_path}/b/", receipt=tmp_path / "receipt")
     found = thalweg.verify(tmp_path / "receipt", tmp_path / "b")
     told = thalweg.predict(tmp_path / "f", tmp_path / "h")
     assert len({report, found, told, pickle.loads(pickle.dumps(told))}) == 3
+    # As a notebook shows them.
+    assert "<th>bytes_done</th><td>1</td>" in report._repr_html_() and "details" not in report._repr_html_()
+    assert all(value._repr_html_().startswith("<table>") for value in (found, told))

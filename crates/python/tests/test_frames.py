@@ -248,6 +248,19 @@ def test_a_frame_that_came_goes_on_as_it_is(channel: Channel) -> None:
     assert went_on.dtype == ">i4" and np.array_equal(np.asarray(went_on), image)
 
 
+def test_a_frame_without_bytes_is_a_frame(channel: Channel) -> None:
+    place = channel.hub.place("scan")
+    came = []
+    with thalweg.Receiver(place, ticket=channel.ticket) as receiver:
+        with thalweg.Sender(place, ticket=channel.ticket) as sender:
+            sender.push(b"", deadline_s=2.0)
+            sender.push(b"x")
+        while frame := receiver.next():
+            assert isinstance(frame, thalweg.Frame)
+            came.append((len(frame), frame.deadline_ns))
+    assert came == [(0, 2_000_000_000), (1, None)]
+
+
 def test_the_latest_only_drops_and_names_every_frame_that_it_skips(channel: Channel) -> None:
     with channel.receiver(policy="latest-only") as receiver:
         with channel.sender(producer="p") as sender:
@@ -347,8 +360,18 @@ def test_a_ctrl_c_ends_a_wait_for_frames(channel: Channel) -> None:
 )
 def test_a_ctrl_c_ends_a_wait_for_a_daemon_that_does_not_answer(daemon: Daemon, waits: str) -> None:
     (daemon.root / "file").write_bytes(b"x")
+    is_question = "Sender" not in waits and "Receiver" not in waits
     script = f'''
-import fsspec, os, signal, sys, thalweg
+import fsspec, os, signal, sys, thalweg, time
+def is_asking():
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{{task}}/comm") as name:
+                if name.read() == "thalweg\\n":
+                    return True
+        except OSError:
+            continue
+    return False
 signal.signal(signal.SIGINT, signal.default_int_handler)
 url, ticket, pid = sys.argv[1:]
 host, _, port = url.removeprefix("tw://").partition("/")[0].rpartition(":")
@@ -360,6 +383,12 @@ try:
     print("waiting", flush=True)
     {waits}
 except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    # What was asked does not go on: a question would wait for a minute. (A dial waits for ten seconds.)
+    until = time.monotonic() + 30
+    while {is_question} and is_asking() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not ({is_question} and is_asking())
     os.kill(int(pid), signal.SIGCONT)
     # The next question begins another one.
     assert fs.cat("data/file") == b"x"
@@ -374,7 +403,11 @@ except KeyboardInterrupt:
             assert waiting.poll() is None
             waiting.send_signal(signal.SIGINT)
             # It would wait for most of a minute.
-            assert waiting.wait(timeout=15.0) == 77
+            too_late = threading.Timer(15.0, waiting.kill)
+            too_late.start()
+            assert waiting.stdout.readline() == b"interrupted\n"
+            too_late.cancel()
+            assert waiting.wait(timeout=LIMIT_S) == 77
         finally:
             waiting.kill()
 

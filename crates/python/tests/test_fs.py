@@ -306,6 +306,41 @@ def test_find_asks_once_and_finds_what_fsspec_would(daemon: Daemon, fs: ThalwegF
     assert fs.du("data/d1") == sum(len(content[name]) for name in content if name.startswith("d1/"))
 
 
+def test_a_depth_is_found_and_sizes_are_told_without_a_question_for_each_file(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = make_tree(daemon.root, 9)
+    (daemon.root / "d0/deep").mkdir()
+    (daemon.root / "d0/deep/f").write_bytes(b"12345")
+    for path in ("data", "data/d0", "data/d1/f1", "data/absent"):
+        for maxdepth in (1, 2, 3):
+            for withdirs in (False, True):
+                wanted = AbstractFileSystem.find(fs, path, maxdepth=maxdepth, withdirs=withdirs, detail=False)
+                assert fs.find(path, maxdepth=maxdepth, withdirs=withdirs) == wanted, (path, maxdepth, withdirs)
+    with pytest.raises(ValueError, match="maxdepth"):
+        fs.find("data", maxdepth=0)
+    assert fs.find("data/d1/f1", maxdepth=1, detail=True)["data/d1/f1"]["size"] == len(content["d1/f1"])
+    # What asks for one entry.
+    monkeypatch.setattr(fs, "_look", None)
+    sizes = {f"data/{name}": len(content[name]) for name in content}
+    assert fs.du("data", total=False) == sizes | {"data/d0/deep/f": 5}
+    assert fs.du("data", total=False, maxdepth=2) == sizes
+    assert fs.du("data") == sum(sizes.values()) + 5
+
+
+def test_the_root_of_a_daemon_holds_its_exports(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    content = make_tree(daemon.root, 3)
+    assert fs.ls(f"tw://{daemon.address}", detail=False) == fs.glob("*") == ["data"]
+    assert fs.info("")["type"] == fs.ls("")[0]["type"] == "directory"
+    assert fs.exists("") and fs.isdir("") and not fs.isfile("")
+    assert fs.find("") == sorted(f"data/{name}" for name in content)
+    assert [path for path, _, _ in fs.walk("", maxdepth=2)] == ["", "data"]
+    # It knows less of an export than the export.
+    assert "mtime" in fs.info("data")
+    with pytest.raises(FileNotFoundError, match="holds only exports"):
+        fs.rm("", recursive=True)
+
+
 def test_what_stands_there_is_not_changed_by_the_way(
     daemon: Daemon, fs: ThalwegFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +425,7 @@ def test_what_cannot_be_listed_is_raised_and_passes_for_nothing(tmp_path: Path) 
             fs = fsspec.filesystem("tw", host=host, port=int(port), ticket=str(ticket), skip_instance_cache=True)
             for ask in (
                 lambda: fs.find("data"),
+                lambda: fs.find("data", maxdepth=2),
                 lambda: fs.ls("data/d1"),
                 lambda: fs.get("data", f"{tmp_path}/got", recursive=True),
             ):

@@ -27,7 +27,8 @@ const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
 const TURNED_AWAY_LINES_MAX: u32 = 60;
 /// Connections that wait in the kernel: as many as it permits (`net.core.somaxconn`).
 const BACKLOG: u32 = u32::MAX;
-const LISTEN: &str = "listen";
+/// What fails where nobody can be listened to.
+pub const LISTEN: &str = "listen";
 
 /// A server that listens.
 pub struct Listening {
@@ -222,7 +223,7 @@ pub fn listen(
         .enable_all()
         .thread_name("accept")
         .build()
-        .map_err(|error| failure::of_io("start", &error))?;
+        .map_err(|error| failure::of_io(failure::START, &error))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
     let turned_away = Arc::<Mutex<TurnedAway>>::default();

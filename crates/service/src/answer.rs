@@ -17,8 +17,9 @@ use thalweg_mover::run::session::Session;
 use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
-/// Answers `question`, piece by piece. `reads`: what the session has read so far. `free`: gives back the number and the
-/// room of the question, before its end is said: who hears the end may ask anew under the same number at once.
+/// Answers `question`, piece by piece. `reads`: what the session has read and digested so far. `free`: gives back the
+/// number and the room of the question, before its end is said: who hears the end may ask anew under the same number at
+/// once.
 pub(crate) fn answer(
     host: &Host,
     session: &Arc<Session>,
@@ -31,6 +32,7 @@ pub(crate) fn answer(
     let pen = Pen { session, number, room };
     let line = Line::of_question(session, &question);
     let is_read = matches!(question, Question::Read { .. });
+    let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });
     let mut done = Done::default();
     let ended = match question {
@@ -60,6 +62,9 @@ pub(crate) fn answer(
         // Asked ahead, beyond the end of the file.
         Some(_) if is_further && is_well && done.bytes == 0 => {}
         Some(line) if is_read && is_well => reads.count(line, done.bytes),
+        Some(line) if is_digest => {
+            reads.count_digests(line, done, ended.as_ref().err().filter(|_| !is_well));
+        }
         Some(line) => match &ended {
             Err(failure) if is_read => reads.fail(&line, done, failure),
             ended => line.tell(done, ended.as_ref().map(|()| None)),

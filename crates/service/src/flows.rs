@@ -85,7 +85,8 @@ impl Host {
             }
             session.remove(run.number());
         })?;
-        reading.start(feed)?;
+        // Else nobody would see that it came to nothing.
+        reading.start(feed).inspect_err(|failure| reading.abort(failure.clone()))?;
         Ok(form)
     }
 }

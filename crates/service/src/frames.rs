@@ -6,7 +6,7 @@ use crate::log::{Done, Line};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::frames::{ChannelWishes, TAKE_NAME};
+use thalweg_mover::frames::{ChannelWishes, OPEN_CHANNEL, TAKE_NAME};
 use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
 use thalweg_mover::run::frames::consume::ConsumeRun;
@@ -56,11 +56,7 @@ impl Host {
     ) -> Result<Attached> {
         let is_producer = matches!(&frames.role, FrameRole::Produce { .. });
         if (open.direction == Direction::Push) != is_producer {
-            return Err(Failure::new(
-                FailureKind::Protocol,
-                "open a channel",
-                "producers push, consumers pull",
-            ));
+            return Err(Failure::new(FailureKind::Protocol, OPEN_CHANNEL, "producers push, consumers pull"));
         }
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
@@ -238,11 +234,11 @@ fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(Channel
     let resolved = exports.resolve(place, writes)?;
     let Some(below) = resolved.below else {
         let cause = "channels of frames live in daemons, below an export";
-        return Err(Failure::new(FailureKind::Unsupported, "open a channel", cause));
+        return Err(Failure::new(FailureKind::Unsupported, OPEN_CHANNEL, cause));
     };
     if resolved.path.is_empty() || resolved.trailing_slash {
         let cause = "a channel has a name below its export";
-        return Err(Failure::new(FailureKind::Usage, "open a channel", cause));
+        return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
     let key = (place.export.clone().unwrap_or_default(), resolved.path.clone());
     // Who may not write there may not have it written either.

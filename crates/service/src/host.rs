@@ -443,7 +443,7 @@ pub(crate) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Res
         .name(name.to_owned())
         .spawn(work)
         .map(drop)
-        .map_err(|error| failure::of_io("start a thread", &error))
+        .map_err(|error| failure::of_io(failure::START_THREAD, &error))
 }
 
 #[cfg(test)]
@@ -451,78 +451,20 @@ mod tests {
     use super::*;
     use owner::ServerOwner;
     use std::sync::mpsc;
-    use thalweg_mover::endpoint::synthetic::NullDestination;
-    use thalweg_mover::endpoint::together::Together;
-    use thalweg_mover::endpoint::{
-        Conclusion, Decision, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged,
-    };
+    use thalweg_mover::endpoint::held_up::{HeldUp, Hold};
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::run::session::Transfer;
     use thalweg_mover::transfer::receiver;
-    use thalweg_wire::message::{Loss, Outcome, Terms, TransferNumber};
-    use thalweg_wire::{Digest, Entry};
+    use thalweg_wire::message::{Terms, TransferNumber};
 
-    /// A destination whose disk stands still when it is closed, until the test ends.
+    /// A disk that stands still when its destination is closed, until the test ends.
     struct Stuck {
-        inner: NullDestination,
         reached: mpsc::Sender<()>,
         goes_on: Mutex<mpsc::Receiver<()>>,
     }
 
-    impl Destination for Stuck {
-        fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
-            self.inner.decide(entry, reading)
-        }
-
-        fn link(&self, entry: &Entry) -> Decision {
-            self.inner.link(entry)
-        }
-
-        fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
-            self.inner.begin(entry)
-        }
-
-        fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-            self.inner.existing(entry)
-        }
-
-        fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
-            self.inner.keep(entry, digest)
-        }
-
-        fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
-            self.inner.stage(lane, files, together)
-        }
-
-        fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
-            self.inner.sync(partials)
-        }
-
-        fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
-            self.inner.read_staged_back(staged, bytes)
-        }
-
-        fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
-            self.inner.record(chunks)
-        }
-
-        fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
-            self.inner.finish(entry, ready, digest)
-        }
-
-        fn discard(&self, ready: Ready) {
-            self.inner.discard(ready);
-        }
-
-        fn settled(&self, entry: &Entry, outcome: &Outcome) {
-            self.inner.settled(entry, outcome);
-        }
-
-        fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
-            self.inner.conclude(complete, goes_on)
-        }
-
-        fn close(&self, _: bool) {
+    impl Hold for Stuck {
+        fn close(&self) {
             let _ = self.reached.send(());
             let _ = self.goes_on.lock().unwrap_or_else(|p| p.into_inner()).recv();
         }
@@ -567,14 +509,13 @@ mod tests {
         let mut stuck = |id: u8| {
             let (goes_on, waits) = mpsc::channel();
             held.push(goes_on);
-            let goes_on = Mutex::new(waits);
-            let destination = Stuck { inner: NullDestination::default(), reached: reached.clone(), goes_on };
+            let stuck = Stuck { reached: reached.clone(), goes_on: Mutex::new(waits) };
+            let destination = Arc::new(HeldUp::new(stuck));
             let session = cut_off(&host, id);
             let number = TransferNumber(1);
             let (limits, outbox) = (receiver::Limits::default(), session.outbox());
             let terms = Terms::of(1 << 20, 1 << 16);
-            let run =
-                ReceiveRun::start(number, Arc::new(destination), terms, limits, outbox, event::nobody());
+            let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
             session.add(number, Transfer::Receive(run.expect("threads"))).expect("room");
             host.sessions().insert(session.id, session);
         };

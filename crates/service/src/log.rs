@@ -1,5 +1,6 @@
 //! The log's line of each transfer, one when it is over: who, from where, what, how much of it, how it ended. Likewise
-//! of what is read, digested or removed outside transfers: of reading one for each file, in however many pieces.
+//! of what is read, digested or removed outside transfers: of reading one for each file, in however many pieces; of
+//! digesting one for each session, in however many questions.
 //!
 //! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
 //! nobody but us writes its fields. Not here: what each entry became, which the client's report has.
@@ -147,7 +148,8 @@ const READ_MAX: usize = 1024;
 const READ_PLACE_BYTES_MAX: usize = 1 << 20;
 
 /// What a session reads outside transfers. A file comes in many pieces, each a question of its own; the line of it is
-/// told when the session is over. That it cannot be read is told at once.
+/// told when the session is over. That it cannot be read is told at once. What it has digested is one line, told then as
+/// well: a verification asks for each file.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Mutex<Kept>);
 
@@ -157,6 +159,7 @@ struct Kept {
     files: VecDeque<Read>,
     /// The failure that was told last: where, and of which kind.
     failed: Option<(String, FailureKind)>,
+    digests: Option<Digests>,
 }
 
 #[derive(Debug)]
@@ -164,6 +167,19 @@ struct Read {
     line: Line,
     bytes: u64,
     /// From the first piece to the end of the last.
+    time: Duration,
+}
+
+/// What was digested, in however many questions.
+#[derive(Debug)]
+struct Digests {
+    /// Of the first question; its place is the one that all others are at or below.
+    line: Line,
+    /// A question that could not be answered is an entry that failed.
+    done: Done,
+    /// The first, while no question was answered.
+    failure: Option<Failure>,
+    /// From the first question to the end of the last.
     time: Duration,
 }
 
@@ -207,9 +223,32 @@ impl Reads {
         true
     }
 
+    /// A question about digests is over, and failed if there is a failure.
+    pub fn count_digests(&self, line: Line, done: Done, failure: Option<&Failure>) {
+        let seconds = line.began.elapsed().as_secs_f64();
+        let text = failure.map(Failure::to_string);
+        tracing::debug!(
+            client = %line.client,
+            place = line.place.as_str(),
+            entries = done.entries,
+            failed = done.failed,
+            bytes = done.bytes,
+            seconds,
+            failure = text.as_deref(),
+            "digests asked for"
+        );
+        let mut kept = self.lock();
+        let digests = kept.digests.take();
+        kept.digests = Some(Digests::and(digests, line, done, failure));
+    }
+
     /// The session is over.
     pub fn tell(&self) {
-        self.lock().files.drain(..).for_each(|read| read.tell());
+        let mut kept = self.lock();
+        kept.files.drain(..).for_each(|read| read.tell());
+        if let Some(digests) = kept.digests.take() {
+            digests.line.tell_of(digests.time, digests.done, digests.failure.as_ref().map_or(Ok(None), Err));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -228,6 +267,40 @@ impl Read {
     fn tell(&self) {
         let done = Done { entries: Some(1), failed: 0, bytes: self.bytes };
         self.line.tell_of(self.time, done, Ok(None));
+    }
+}
+
+impl Digests {
+    /// With one more question.
+    fn and(so_far: Option<Digests>, line: Line, mut done: Done, failure: Option<&Failure>) -> Digests {
+        done.failed += u64::from(failure.is_some());
+        let Some(so_far) = so_far else {
+            let time = line.began.elapsed();
+            return Digests { line, done, failure: failure.cloned(), time };
+        };
+        let entries = match (so_far.done.entries, done.entries) {
+            (None, None) => None,
+            (before, more) => Some(before.unwrap_or(0) + more.unwrap_or(0)),
+        };
+        let done = Done {
+            entries,
+            failed: so_far.done.failed + done.failed,
+            bytes: so_far.done.bytes.saturating_add(done.bytes),
+        };
+        let time = so_far.line.began.elapsed();
+        let place = shared(&so_far.line.place, &line.place);
+        let failure = so_far.failure.filter(|_| failure.is_some());
+        Digests { line: Line { place, ..so_far.line }, done, failure, time }
+    }
+}
+
+/// The place that both are at or below; `/` of two that have nothing in common.
+fn shared(one: &str, other: &str) -> String {
+    let parts = one.split('/').zip(other.split('/')).take_while(|(one, other)| one == other);
+    let parts: Vec<&str> = parts.map(|(part, _)| part).collect();
+    match parts.join("/") {
+        none if none.is_empty() => "/".to_owned(),
+        place => place,
     }
 }
 
@@ -285,6 +358,42 @@ mod tests {
         assert!(!reads.remember_failure("data/a", FailureKind::NotFound));
         assert!(reads.remember_failure("data/a", FailureKind::Permission));
         assert!(reads.remember_failure("data/b", FailureKind::Permission));
+    }
+
+    #[test]
+    fn all_that_a_session_has_digested_is_one_line() {
+        let reads = Reads::default();
+        let ask = |place: &str, done: Done, failure: Option<&Failure>| {
+            let line = Line {
+                client: Fingerprint([0; 32]),
+                address: None,
+                direction: None,
+                kind: "digest",
+                place: place.to_owned(),
+                began: Instant::now(),
+            };
+            reads.count_digests(line, done, failure);
+            let kept = reads.lock();
+            let digests = kept.digests.as_ref().unwrap();
+            let Done { entries, failed, bytes } = digests.done;
+            (digests.line.place.clone(), (entries, failed, bytes), digests.failure.is_some())
+        };
+        let missing = Failure::new(FailureKind::NotFound, "digest", "no such file");
+        let of = |place: &str, counts: (Option<u64>, u64, u64), has_reason: bool| {
+            (place.to_owned(), counts, has_reason)
+        };
+        let alone = ask("data/run/a", Done::default(), Some(&missing));
+        assert_eq!(alone, of("data/run/a", (None, 1, 0), true));
+        let answered = ask("data/run/b", Done::by_then(1, 5), None);
+        assert_eq!(answered, of("data/run", (Some(1), 1, 5), false));
+        let failed = ask("data/run/deep/c", Done::default(), Some(&missing));
+        assert_eq!(failed, of("data/run", (Some(1), 2, 5), false));
+        let tree = ask("data/other", Done { entries: Some(3), failed: 1, bytes: 7 }, None);
+        assert_eq!(tree, of("data", (Some(4), 3, 12), false));
+        reads.tell();
+        assert!(reads.lock().digests.is_none());
+        assert_eq!([shared("data/a", "data/a"), shared("data/a", "shut/a")], ["data/a", "/"]);
+        assert_eq!([shared("/home/x", "/home/y"), shared("/a", "/b")], ["/home", "/"]);
     }
 
     #[test]

@@ -62,6 +62,7 @@ enum Server {
 /// What is said of a tool that does not encrypt.
 pub const ENCRYPTS_NOTHING: &str = "nothing";
 const DIGESTS: &str = "BLAKE3 of each chunk, source to received bytes";
+const CHECKSUMS: &str = "a checksum of each file, source to received bytes";
 const MAC: &str = "authenticated records";
 const FRAMES: &str = "AES-128-GCM";
 const SSH: &str = "ssh's cipher";
@@ -124,7 +125,7 @@ pub const TOOLS: [Tool; 16] = [
         server: Server::Rsync,
         package: Some(RSYNC),
         encrypts: ENCRYPTS_NOTHING,
-        verifies: "a checksum of each file, source to received bytes",
+        verifies: CHECKSUMS,
         keeps: Keeps::Everything,
         command: |servers, job| {
             let mut command = Command::new("rsync");
@@ -139,7 +140,7 @@ pub const TOOLS: [Tool; 16] = [
         server: Server::Ssh,
         package: Some(RSYNC),
         encrypts: SSH,
-        verifies: "a checksum of each file, source to received bytes",
+        verifies: CHECKSUMS,
         keeps: Keeps::Everything,
         command: |servers, job| {
             let mut command = Command::new("rsync");

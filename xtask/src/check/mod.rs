@@ -30,10 +30,13 @@ mod results;
 /// 8. docs/reference/json.md has every event that `--json` tells.
 mod events;
 
+/// 9. A thread of `mover::run` is started where a panic of it is told of.
+mod threads;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 8] = [
+const GUARDS: [Guard; 9] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -42,6 +45,7 @@ const GUARDS: [Guard; 8] = [
     citations::check,
     results::check,
     events::check,
+    threads::check,
 ];
 
 /// Checks all of it.
@@ -56,7 +60,7 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events: in order"
+             events, threads: in order"
         );
         return Ok(());
     }

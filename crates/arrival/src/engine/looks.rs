@@ -4,7 +4,7 @@
 //! share of the time and no more.
 
 use super::{Driver, Heard, NOTICE, POLL_EVERY, Scope, Tell, Told};
-use crate::scan::{Scanner, View};
+use crate::scan::{DIRECTORIES_MAX, Scanner, View};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
@@ -22,7 +22,6 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_sys::{Dir, Watch as Changes};
-use thalweg_wire::RelativePath;
 
 /// After a change, time for more of them before the next look.
 const GATHER: Duration = Duration::from_millis(100);
@@ -160,7 +159,7 @@ impl Looker {
             .name("look".into())
             .spawn(look)
             .map(drop)
-            .map_err(|error| failure::of_io("start a thread", &error))
+            .map_err(|error| failure::of_io(failure::START_THREAD, &error))
     }
 
     fn look(&self, began: Duration, reach: Option<Reach>) -> Looked {
@@ -196,7 +195,7 @@ impl Looker {
         };
         let reached = lock(&self.far_movers).reach(&whom)?;
         let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
-        Ok(Reach::Far(Arc::new(client), place))
+        Ok(Reach::far(Arc::new(client), place))
     }
 }
 
@@ -221,14 +220,17 @@ impl Driver<'_> {
         Some(changes)
     }
 
-    /// Hears of changes in these too.
+    /// Hears of changes in the directories of a view too.
     ///
     /// # Errors
-    /// The first reason why the kernel will not tell of them all; of the others it does. The regular looks remain.
-    pub(super) fn hear_below(&self, changes: &Changes, directories: &[RelativePath]) -> io::Result<()> {
+    /// The first reason why the kernel does not tell of them all; of the others it does. The regular looks remain.
+    pub(super) fn hear_below(&self, changes: &Changes, view: &View) -> io::Result<()> {
         let Named::Local(root) = &self.watch.source else { return Ok(()) };
-        let mut heard = Ok(());
-        for directory in directories {
+        let mut heard = match view.has_more_directories {
+            true => Err(io::Error::other(format!("there are more than {DIRECTORIES_MAX}"))),
+            false => Ok(()),
+        };
+        for directory in &view.directories {
             let below = root.join(OsString::from_vec(directory.as_bytes().to_vec()));
             // What is gone, or may not be read, cannot be looked at either.
             let Ok(directory) = Dir::open(&below) else { continue };
@@ -256,6 +258,7 @@ impl Driver<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::RelativePath;
 
     /// After one that took a minute the next regular one comes ten minutes later.
     #[test]

@@ -15,11 +15,12 @@ use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_client::far_movers::Whom;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_mover::event::{Event, Events};
+use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
@@ -40,14 +41,22 @@ impl Driver<'_> {
         }
         match action {
             Action::Move(name, version) => {
-                let result = self.copy_item(&name, version).map(|(digest, bytes)| Arrived {
-                    version,
-                    digest: digest.to_string(),
-                    key: key_of(&name, &digest),
-                    bytes,
-                });
-                let result = result.map_err(|failure| self.trouble(&name, &failure));
-                Some(Input::Moved(name, result))
+                let placed = Arc::default();
+                let failure = match self.copy_item(&name, version, &placed) {
+                    Ok((digest, bytes)) => {
+                        let key = key_of(&name, &digest);
+                        let arrived = Arrived { version, digest: digest.to_string(), key, bytes };
+                        return Some(Input::Moved(name, Ok(arrived)));
+                    }
+                    Err(failure) => failure,
+                };
+                let trouble = self.trouble(&name, &failure);
+                let is_far = Whom::of(&self.watch.destination).is_some();
+                let is_in_part = lock(&placed).may_stand(trouble, is_far);
+                Some(match is_in_part {
+                    true => Input::MovedInPart(name, trouble),
+                    false => Input::Moved(name, Err(trouble)),
+                })
             }
             Action::Run(name, attempt) => {
                 if let Some(path) = self.missing_copy(&name) {
@@ -83,8 +92,11 @@ impl Driver<'_> {
 
     fn trouble(&self, name: &RelativePath, failure: &Failure) -> Trouble {
         if failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION {
-            // Of the command, and not of the item: every other would be refused too. It ends the watch, which tells it once.
+            // Of the command, and not of the item: every other would be refused too.
             lock(&self.refused).get_or_insert_with(|| failure.clone());
+        }
+        if lock(&self.refused).is_some() {
+            // It ends the watch, which tells it once.
             return Trouble::Passing;
         }
         if failure.kind != FailureKind::Stopped {
@@ -101,9 +113,33 @@ impl Driver<'_> {
         self.is_over.load(Ordering::Acquire) || self.stop.is_asked()
     }
 
+    /// Whether the far mover that items go to can be reached, tried before the first copy. What does not pass is, as of the
+    /// source, at the beginning a mistake in the command; later it is an outage.
+    fn try_destination(&self) -> Result<()> {
+        let Some(whom) = Whom::of(&self.watch.destination) else { return Ok(()) };
+        if self.is_let_in.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reached = lock(&self.far_movers).reach(&whom);
+        let settings = self.watch.wishes.movement.link.clone();
+        let dialled = reached.and_then(|reached| reached.far.dial(settings, event::nobody()));
+        if let Err(failure) = &dialled
+            && does_not_pass(failure.kind)
+        {
+            lock(&self.refused).get_or_insert_with(|| failure.clone());
+        }
+        dialled.map(|_| self.is_let_in.store(true, Ordering::Release))
+    }
+
     /// Copies this version of an item; its digest and bytes. One that has changed since it was seen to be complete does
-    /// not count as arrived.
-    fn copy_item(&self, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
+    /// not count as arrived. `placed` hears whether something of it may be in place, should it fail.
+    fn copy_item(
+        &self,
+        name: &RelativePath,
+        version: Version,
+        placed: &Arc<Mutex<Placed>>,
+    ) -> Result<(Digest, u64)> {
+        self.try_destination()?;
         let source = self.watch.source.below(name.as_bytes());
         let above = name.split().map_or(&b""[..], |(above, _)| above);
         let mut destination = self.watch.destination.below(above);
@@ -122,7 +158,7 @@ impl Driver<'_> {
         };
         let receipt = ReceiptFile::begin(&self.receipt(name), &asked)?;
         wishes.receipt = Some(receipt.sink());
-        let (report, settled) = self.copy(name, source, destination, &wishes)?;
+        let (report, settled) = self.copy(name, source, destination, &wishes, placed)?;
         receipt.finish(&report.agreed)?;
         let scanner = &self.watch.scanner;
         let mut copied = scanner.version_of(name, settled.entries());
@@ -159,7 +195,8 @@ impl Driver<'_> {
             let mut wishes = self.watch.wishes.clone();
             wishes.selection.filter.clear();
             wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
-            if let (_, Settled { failure: Some(failure), .. }) = self.copy(name, from, to, &wishes)? {
+            let (_, settled) = self.copy(name, from, to, &wishes, &Arc::default())?;
+            if let Some(failure) = settled.failure {
                 return Err(failure);
             }
         }
@@ -175,14 +212,17 @@ impl Driver<'_> {
         from: Named,
         to: Named,
         wishes: &Wishes,
+        placed: &Arc<Mutex<Placed>>,
     ) -> Result<(thalweg_mover::run::copy::Report, Settled)> {
         let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.far_movers), &self.watch.state)?;
         let settled: Arc<Mutex<Settled>> = Arc::default();
-        let (hears, tell, item) = (settled.clone(), self.tell.clone(), name.clone());
+        let (hears, places) = (settled.clone(), placed.clone());
+        let (tell, item) = (self.tell.clone(), name.clone());
         let events: Events = Arc::new(move |event| {
             if is_noted(&event) {
                 tell(Told::Noted(&item, &event));
             }
+            lock(&places).hear(&event);
             lock(&hears).hear(event);
         });
         let tell = self.tell.clone();
@@ -210,7 +250,7 @@ impl Driver<'_> {
     fn changed_source(&self, name: &RelativePath, arrived: &Arrived) -> Option<Version> {
         self.watch.analysis.as_ref()?;
         let Named::Local(source) = &self.watch.source else { return None };
-        let now = self.watch.scanner.look_at(name, &Reach::Local(source.clone())).ok().flatten()?;
+        let now = self.watch.scanner.look_at(name, &Reach::local(source.clone())).ok().flatten()?;
         (now != arrived.version).then_some(now)
     }
 
@@ -340,6 +380,40 @@ fn is_noted(event: &Event) -> bool {
         Event::Settled(_, message::Outcome::Done { losses, .. }) => !losses.is_empty(),
         Event::Aside(_, message::Outcome::Skipped(why)) => !why.starts_with(EXCLUDED_BY),
         _ => false,
+    }
+}
+
+/// Whether waiting does not help: of what keeps a command from a far mover.
+fn does_not_pass(kind: FailureKind) -> bool {
+    use FailureKind as K;
+    matches!(kind, K::Usage | K::NotFound | K::Permission | K::Unsupported)
+}
+
+/// What a copy of an item said of how far it came.
+#[derive(Default)]
+struct Placed {
+    /// It went on after the far mover, if there is one, was reached.
+    has_begun: bool,
+    /// An entry was put in place; or maybe was, by an attempt whose link is gone.
+    has_entries: bool,
+}
+
+impl Placed {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Planned(_) => self.has_begun = true,
+            Event::Settled(_, message::Outcome::Done { .. } | message::Outcome::Unchanged { .. }) => {
+                self.has_entries = true;
+            }
+            Event::LinkLost(_) => self.has_entries |= self.has_begun,
+            _ => {}
+        }
+    }
+
+    /// Whether something of a copy that failed so may be in place. What is not there, or cannot be, fails before it is put
+    /// there; but what a far side did last is not always told.
+    fn may_stand(&self, trouble: Trouble, is_far: bool) -> bool {
+        self.has_entries || self.has_begun && (is_far || trouble == Trouble::Passing)
     }
 }
 

@@ -18,35 +18,57 @@ impl Machine {
         name: RelativePath,
         result: Result<Arrived, Trouble>,
     ) -> Vec<Record> {
+        let arrived = match result {
+            Ok(arrived) => arrived,
+            Err(trouble) => return self.not_moved(now, name, trouble, false),
+        };
         self.moves = self.moves.saturating_sub(1);
-        match result {
-            Ok(arrived) => {
-                let item = self.items.get(&name);
-                let tries = item.and_then(|item| item.tries_for(&arrived));
+        let item = self.items.get(&name);
+        let tries = item.and_then(|item| item.tries_for(&arrived));
+        self.rest(&name);
+        if let Some((tries, item)) = tries.zip(self.items.get_mut(&name)) {
+            (item.tries, item.copied) = (tries, Copied::Again);
+        }
+        self.lost.remove(&name);
+        let known = self.items.get(&name).and_then(|item| item.known.as_ref());
+        let is_done = known.is_some_and(|k| k.stage == Stage::Done && k.arrived.key == arrived.key);
+        let attempt = known.map_or(0, |known| known.attempt);
+        vec![match (is_done, self.past.contains(&arrived.key)) {
+            (true, _) => Record::Same(name, arrived.version),
+            // It was here before, and is done since then.
+            (false, true) => Record::Known(name, Known { arrived, attempt, stage: Stage::Done }),
+            (false, false) => Record::Arrived(name, arrived),
+        }]
+    }
+
+    /// A copy failed. What arrived before stands, unless something of this copy may be in place, or was of one before it.
+    pub(super) fn not_moved(
+        &mut self,
+        now: Duration,
+        name: RelativePath,
+        trouble: Trouble,
+        is_in_part: bool,
+    ) -> Vec<Record> {
+        self.moves = self.moves.saturating_sub(1);
+        let Some(item) = self.items.get_mut(&name) else { return Vec::new() };
+        item.missing = (trouble == Trouble::Missing).then_some(now);
+        item.is_missed |= item.missing.is_none();
+        let stands = std::mem::take(&mut item.is_first_over) && !is_in_part;
+        let (has_gone, is_missed) = (item.seen.is_none(), item.is_missed);
+        self.failed(now, &name, trouble.tries_max());
+        // It went while it was copied: of that no look tells again.
+        match (has_gone, stands) {
+            (false, _) => {}
+            (true, false) => self.gone(&name),
+            // There is no copy to be tried again, and what arrived goes its way.
+            (true, true) => {
                 self.rest(&name);
-                if let Some((tries, item)) = tries.zip(self.items.get_mut(&name)) {
-                    (item.tries, item.copied) = (tries, Copied::Again);
+                if is_missed {
+                    self.lose(&name);
                 }
-                self.lost.remove(&name);
-                let known = self.items.get(&name).and_then(|item| item.known.as_ref());
-                let is_done = known.is_some_and(|k| k.stage == Stage::Done && k.arrived.key == arrived.key);
-                let attempt = known.map_or(0, |known| known.attempt);
-                vec![match (is_done, self.past.contains(&arrived.key)) {
-                    (true, _) => Record::Same(name, arrived.version),
-                    // It was here before, and is done since then.
-                    (false, true) => Record::Known(name, Known { arrived, attempt, stage: Stage::Done }),
-                    (false, false) => Record::Arrived(name, arrived),
-                }]
-            }
-            Err(trouble) => {
-                if let Some(item) = self.items.get_mut(&name) {
-                    item.missing = (trouble == Trouble::Missing).then_some(now);
-                    item.is_missed |= item.missing.is_none();
-                }
-                self.failed(now, &name, trouble.tries_max());
-                Vec::new()
             }
         }
+        if stands { vec![Record::Stands(name)] } else { Vec::new() }
     }
 
     pub(super) fn ended(
@@ -148,10 +170,6 @@ impl Machine {
         let pause = BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX);
         item.work =
             if item.tries >= tries_max { Work::GivenUp } else { Work::Later(now.saturating_add(pause)) };
-        // It went while it was copied: of that no look tells again.
-        if item.seen.is_none() && item.known.as_ref().is_none_or(|known| known.stage == Stage::Done) {
-            self.gone(name);
-        }
     }
 
     fn rest(&mut self, name: &RelativePath) {

@@ -32,6 +32,10 @@ pub(super) struct Item {
     /// A copy failed though the item was there: should it go, it is lost.
     pub(super) is_missed: bool,
     pub(super) copied: Copied,
+    /// The copy under way is the first over what arrived, which stands unless that one replaces something.
+    pub(super) is_first_over: bool,
+    /// A look said that the source has it no more, since when it may have come again.
+    pub(super) was_gone: bool,
     pub(super) line: Line,
 }
 
@@ -93,6 +97,8 @@ impl Item {
             missing: None,
             is_missed: false,
             copied: Copied::Stands,
+            is_first_over: false,
+            was_gone: false,
             line,
         }
     }
@@ -102,6 +108,11 @@ impl Item {
         (self.tries, self.work) = (0, Work::Rest);
         (self.missing, self.is_missed) = (None, false);
         self.copied = Copied::Stands;
+    }
+
+    /// How far what arrived is.
+    pub(super) fn stage(&self) -> Option<Stage> {
+        self.known.as_ref().map(|known| known.stage)
     }
 
     /// The version whose turn comes next: what arrived until that is done or replaced, then what is there.
@@ -118,7 +129,7 @@ impl Item {
 
     /// Whether all that was asked for is done with what arrived, and that is only to be recorded.
     pub(super) fn is_over(&self, rules: &Rules) -> bool {
-        match self.known.as_ref().map(|known| known.stage) {
+        match self.stage() {
             Some(Stage::Arrived) => !rules.runs_command,
             Some(Stage::Succeeded) => !rules.returns_results,
             _ => false,
@@ -127,8 +138,8 @@ impl Item {
 
     /// Whether what is to be done with it next is to copy it.
     pub(super) fn waits_for_source(&self) -> bool {
-        let stage = self.known.as_ref().map(|known| known.stage);
-        self.is_replaced() || self.is_copy_gone() || matches!(stage, None | Some(Stage::Done))
+        let is_to_come = matches!(self.stage(), None | Some(Stage::Done | Stage::Replacing));
+        self.is_replaced() || self.is_copy_gone() || is_to_come
     }
 
     /// Whether it arrived, and waits for its turn.
@@ -148,15 +159,31 @@ impl Item {
     pub(super) fn tries_for(&self, arrived: &Arrived) -> Option<u32> {
         let known = self.known.as_ref().filter(|known| known.arrived.key == arrived.key)?;
         match self.copied {
-            Copied::Gone(tries) if known.stage == Stage::Arrived => Some(tries),
+            Copied::Gone(tries) if matches!(known.stage, Stage::Arrived | Stage::Replacing) => Some(tries),
             _ => None,
         }
     }
 
-    /// Whether the source has another version of what waits for the command. That one is never run: where the command
-    /// reads the source, what it is told would not be true of it.
+    /// Whether the source has another version of what waits for the command, or what began to replace that. The earlier is
+    /// never run: where the command reads the source, what it is told would not be true of it.
     pub(super) fn is_replaced(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived) && self.has_changed()
+        match self.stage() {
+            Some(Stage::Arrived) => self.has_changed(),
+            Some(Stage::Replacing) => self.seen.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether it began to be replaced, and no look of this life said yet whether the source has it.
+    pub(super) fn awaits_look(&self) -> bool {
+        self.stage() == Some(Stage::Replacing) && self.seen.is_none() && !self.was_gone
+    }
+
+    /// Whether it went from the source after something had begun to replace what arrived: what stands at the destination
+    /// may be neither, and for that the command does not run.
+    pub(super) fn is_torn(&self) -> bool {
+        let is_replacing = self.stage() == Some(Stage::Replacing) && self.work != Work::Busy;
+        is_replacing && self.seen.is_none() && self.was_gone
     }
 
     /// Whether the source has another version than what arrived.
@@ -168,7 +195,7 @@ impl Item {
 
 /// Whether nobody can tell if it is complete: the last look did not see it, or not all of it.
 pub(super) fn is_out_of_sight(item: &Item) -> bool {
-    item.work != Work::Busy && item.waits_for_source() && item.seen.is_some_and(|look| look.is_unseen)
+    item.work != Work::Busy && item.waits_for_source() && item.seen.is_none_or(|look| look.is_unseen)
 }
 
 pub(super) fn line_of(rules: &Rules, name: &RelativePath, met: i64, changed_ns: i64) -> Line {

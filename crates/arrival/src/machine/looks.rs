@@ -67,7 +67,7 @@ impl Machine {
         let others: Vec<RelativePath> = self
             .items
             .iter()
-            .filter(|(name, item)| item.seen.is_some() && !there.contains(*name))
+            .filter(|(name, item)| (item.seen.is_some() || item.awaits_look()) && !there.contains(*name))
             .map(|(name, _)| name.clone())
             .collect();
         for name in others {
@@ -92,16 +92,15 @@ impl Machine {
         }
     }
 
-    /// The source has it no more: what did not arrive is forgotten, what arrived goes its way.
+    /// The source has it no more: what did not arrive is forgotten, what arrived goes its way, and what arrived and began to
+    /// be replaced goes none.
     pub(super) fn gone(&mut self, name: &RelativePath) {
         let Some(item) = self.items.get_mut(name) else { return };
         let was_replaced = item.is_replaced();
-        item.seen = None;
-        if item.is_missed && item.work != Work::Busy && self.lost.len() < LOST_MAX {
-            self.lost.insert(name.clone());
-        }
+        (item.seen, item.was_gone) = (None, true);
+        let is_lost = item.is_missed && item.work != Work::Busy;
         // There is no copy to be tried again.
-        if (was_replaced || item.known.as_ref().is_some_and(|known| known.stage == Stage::Done))
+        if (was_replaced || matches!(item.stage(), Some(Stage::Done | Stage::Replacing)))
             && matches!(item.work, Work::Later(_) | Work::GivenUp)
         {
             item.rest();
@@ -109,9 +108,19 @@ impl Machine {
         if item.known.is_none() && item.work != Work::Busy {
             self.open.remove(&item.line);
             self.items.remove(name);
-            return;
+        } else {
+            self.settle(name);
         }
-        self.settle(name);
+        if is_lost {
+            self.lose(name);
+        }
+    }
+
+    /// Copies of it failed, and it went before one succeeded.
+    pub(super) fn lose(&mut self, name: &RelativePath) {
+        if self.lost.len() < LOST_MAX {
+            self.lost.insert(name.clone());
+        }
     }
 
     /// When an item will be complete if another look still sees it as it is.

@@ -48,6 +48,10 @@ pub enum Record {
     Started(#[serde(with = "name_text")] RelativePath, u32),
     /// It ended.
     Ended(#[serde(with = "name_text")] RelativePath, u32, Outcome),
+    /// A copy over what arrived is about to begin: from now on nobody knows whether that still stands.
+    Replacing(#[serde(with = "name_text")] RelativePath),
+    /// That copy failed before it replaced anything: what arrived stands.
+    Stands(#[serde(with = "name_text")] RelativePath),
     /// Nothing is left to do.
     Done(#[serde(with = "name_text")] RelativePath),
     /// All that is known of an item at once: what a journal begins with after it was rewritten.
@@ -73,6 +77,8 @@ pub struct Known {
 pub enum Stage {
     /// It waits for the command.
     Arrived,
+    /// A copy over it began, and did not end well as far as is known: only what is copied anew waits for the command.
+    Replacing,
     /// The command was started, and did not end yet as far as is known.
     Running,
     /// The command succeeded; its results are not back yet.
@@ -148,6 +154,8 @@ impl Machine {
             Record::Same(name, _)
             | Record::Started(name, _)
             | Record::Ended(name, ..)
+            | Record::Replacing(name)
+            | Record::Stands(name)
             | Record::Done(name) => (name, None),
         };
         if let Some(known) = fresh {
@@ -163,7 +171,8 @@ impl Machine {
                 Record::Same(_, version) => known.arrived.version = *version,
                 Record::Started(_, attempt) => (known.attempt, known.stage) = (*attempt, Stage::Running),
                 Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
-                Record::Ended(..) => known.stage = Stage::Arrived,
+                Record::Ended(..) | Record::Stands(_) => known.stage = Stage::Arrived,
+                Record::Replacing(_) => known.stage = Stage::Replacing,
                 Record::Done(_) => known.stage = Stage::Done,
                 Record::Arrived(..) | Record::Known(..) | Record::Past(_) => {}
             }

@@ -22,9 +22,19 @@ impl Machine {
         self.open.iter().filter(of).map(|line| &line.name).collect()
     }
 
-    /// Items whose copies failed, and that went from the source before one succeeded; the first so many by name.
+    /// Items whose copies failed, and that went from the source before one succeeded; the first so many by name. Not those
+    /// that are [`Machine::torn`].
     pub fn lost(&self) -> impl Iterator<Item = &RelativePath> {
-        self.lost.iter()
+        self.lost.iter().filter(move |name| self.items.get(*name).is_none_or(|item| !item.is_torn()))
+    }
+
+    /// Items that arrived, and went from the source after a copy over what arrived had begun, by name: what stands at the
+    /// destination may be neither, so that the command does not run for them. In later lives too, until they come again.
+    pub fn torn(&self) -> Vec<&RelativePath> {
+        let torn = self.items.iter().filter(|(_, item)| item.is_torn());
+        let mut torn: Vec<&RelativePath> = torn.map(|(name, _)| name).collect();
+        torn.sort_unstable();
+        torn
     }
 
     /// The item that was given up, and for which all others would wait for ever.

@@ -183,3 +183,28 @@ fn parse_stall(text: &str) -> Result<Duration, String> {
         false => Err("from 1ms to an hour".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+    use thalweg_lab::bench::SUITES;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: BenchCommand,
+    }
+
+    #[test]
+    fn each_suite_has_a_command_of_its_name_and_each_command_a_suite() {
+        for suite in SUITES {
+            let words = std::iter::once("bench").chain(suite.name.split(' '));
+            let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(line.command.suite().map(|(name, _)| name), Some(suite.name));
+        }
+        let line = Line::command();
+        let commands: usize = line.get_subcommands().map(|sub| sub.get_subcommands().count().max(1)).sum();
+        assert_eq!(commands, SUITES.len() + ["import", "show"].len());
+    }
+}

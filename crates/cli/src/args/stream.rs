@@ -77,7 +77,7 @@ pub struct StreamArgs {
     /// The link; without --streams at most 4 of them: pieces come one after the other.
     #[command(flatten)]
     pub link: LinkArgs,
-    /// Name each file, and tell more of the link
+    /// Name each file, and tell what the stream goes by and more of the link
     #[arg(short = 'v', long)]
     pub verbose: bool,
     /// Only errors

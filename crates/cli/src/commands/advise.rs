@@ -190,6 +190,13 @@ fn tell(
         Some(files) => {
             let words = model::optimum_words(&files.optimum, files.is_flat);
             out::line(&format!("Best with files, {} at once: {words}.", files.fit.concurrency))?;
+            if let Some(way) = advice.ways.iter().find(|way| way.way == Way::File) {
+                let theta = (way.transfer_s + way.io_s) / way.transfer_s;
+                out::line(&format!(
+                    "Their theta, {theta:.2}, is fitted, for these data over this path: no path makes them quicker than \
+                     was measured."
+                ))?;
+            }
             let condition = files.fit.condition();
             if condition != Condition::Holds {
                 let less = if condition == Condition::Broken { "; so there is no P99" } else { "" };

@@ -106,13 +106,38 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         counts: [0; 3],
         left_out: 0,
     };
-    let mut entries = 0u64;
-    let mut single = [false; 2];
-    let mut has_alike = false;
+    let sides = [&source, &destination];
+    let listed = compare_listings(sides, args.devices, &mut report)?;
+    let (files, bytes) = match listed.has_alike {
+        true => compare_digests(sides, listed.single, &mut report)?,
+        false => (0, 0),
+    };
+    report.end(listed.entries, files, bytes)
+}
+
+/// What the listings of both sides showed.
+#[derive(Default)]
+struct Compared {
+    /// On both sides.
+    entries: u64,
+    /// Whether each place is the one entry.
+    single: [bool; 2],
+    /// There are files on both sides that may have the same content.
+    has_alike: bool,
+}
+
+/// Lists both places and tells what is missing, extra, or of another kind or size. Without `devices` FIFOs and devices of the
+/// source alone are left out.
+fn compare_listings(
+    [source, destination]: [&Reach; 2],
+    devices: bool,
+    report: &mut Differences,
+) -> Result<Compared> {
+    let mut compared = Compared::default();
     let mut listed = |report: &mut Differences, path: &RelativePath, met: Met<(Entry, bool)>| match met {
         Met::Pair((a, a_single), (b, b_single)) => {
-            entries += 1;
-            single = [a_single, b_single];
+            compared.entries += 1;
+            compared.single = [a_single, b_single];
             match difference(&a, &b) {
                 Some(why) => {
                     report.known.insert(path);
@@ -120,13 +145,13 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
                 }
                 None => {
                     // A place that is a link is digested as what it leads to.
-                    has_alike |= a_single || matches!(a.kind, Kind::File { .. });
+                    compared.has_alike |= a_single || matches!(a.kind, Kind::File { .. });
                     Ok(())
                 }
             }
         }
         // What a copy leaves out too.
-        Met::Alone(0, (Entry { kind: Kind::Fifo | Kind::Device { .. }, .. }, _)) if !args.devices => {
+        Met::Alone(0, (Entry { kind: Kind::Fifo | Kind::Device { .. }, .. }, _)) if !devices => {
             report.left_out += 1;
             Ok(())
         }
@@ -137,14 +162,16 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
             report.alone(side, path)
         }
     };
-    both(
-        |tell| list(&source, tell),
-        |tell| list(&destination, tell),
-        Told::InOrder,
-        &mut report,
-        &mut listed,
-    )?;
+    both(|tell| list(source, tell), |tell| list(destination, tell), Told::InOrder, report, &mut listed)?;
+    Ok(compared)
+}
 
+/// Digests both places, but for what is known to be different, and tells whose content differs. So many files, and bytes.
+fn compare_digests(
+    [source, destination]: [&Reach; 2],
+    single: [bool; 2],
+    report: &mut Differences,
+) -> Result<(u64, u64)> {
     let (mut files, mut bytes) = (0u64, 0u64);
     let how = DigestAs::Marked { segment_bytes: u64::from(plan::SEGMENT_BYTES) };
     let known = std::mem::take(&mut report.known);
@@ -160,16 +187,14 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         Met::Alone(..) if known.is_cut || !report.troubles.is_empty() => Ok(()),
         Met::Alone(..) => report.differs(path, "it came or went while it was compared"),
     };
-    if has_alike {
-        both(
-            |tell| digest(&source, how, single[0], &known, tell),
-            |tell| digest(&destination, how, single[1], &known, tell),
-            Told::Anyhow,
-            &mut report,
-            &mut digested,
-        )?;
-    }
-    report.end(entries, files, bytes)
+    both(
+        |tell| digest(source, how, single[0], &known, tell),
+        |tell| digest(destination, how, single[1], &known, tell),
+        Told::Anyhow,
+        report,
+        &mut digested,
+    )?;
+    Ok((files, bytes))
 }
 
 /// Runs both sides at once and pairs what they tell by path. When one side fails, so does all at once, for its reason.
@@ -627,7 +652,7 @@ mod tests {
                     let path = path.clone();
                     move |tell: &Tell<'_, (u64, Digest)>| match number == failing {
                         true => lost(),
-                        false => digest(&Reach::Local(path), DigestAs::Plain, false, known, tell),
+                        false => digest(&Reach::local(path), DigestAs::Plain, false, known, tell),
                     }
                 };
                 let ended = both(side(0), side(1), Told::Anyhow, &mut report, &mut |_, _, _| Ok(()));

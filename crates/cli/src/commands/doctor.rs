@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_cli::args::doctor::DoctorArgs;
+use thalweg_client::hint::operation::MEASURE_PATH;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
@@ -127,7 +128,7 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         // Another path than the one that was asked for would prove nothing of it.
         Some(Err(why)) => {
             let cause = format!("could not connect to {why}");
-            return Err(Failure::new(FailureKind::Connection, "measure the path of --to", cause));
+            return Err(Failure::new(FailureKind::Connection, MEASURE_PATH, cause));
         }
         None => INTERSTATE_RTT,
     };

@@ -427,27 +427,56 @@ fn of_fit(concurrency: u64, error: &ModelError) -> Failure {
 }
 
 fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
-    let fit = &fitted.fit;
-    let of = |error: ModelError| of_fit(fit.concurrency as u64, &error);
-    let bytes = args.data.map_or(fit.bytes.1, |bytes| bytes as f64);
-    let optimum = best_files(fit, bytes, args.files_max).map_err(of)?;
-    let is_flat = is_flat(fit, bytes, args.files_max).map_err(of)?;
-    let best = fit.predict(bytes, optimum.files).map_err(of)?;
-    let mut predicted = Vec::new();
-    for &files in &args.predict {
-        predicted.push((files, fit.predict(bytes, files as f64).map_err(of)?));
+    let foretold =
+        Foretold::of(args, fitted).map_err(|error| of_fit(fitted.fit.concurrency as u64, &error))?;
+    match args.json {
+        true => foretold.tell_as_json(&fitted.fit),
+        false => {
+            tell_costs(&fitted.fit)?;
+            foretold.tell(&fitted.fit)
+        }
     }
-    let mut held_out = Vec::new();
-    for one in &fitted.held_out {
-        held_out.push((one, fit.predict(one.work.bytes, one.files).map_err(of)?));
+}
+
+/// What a fit says of the files that were asked about, for so many bytes.
+struct Foretold<'a> {
+    bytes: f64,
+    optimum: Optimum,
+    is_flat: bool,
+    best: Prediction,
+    by_files: Vec<(u64, Prediction)>,
+    /// Beside what it was not shown.
+    held_out: Vec<(&'a Measurement, Prediction)>,
+    /// Of those the mean of what it is off by, if there are any.
+    held_out_error: Option<f64>,
+}
+
+impl<'a> Foretold<'a> {
+    fn of(args: &FitArgs, fitted: &'a Fitted) -> std::result::Result<Foretold<'a>, ModelError> {
+        let fit = &fitted.fit;
+        let bytes = args.data.map_or(fit.bytes.1, |bytes| bytes as f64);
+        let optimum = best_files(fit, bytes, args.files_max)?;
+        let is_flat = is_flat(fit, bytes, args.files_max)?;
+        let best = fit.predict(bytes, optimum.files)?;
+        let mut by_files = Vec::new();
+        for &files in &args.predict {
+            by_files.push((files, fit.predict(bytes, files as f64)?));
+        }
+        let mut held_out = Vec::new();
+        for one in &fitted.held_out {
+            held_out.push((one, fit.predict(one.work.bytes, one.files)?));
+        }
+        let errors: Vec<f64> =
+            held_out.iter().map(|(one, prediction)| (prediction.time_s / one.time_s - 1.0).abs()).collect();
+        let held_out_error = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
+        Ok(Foretold { bytes, optimum, is_flat, best, by_files, held_out, held_out_error })
     }
-    let errors: Vec<f64> =
-        held_out.iter().map(|(one, prediction)| (prediction.time_s / one.time_s - 1.0).abs()).collect();
-    let held_out_error = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
-    if args.json {
+
+    fn tell_as_json(&self, fit: &Fit) -> Result<()> {
         let of_files: Vec<Value> =
-            predicted.iter().map(|(files, time)| json!({"files": files, "time": time})).collect();
-        let others: Vec<Value> = held_out
+            self.by_files.iter().map(|(files, time)| json!({"files": files, "time": time})).collect();
+        let others: Vec<Value> = self
+            .held_out
             .iter()
             .map(|(one, time)| {
                 json!({
@@ -456,12 +485,35 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
                 })
             })
             .collect();
-        return json::line(&json!({
-            "event": "model", "law": "files", "fit": fit, "condition": fit.condition(), "bytes": bytes,
-            "bound": fit.bound(bytes), "optimum": optimum, "is_flat": is_flat, "time": best, "predicted": of_files,
-            "held_out": others, "held_out_mean_absolute_error": held_out_error,
-        }));
+        json::line(&json!({
+            "event": "model", "law": "files", "fit": fit, "condition": fit.condition(), "bytes": self.bytes,
+            "bound": fit.bound(self.bytes), "optimum": self.optimum, "is_flat": self.is_flat, "time": self.best,
+            "predicted": of_files, "held_out": others, "held_out_mean_absolute_error": self.held_out_error,
+        }))
     }
+
+    fn tell(&self, fit: &Fit) -> Result<()> {
+        if let Some(error) = self.held_out_error {
+            out::line(&format!(
+                "  held out       {} measurements, predicted with a mean error of {}",
+                self.held_out.len(),
+                units::share(error)
+            ))?;
+        }
+        out::line(&format!("  best           {}", optimum_words(&self.optimum, self.is_flat)))?;
+        let words_of =
+            |prediction: &Prediction| prediction_words(self.bytes, prediction, fit.bound(self.bytes));
+        out::line(&format!("                 {}", words_of(&self.best)))?;
+        for (files, prediction) in &self.by_files {
+            let words = words_of(prediction);
+            out::line(&format!("  {:<14} {words}", format!("{} files", units::count(*files))))?;
+        }
+        Ok(())
+    }
+}
+
+/// Of what a fit was made, its costs, whether its condition holds, and what it is off by.
+fn tell_costs(fit: &Fit) -> Result<()> {
     let costs = &fit.costs;
     let ends = |(low, high): (f64, f64), show: &dyn Fn(u64) -> String| match low == high {
         true => show(low as u64),
@@ -489,22 +541,7 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
     out::line(&format!("  a_ck           {}", rate_of(costs.check_s_per_byte)))?;
     out::line(&format!("  b_ck + b_srvs  {once}"))?;
     out::line(&format!("  a_ck < a_trs   {}", condition_words(fit)))?;
-    out::line(&format!("  off by         {} in the mean", units::share(fit.mean_absolute_error)))?;
-    if let Some(error) = held_out_error {
-        out::line(&format!(
-            "  held out       {} measurements, predicted with a mean error of {}",
-            errors.len(),
-            units::share(error)
-        ))?;
-    }
-    out::line(&format!("  best           {}", optimum_words(&optimum, is_flat)))?;
-    let words_of = |prediction: &Prediction| prediction_words(bytes, prediction, fit.bound(bytes));
-    out::line(&format!("                 {}", words_of(&best)))?;
-    for (files, prediction) in &predicted {
-        let words = words_of(prediction);
-        out::line(&format!("  {:<14} {words}", format!("{} files", units::count(*files))))?;
-    }
-    Ok(())
+    out::line(&format!("  off by         {} in the mean", units::share(fit.mean_absolute_error)))
 }
 
 /// The best number of files. Beyond what was measured nobody knows: the most is asked for by name.

@@ -234,7 +234,7 @@ impl Stdin {
         std::thread::Builder::new()
             .name("stdin".into())
             .spawn(read)
-            .map_err(|error| failure::of_io("start a thread", &error))?;
+            .map_err(|error| failure::of_io(failure::START_THREAD, &error))?;
         Ok(Stdin { lines, ended })
     }
 

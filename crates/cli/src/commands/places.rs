@@ -5,9 +5,9 @@ use crate::exit::Exit;
 use crate::place::{Named, Places, daemon_alone};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use thalweg_client::far_movers::{self, FarMovers};
+use thalweg_client::inodes::Inodes;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
@@ -67,21 +67,16 @@ fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
 /// # Errors
 /// When the place cannot be listed at all.
 pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
-    /// Files whose inodes are remembered, so that a second name is not counted again: 64 MiB.
-    const INODES_MAX: usize = 2 << 20;
     let mut troubles = Troubles::new(args.ask.json);
     let mut far_movers = reach::far_movers(&args.ask, places);
     let reach = Reach::open(&args.place, &mut far_movers)?;
-    let mut seen = HashSet::new();
+    let mut inodes = Inodes::default();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
     let listed = reach.list(true, &mut |found| {
         match found {
             Found::Entry(entry) => {
                 entries += 1;
-                let known = seen.len() < INODES_MAX;
-                if matches!(entry.kind, Kind::File { .. })
-                    && (!known || seen.insert((entry.evidence.device, entry.evidence.inode)))
-                {
+                if matches!(entry.kind, Kind::File { .. }) && inodes.is_new(&entry) {
                     files += 1;
                     bytes = bytes.saturating_add(entry.content_bytes());
                 }

@@ -6,6 +6,7 @@ use crate::commands::probe::{self, Measurer, how};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{copy_output, json, out, units};
+use std::sync::Arc;
 use thalweg_client::far_movers::FarMovers;
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
@@ -25,7 +26,7 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let asked = Asked::read("predict", &typed, None, places)?;
     let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut far_movers, &state)?;
-    let size = predict::size(&job, &args.source, &mut far_movers, args.scan)?;
+    let size = predict::size(&job, &args.source, &mut far_movers, args.scan, &Arc::default())?;
     let measurer = Measurer::new(&job, args.streams, args.measure, &state, args.ask.json)?;
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,

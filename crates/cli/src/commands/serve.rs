@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use thalweg_cli::args::copy::MEMORY_BYTES_MIN;
 use thalweg_cli::args::slots::SlotRate;
+use thalweg_client::hint::operation::TAKE_STATE;
 use thalweg_lab::doctor::{Roots, group_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
@@ -124,7 +125,6 @@ fn shown(path: &Path) -> String {
     Escaped(path.as_os_str().as_encoded_bytes()).to_string()
 }
 
-const TAKE_STATE: &str = "take the state directory";
 /// In the state directory; locked by the kernel, so that a daemon that was killed leaves none behind.
 const LOCK: &[u8] = b"serve.lock";
 

@@ -21,7 +21,7 @@ use thalweg_client::stream::{End, Ends};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::flow::numbers::Numbers;
-use thalweg_mover::plan::Asked;
+use thalweg_mover::plan::{Asked, Plan};
 use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
 use thalweg_mover::run::flow::job::{self, FlowReport, FlowTo, FlowWishes};
 use thalweg_mover::run::steer::Rate;
@@ -57,30 +57,18 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let sends = matches!(ends.to, FlowTo::Far(..));
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
     wishes.link.congestion = congestion.where_we_send(sends);
-    let asked = || receipt::Asked {
-        from: vec![names[0].clone()],
-        to: names[1].clone(),
-        compress: false,
-        delete: false,
-    };
-    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()?;
+    let receipt = begin_receipt(args, &names)?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was read becomes durable first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(telling))?;
     let meter: Arc<Meter> = Arc::default();
-    let teller = Arc::new(Teller::start(args, is_stdout, &meter)?);
+    let teller = Arc::new(Teller::start(args, is_stdout, !far.is_empty(), &meter)?);
     if let Some(text) = congestion.note {
         teller.hear(&Event::Note(text));
     }
     let told = Publisher::begin(&state, &names[0], &names[1], false).map(Arc::new);
-    let (hears, hears_link) = (teller.clone(), teller.clone());
-    let watch = Watch {
-        events: Arc::new(move |event| hears.hear(&event)),
-        link_events: Arc::new(move |event| hears_link.hear(&event)),
-        meter,
-        evidence: told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
-    };
+    let watch = watch(&teller, meter, told.clone());
     let _listens = running::listen(&state, &wishes.rate);
     let result = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, &stop);
     drop(far_movers);
@@ -111,6 +99,23 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     }
 }
 
+fn begin_receipt(args: &StreamArgs, [from, to]: &[String; 2]) -> Result<Option<ReceiptFile>> {
+    let asked =
+        || receipt::Asked { from: vec![from.clone()], to: to.clone(), compress: false, delete: false };
+    args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()
+}
+
+/// Hands what happens to who tells it here, and to who asks for it elsewhere.
+fn watch(teller: &Arc<Teller>, meter: Arc<Meter>, told: Option<Arc<Publisher>>) -> Watch {
+    let (hears, hears_link) = (teller.clone(), teller.clone());
+    Watch {
+        events: Arc::new(move |event| hears.hear(&event)),
+        link_events: Arc::new(move |event| hears_link.hear(&event)),
+        meter,
+        evidence: told.map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
+    }
+}
+
 fn duplicate(fd: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd> {
     fd.try_clone_to_owned().map_err(|error| failure::of_io("open", &error))
 }
@@ -130,8 +135,7 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     let often = args.slot.map_or(args.mark_every, |slot| args.mark_every.min(slot.deadline / 10));
     let mark_every_ms = u32::try_from(millis(often)).unwrap_or(u32::MAX);
     let mut wishes = FlowWishes::new(until);
-    // What is kept until it is marked, and frames: half for each.
-    let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
+    let (window_bytes, _) = buffer_bytes(args);
     wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
     wishes.asked = Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
     wishes.rate = Arc::new(Rate::of_bits(args.bwlimit));
@@ -141,8 +145,20 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     wishes
 }
 
+/// What is kept until it is marked, and why so much. Of --memory it has half, and frames have half.
+fn buffer_bytes(args: &StreamArgs) -> (u64, &'static str) {
+    match args.memory.map(|bytes| bytes / 2).filter(|half| *half < args.buffer) {
+        Some(half) => (half, "half of --memory"),
+        None => (args.buffer, "--buffer"),
+    }
+}
+
 /// Tells what happens: to people on stderr; as JSON on stdout, or on stderr where stdout is the destination.
 struct Teller {
+    /// Whether the other side is far.
+    is_linked: bool,
+    /// See [`buffer_bytes`]; `None` in a slot, which says itself what it takes.
+    buffer: Option<(u64, &'static str)>,
     verbose: bool,
     quiet: bool,
     json: bool,
@@ -156,7 +172,7 @@ struct Teller {
 }
 
 impl Teller {
-    fn start(args: &StreamArgs, is_stdout: bool, meter: &Arc<Meter>) -> Result<Teller> {
+    fn start(args: &StreamArgs, is_stdout: bool, is_linked: bool, meter: &Arc<Meter>) -> Result<Teller> {
         let report = args.report.as_deref().map(ReportFile::begin).transpose()?;
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
@@ -171,6 +187,8 @@ impl Teller {
         });
         let ticker = ticker.transpose()?;
         Ok(Teller {
+            is_linked,
+            buffer: args.slot.is_none().then(|| buffer_bytes(args)),
             verbose: args.verbose,
             quiet: args.quiet,
             json: args.json,
@@ -223,6 +241,12 @@ impl Teller {
             Event::Stands(path, bytes) if self.verbose && *bytes > 0 => {
                 ("stands", format!("{path}: goes on behind {} bytes", units::count(*bytes)))
             }
+            Event::Planned(plan) => {
+                if self.verbose && !self.quiet && !self.json {
+                    self.plan_lines(plan).iter().for_each(|line| self.line(line));
+                }
+                return;
+            }
             Event::Slot(held) if self.json => return tell(self.is_stdout, &events::slot(held)),
             // Of windows that follow bursts people are told once, in words.
             Event::Slot(held) if held.moves > 0 => return,
@@ -237,6 +261,20 @@ impl Teller {
         } else if !self.quiet {
             self.line(&text);
         }
+    }
+
+    /// What it goes by, and why.
+    fn plan_lines(&self, plan: &Plan) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.is_linked {
+            lines.push(format!("  streams      {}", plan.streams));
+        }
+        if let Some((bytes, why)) = self.buffer {
+            let piece = &plan.segment_bytes;
+            lines.push(format!("  piece        {} ({})", units::size(piece.value.into()), piece.why));
+            lines.push(format!("  buffer       {} ({why})", units::size(bytes)));
+        }
+        lines
     }
 
     fn line(&self, text: &str) {

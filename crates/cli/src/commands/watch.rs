@@ -46,7 +46,8 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     let tell: Tell = Arc::new(move |told| hears.hear(&told));
     let _listens = running::listen(&watch.state, &watch.wishes.movement.rate);
     let ended = engine::watch(&watch, &tell, &stop)?;
-    let is_whole = ended.given_up.is_empty() && ended.lost.is_empty() && ended.unseen.is_empty();
+    let missed = [&ended.given_up, &ended.lost, &ended.torn, &ended.unseen];
+    let is_whole = missed.iter().all(|names| names.is_empty());
     let exit = match (ended.is_stopped, is_whole) {
         (true, _) => signal.exit(),
         (false, true) => Exit::Done,
@@ -399,11 +400,12 @@ fn object(told: &Told<'_>) -> serde_json::Value {
 
 fn last_word(ended: &Ended, exit: Exit, json: bool, quiet: bool) {
     let names = |names: &[RelativePath]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
-    let (given_up, lost, unseen) = (names(&ended.given_up), names(&ended.lost), names(&ended.unseen));
+    let (given_up, unseen) = (names(&ended.given_up), names(&ended.unseen));
+    let (lost, torn) = (names(&ended.lost), names(&ended.torn));
     if json {
         json::tell(&serde_json::json!({
             "event": "watched", "exit": exit.code(), "done": ended.done, "given_up": given_up,
-            "lost": lost, "unseen": unseen,
+            "lost": lost, "torn": torn, "unseen": unseen,
         }));
     } else if !quiet {
         out::tell(&format!("{} done, {} given up", units::count(ended.done), given_up.len()));
@@ -413,6 +415,12 @@ fn last_word(ended: &Ended, exit: Exit, json: bool, quiet: bool) {
     }
     for name in lost {
         show::line(&format!("error: {name}: it could not be copied, and is gone from the source"));
+    }
+    for name in torn {
+        show::line(&format!(
+            "error: {name}: its correction began to replace what had arrived, and is gone from the source: it is not \
+             analysed before it comes again"
+        ));
     }
     for name in unseen {
         show::line(&format!("error: {name}: it could not be looked at; what is there is not known"));

@@ -5,6 +5,7 @@ use crate::support::logdisk::{LogDisk, Told, look_at};
 use crate::support::{Scratch, wait_until};
 use crate::{Got, LIMIT, by, frame, push_all, receiver, sender, status};
 use std::fs::File;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, SenderWishes};
@@ -70,25 +71,8 @@ fn whatever_a_power_cut_leaves_of_a_spill_log_has_the_frames_that_were_told_to_b
         let frames = promised.iter().rev().find(|(at, _)| *at <= bytes).map_or(0, |(_, frames)| *frames);
         if frames > 0 {
             looked_at += 1;
-            look_at(&state, &mount, "ext4", |_| {
-                let daemon = scratch.daemon(&[("data", &export)]);
-                let taker = receiver(&scratch, &daemon.place("data", "x"), by(FramePolicy::Block));
-                let mut got = Got::default();
-                assert!(
-                    wait_until(LIMIT, || {
-                        while let Some(delivery) = taker.next(Some(Duration::from_millis(50))).unwrap() {
-                            got.take(delivery, BYTES);
-                        }
-                        got.count("m") >= frames
-                    }),
-                    "after {end} of {} records, part: {is_part}: {} of {frames} frames",
-                    told.len(),
-                    got.count("m")
-                );
-                assert!(got.lost.is_empty(), "{:?}", got.lost);
-                drop(taker);
-                daemon.kill();
-            });
+            let when = format!("after {end} of {} records, part: {is_part}", told.len());
+            assert_has_frames(&scratch, &state, &mount, frames, &when);
         }
         std::fs::remove_file(&state).unwrap();
     }
@@ -132,20 +116,23 @@ fn what_a_killed_hub_had_written_and_not_synced_is_durable_before_the_next_hub_s
     let flushed = told[..before].iter().rposition(|told| matches!(told, Told::Flush)).map_or(0, |at| at + 1);
     told[..flushed].iter().for_each(|told| told.write(&image));
     drop(image);
-    look_at(&first, &mount, "ext4", |_| {
-        let daemon = scratch.daemon(&[("data", &export)]);
-        let taker = receiver(&scratch, &daemon.place("data", "x"), by(FramePolicy::Block));
+    assert_has_frames(&scratch, &first, &mount, frames, "at the flush before it was told");
+}
+
+/// A hub on this state of the disk has so many frames of `m`, told to be durable, in the log of its channel.
+fn assert_has_frames(scratch: &Scratch, state: &Path, mount: &Path, frames: u64, when: &str) {
+    look_at(state, mount, "ext4", |mount| {
+        let daemon = scratch.daemon(&[("data", &mount.join("export"))]);
+        let taker = receiver(scratch, &daemon.place("data", "x"), by(FramePolicy::Block));
         let mut got = Got::default();
-        assert!(
-            wait_until(LIMIT, || {
-                while let Some(delivery) = taker.next(Some(Duration::from_millis(50))).unwrap() {
-                    got.take(delivery, BYTES);
-                }
-                got.count("m") >= frames
-            }),
-            "{} of {frames} frames that were told to be durable",
-            got.count("m")
-        );
+        let has_come = wait_until(LIMIT, || {
+            while let Some(delivery) = taker.next(Some(Duration::from_millis(50))).unwrap() {
+                got.take(delivery, BYTES);
+            }
+            got.count("m") >= frames
+        });
+        assert!(has_come, "{when}: {} of {frames} frames", got.count("m"));
+        assert!(got.lost.is_empty(), "{when}: {:?}", got.lost);
         drop(taker);
         daemon.kill();
     });

@@ -10,12 +10,7 @@ fn a_receipt_with_another_root_is_no_receipt() {
     // As sender.
     let (mut client, mut stream) = world.pushing("receipts");
     offer_and_hear_want(&mut client, vec![file(0, "small", 5)]);
-    let item = PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") };
-    let payload = [&b"five!"[..], &item.encode()].concat();
-    stream.send(
-        Inner { kind: FrameKind::Pack, entry: EntryId(1), ..segment(0, 0, payload.len(), Digest::default()) },
-        &payload,
-    );
+    stream.packed(b"five!", PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") });
     client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 5, failed: 0, complete: true }));
     let finished = client
         .line

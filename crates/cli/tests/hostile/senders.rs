@@ -205,53 +205,15 @@ fn frames_that_fit_no_entry_end_the_session() {
         (
             "a pack that does not add up",
             Box::new(|s| {
-                let item = PackItem { entry: EntryId(1), bytes: 500, digest: digest_of(b"five!") };
-                let payload = [&b"five!"[..], &item.encode()].concat();
-                s.send(
-                    Inner {
-                        kind: FrameKind::Pack,
-                        entry: EntryId(1),
-                        ..segment(0, 0, payload.len(), Digest::default())
-                    },
-                    &payload,
-                )
+                s.packed(b"five!", PackItem { entry: EntryId(1), bytes: 500, digest: digest_of(b"five!") })
             }),
         ),
-        (
-            "a pack of more files than it has",
-            Box::new(|s| {
-                s.send(
-                    Inner {
-                        kind: FrameKind::Pack,
-                        entry: EntryId(4096),
-                        ..segment(0, 0, 5, Digest::default())
-                    },
-                    b"five!",
-                )
-            }),
-        ),
-        (
-            "a pack with bytes of nobody",
-            Box::new(|s| {
-                s.send(
-                    Inner { kind: FrameKind::Pack, entry: EntryId(0), ..segment(0, 0, 5, Digest::default()) },
-                    b"five!",
-                )
-            }),
-        ),
+        ("a pack of more files than it has", Box::new(|s| s.pack(4096, b"five!"))),
+        ("a pack with bytes of nobody", Box::new(|s| s.pack(0, b"five!"))),
         (
             "a packed file of another size",
             Box::new(|s| {
-                let item = PackItem { entry: EntryId(1), bytes: 4, digest: digest_of(b"five") };
-                let payload = [&b"five"[..], &item.encode()].concat();
-                s.send(
-                    Inner {
-                        kind: FrameKind::Pack,
-                        entry: EntryId(1),
-                        ..segment(0, 0, payload.len(), Digest::default())
-                    },
-                    &payload,
-                )
+                s.packed(b"five", PackItem { entry: EntryId(1), bytes: 4, digest: digest_of(b"five") })
             }),
         ),
         (
@@ -351,14 +313,7 @@ fn content_that_never_matches_its_digest_is_asked_for_a_bounded_number_of_times(
         offer_and_hear_want(&mut client, vec![file(0, name, size)]);
         let lie = |stream: &mut Stream| {
             if size == 5 {
-                let item = PackItem { entry: EntryId(0), bytes: 5, digest: Digest([3; 32]) };
-                let payload = [&b"hello"[..], &item.encode()].concat();
-                let inner = Inner {
-                    kind: FrameKind::Pack,
-                    entry: EntryId(1),
-                    ..segment(0, 0, payload.len(), Digest::default())
-                };
-                stream.send(inner, &payload)
+                stream.packed(b"hello", PackItem { entry: EntryId(0), bytes: 5, digest: Digest([3; 32]) })
             } else {
                 stream.send(segment(0, 0, CHUNK as usize, Digest([3; 32])), &vec![7; CHUNK as usize])
             }
@@ -467,11 +422,7 @@ fn an_offer_that_is_repeated_changes_nothing() {
     for _ in 0..100 {
         offer_and_hear_want(&mut client, vec![entry.clone()]);
     }
-    let item = PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") };
-    let payload = [&b"five!"[..], &item.encode()].concat();
-    let inner =
-        Inner { kind: FrameKind::Pack, entry: EntryId(1), ..segment(0, 0, payload.len(), Digest::default()) };
-    stream.send(inner, &payload);
+    stream.packed(b"five!", PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") });
     assert!(matches!(client.line.outcome_of(0, AT_ONCE), Some(Outcome::Done { .. })));
     for _ in 0..100 {
         client.line.tell(T::Offer(vec![entry.clone()]));

@@ -135,14 +135,7 @@ fn send_files(server: &HostileServer, line: &mut Line, entries: &[Entry]) {
     let files = (index.len() / 48) as u64;
     payload.extend_from_slice(&index);
     std::thread::sleep(Duration::from_millis(300));
-    stream.send(
-        Inner {
-            kind: FrameKind::Pack,
-            entry: EntryId(files),
-            ..segment(0, 0, payload.len(), Digest::default())
-        },
-        &payload,
-    );
+    stream.pack(files, &payload);
     // It says why not, or cuts a link on which nothing comes any more.
     line.is_ended(AT_ONCE);
 }

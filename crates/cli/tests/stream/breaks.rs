@@ -5,7 +5,7 @@ use crate::support::count::{Count, stands};
 use crate::support::job::{Running, Strace, signal, with};
 use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
-use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
+use crate::support::{Daemon, Scratch, assert_no_litter, finish, noise, wait_until};
 use crate::{LIMIT, Writer, append, command, holds, mark, piped};
 use nix::sys::signal::Signal;
 use std::io::Write;
@@ -39,6 +39,40 @@ fn write_slowly(
 /// More than is written between two strikes; and for all of them in ten minutes.
 const BETWEEN_BYTES: usize = 20_000 * 40;
 const ALL_BYTES: usize = 20_000 * 10 * 600;
+
+/// A daemon that is killed and begins again at its address, and a link to it that is cut.
+struct Served<'a> {
+    scratch: &'a Scratch,
+    export: &'a Path,
+    daemon: Option<Daemon>,
+    address: String,
+    proxy: Proxy,
+}
+
+impl<'a> Served<'a> {
+    fn new(scratch: &'a Scratch, export: &'a Path) -> Served<'a> {
+        let daemon = scratch.daemon(&[("data", export)]);
+        let address = daemon.address();
+        Served { scratch, export, daemon: Some(daemon), proxy: Proxy::new(&address), address }
+    }
+
+    /// Strikes the link, or else the daemon: when, and whether there was anything that it could break.
+    fn strike(&mut self, is_link: bool, is_under_way: bool, had: u64, count: &mut Count) -> (Instant, bool) {
+        if is_link {
+            let is_met = self.proxy.cut() && is_under_way;
+            count.strike("the link", is_met, had);
+            return (Instant::now(), is_met);
+        }
+        count.strike("the daemon", is_under_way, had);
+        let at = Instant::now();
+        if let Some(daemon) = self.daemon.take() {
+            daemon.kill();
+        }
+        let exports = [("data", self.export)];
+        self.daemon = Some(self.scratch.daemon_at(&self.address, &exports, &[], |command| command));
+        (at, is_under_way)
+    }
+}
 
 /// The mark of what may not be there yet.
 fn marked(scratch: &Scratch, path: &Path) -> u64 {
@@ -83,10 +117,8 @@ fn through_strikes(row: &str, is_pull: bool) {
     };
     let mut plan = Plan::new(&mut random, 3, strikes(3));
     let content = Arc::new(noise(1, (BETWEEN_BYTES * plan.most()).min(ALL_BYTES)));
-    let mut daemon = Some(scratch.daemon(&[("data", &export)]));
-    let address = daemon.as_ref().unwrap().address();
-    let proxy = Proxy::new(&address);
-    let place = proxy.place("data", "x");
+    let mut served = Served::new(&scratch, &export);
+    let place = served.proxy.place("data", "x");
     let local = here.join("x").display().to_string();
     let words = if is_pull { [&place, &local] } else { [&local, &place] };
     let kind =
@@ -111,30 +143,17 @@ fn through_strikes(row: &str, is_pull: bool) {
     }) {
         let had = marked(&scratch, &to);
         let is_under_way = !job.is_over();
-        let is_met = match strike {
+        let (at, is_met) = match strike {
             0 => {
                 count.strike("the mover here", is_under_way, had);
-                since = Instant::now();
+                let at = Instant::now();
                 said.extend(job.kill().said);
                 job = start();
-                is_under_way
+                (at, is_under_way)
             }
-            1 => {
-                count.strike("the daemon", is_under_way, had);
-                since = Instant::now();
-                if let Some(daemon) = daemon.take() {
-                    daemon.kill();
-                }
-                daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
-                is_under_way
-            }
-            _ => {
-                let is_met = proxy.cut() && is_under_way;
-                count.strike("the link", is_met, had);
-                since = Instant::now();
-                is_met
-            }
+            _ => served.strike(strike == 2, is_under_way, had, &mut count),
         };
+        since = at;
         if !is_met {
             plan.missed();
         }
@@ -213,10 +232,8 @@ fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
     let scratch = Scratch::new();
     let export = scratch.path("export");
     std::fs::create_dir(&export).unwrap();
-    let mut daemon = Some(scratch.daemon(&[("data", &export)]));
-    let address = daemon.as_ref().unwrap().address();
-    let proxy = Proxy::new(&address);
-    let words = ["--json", "--buffer", "256KiB", "-", &proxy.place("data", "x")];
+    let mut served = Served::new(&scratch, &export);
+    let words = ["--json", "--buffer", "256KiB", "-", &served.proxy.place("data", "x")];
     let (mut job, mut pipe) = Running::fed(with(command(&scratch), words));
     let mut plan = Plan::new(&mut random, 2, strikes(3));
     let content = noise(2, (plan.most() + 1) * (512 << 10));
@@ -229,21 +246,10 @@ fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
         written += first.len();
         let Some(strike) = plan.next(400, || !stands(&job.said_since(since)).is_empty()) else { break };
         let had = marked(&scratch, &to);
-        let is_under_way = !job.is_over();
-        if strike == 0 {
-            let is_met = proxy.cut() && is_under_way;
-            count.strike("the link", is_met, had);
-            since = Instant::now();
-            if !is_met {
-                plan.missed();
-            }
-        } else {
-            count.strike("the daemon", is_under_way, had);
-            since = Instant::now();
-            if let Some(daemon) = daemon.take() {
-                daemon.kill();
-            }
-            daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
+        let (at, is_met) = served.strike(strike == 0, !job.is_over(), had, &mut count);
+        since = at;
+        if !is_met {
+            plan.missed();
         }
         pipe.write_all(second).unwrap();
         written += second.len();
@@ -267,11 +273,9 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     let content = Arc::new(noise(3, (BETWEEN_BYTES * plan.most()).min(ALL_BYTES)));
     let stop = Arc::new(AtomicBool::new(false));
     let writer = write_slowly(&export.join("x"), content.clone(), &stop);
-    let mut daemon = scratch.daemon(&[("data", &export)]);
-    let address = daemon.address();
-    let proxy = Proxy::new(&address);
+    let mut served = Served::new(&scratch, &export);
     let to = scratch.path("out");
-    let mut pull = with(command(&scratch), ["--json", &proxy.place("data", "x"), "-"]);
+    let mut pull = with(command(&scratch), ["--json", &served.proxy.place("data", "x"), "-"]);
     pull.stdin(std::process::Stdio::null()).stdout(std::fs::File::create(&to).unwrap());
     let (mut job, _) = Running::start_as(pull);
     let mut count = Count::of("a stream into a pipe", "bytes");
@@ -281,19 +285,10 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     let mut since = job.started;
     while let Some(strike) = plan.next(400, || !stands(&job.said_since(since)).is_empty()) {
         let had = came();
-        let is_under_way = !job.is_over();
-        if strike == 0 {
-            let is_met = proxy.cut() && is_under_way;
-            count.strike("the link", is_met, had);
-            since = Instant::now();
-            if !is_met {
-                plan.missed();
-            }
-        } else {
-            count.strike("the daemon", is_under_way, had);
-            since = Instant::now();
-            daemon.kill();
-            daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+        let (at, is_met) = served.strike(strike == 0, !job.is_over(), had, &mut count);
+        since = at;
+        if !is_met {
+            plan.missed();
         }
     }
     stop.store(true, Ordering::Release);

@@ -46,6 +46,17 @@ impl Way {
         job.kill();
     }
 
+    /// The same, of a log or the directory that it is in: the log, what was streamed, and where the log arrives.
+    fn killed_in(&self, is_directory: bool) -> [PathBuf; 3] {
+        let log = self.from.join("log");
+        let (source, arrives) = match is_directory {
+            true => (self.from.clone(), self.arrives.join("log")),
+            false => (log.clone(), self.arrives.clone()),
+        };
+        self.killed(&source, &log, &arrives);
+        [log, source, arrives]
+    }
+
     fn again(&self, source: &Path, code: i32) -> Ran {
         self.start(source, &["--until-idle", "1s"]).end(LIMIT).expect(code)
     }
@@ -107,12 +118,7 @@ fn in_a_directory_a_file_that_was_rotated_meanwhile_goes_on_under_its_name_and_i
 fn what_was_cut_while_the_mover_was_down_is_told_once_with_the_name_of_what_it_has_now() {
     for is_directory in [false, true] {
         let way = Way::new();
-        let log = way.from.join("log");
-        let (source, arrives) = match is_directory {
-            true => (way.from.clone(), way.arrives.join("log")),
-            false => (log.clone(), way.arrives.clone()),
-        };
-        way.killed(&source, &log, &arrives);
+        let [log, source, arrives] = way.killed_in(is_directory);
         std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
         append(&log, &noise(6, 9000));
         let ran = way.again(&source, 5);
@@ -137,12 +143,7 @@ fn what_was_cut_while_the_mover_was_down_is_told_once_with_the_name_of_what_it_h
 fn what_is_gone_while_the_mover_was_down_is_told_by_name_and_costs_exit_0() {
     for is_directory in [false, true] {
         let way = Way::new();
-        let log = way.from.join("log");
-        let (source, arrives) = match is_directory {
-            true => (way.from.clone(), way.arrives.join("log")),
-            false => (log.clone(), way.arrives.clone()),
-        };
-        way.killed(&source, &log, &arrives);
+        let [log, source, arrives] = way.killed_in(is_directory);
         std::fs::rename(&log, way.scratch.path("elsewhere")).unwrap();
         append(&log, &noise(7, 3000));
         let ran = way.again(&source, 2);

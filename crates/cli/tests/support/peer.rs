@@ -10,7 +10,7 @@ use thalweg_mover::link::{
     ClientTrust, Connection, Fingerprint, FrameBuffer, FrameReader, FrameWriter, Identity, Role, ServerTrust,
     Ticket, client_config, resume_proof, server_config, stream_proof,
 };
-use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId, System};
 use thalweg_wire::message::{
     Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
@@ -248,6 +248,17 @@ impl Stream {
     pub fn segment(&mut self, entry: u64, offset: u64, payload: &[u8], file_bytes: u64) -> bool {
         let digest = thalweg_wire::digest::of_piece(offset, payload, file_bytes);
         self.send(segment(entry, offset, payload.len(), digest), payload)
+    }
+
+    /// A pack that says to be of so many files: their content, and behind it what it says of each.
+    pub fn pack(&mut self, files: u64, payload: &[u8]) -> bool {
+        let inner = segment(0, 0, payload.len(), Digest::default());
+        self.send(Inner { kind: FrameKind::Pack, entry: EntryId(files), ..inner }, payload)
+    }
+
+    /// A pack of one file.
+    pub fn packed(&mut self, content: &[u8], item: PackItem) -> bool {
+        self.pack(1, &[content, &item.encode()].concat())
     }
 
     /// Waits for one frame.

@@ -104,3 +104,25 @@ fn items_that_are_copied_at_the_same_time_keep_the_rate_together_which_is_change
     assert!(began.elapsed() < Duration::from_secs(150), "{:?}", began.elapsed());
     arrived_whole(&bench.source, &bench.destination, &["item".to_owned()]);
 }
+
+/// Nobody would wait ten seconds for what the kernel does not tell of without being told why.
+#[test]
+fn more_directories_than_the_kernel_is_asked_to_tell_of_are_looked_at_every_second_which_is_told() {
+    let told = |directories: u32, more: &[&str]| {
+        let bench = Bench::new();
+        bench.put("item", b"content");
+        for number in 0..directories {
+            std::fs::create_dir(bench.source.join(number.to_string())).unwrap();
+        }
+        let mut command = bench.scratch.thalweg();
+        command.arg("watch").args([&bench.source, &bench.destination]);
+        command.args(["--stable", "100ms", "--idle-exit", "2s"]).args(more);
+        let (code, text) = ends(command);
+        assert_eq!(code, Some(0), "{text}");
+        assert_eq!(std::fs::read(bench.destination.join("item")).unwrap(), b"content");
+        text.matches("not every directory can be watched (there are more than 1024)").count()
+    };
+    assert_eq!(told(1100, &[]), 1);
+    assert_eq!(told(10, &[]), 0);
+    assert_eq!(told(1100, &["--look-every", "500ms"]), 0, "it is what was asked for");
+}

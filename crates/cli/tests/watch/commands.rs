@@ -1,5 +1,6 @@
 //! Commands that fail, outlive their watch, or leave something behind: what succeeded is not run again.
 
+use crate::journal::journal;
 use crate::support::chance::in_time;
 use crate::support::volume::{self, Volume};
 use crate::support::{self, wait_until};
@@ -85,6 +86,38 @@ fn a_file_that_is_corrected_replaces_the_one_for_which_the_command_fails() {
     let bad = lines.lines().filter(|line| *line == "bad").count();
     assert!((2..=3).contains(&bad) && lines.ends_with("bad\ngood\nb\n"), "{lines}");
     assert_eq!(bench.log().len(), 2);
+}
+
+/// Killed while it is copied, and then it goes: what stands at the destination may be neither version.
+#[test]
+fn a_correction_that_goes_while_it_replaces_what_arrived_is_not_analysed_and_told_until_it_comes_again() {
+    let bench = Bench::new();
+    let body = "echo seen >> \"$LOG.saw\"\nif grep -q bad \"$THALWEG_ITEM_PATH\"; then exit 1; fi";
+    let script = analysis(&bench.scratch, &format!("{body}\n{LOG}"));
+    let saw = || std::fs::read_to_string(bench.scratch.path("log.saw")).unwrap_or_default().lines().count();
+    let own = ["--attempts", "1", "--on-arrival", script.to_str().unwrap()];
+    let watch = |more: &[&str]| bench.local(&[&own[..], more].concat());
+    let idle = ["--idle-exit", "300ms"];
+    bench.put("a", b"bad\n");
+    let (code, text) = ends(watch(&idle));
+    assert_eq!((code, saw()), (Some(2), 1), "{text}");
+    // So slow that it is under way when it is killed.
+    bench.put("a", &vec![b'x'; 16 << 20]);
+    let mut slow = start(watch(&["--bwlimit", "1MB/s"]));
+    assert!(wait_until(LIMIT, || journal(&bench).contains("\"Replacing\":\"a\"")), "{}", journal(&bench));
+    slow.kill().unwrap();
+    slow.wait().unwrap();
+    std::fs::remove_file(bench.source.join("a")).unwrap();
+    for _ in 0..2 {
+        let (code, text) = ends(watch(&[&idle[..], &["--json"]].concat()));
+        assert_eq!((code, saw()), (Some(2), 1), "{text}");
+        assert!(text.contains(r#""torn":["a"]"#), "{text}");
+        assert!(text.contains("error: a: its correction began to replace"), "{text}");
+    }
+    bench.put("a", b"good\n");
+    let (code, text) = ends(watch(&idle));
+    assert_eq!((code, saw(), bench.log().len()), (Some(0), 2, 1), "{text}");
+    assert_eq!(std::fs::read(bench.destination.join("a")).unwrap(), b"good\n");
 }
 
 #[test]

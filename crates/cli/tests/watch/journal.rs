@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// All records of its watches.
-fn journal(bench: &Bench) -> String {
+pub fn journal(bench: &Bench) -> String {
     let watches = std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
     watches.filter_map(|watch| std::fs::read_to_string(watch.path().join("journal")).ok()).collect()
 }

@@ -5,12 +5,12 @@ use crate::support::job::Running;
 use crate::support::machine::in_place_of_ssh;
 use crate::support::proxy::Proxy;
 use crate::support::volume::{self, Volume};
-use crate::support::{facts, noise, wait_until};
+use crate::support::{Daemon, facts, noise, wait_until};
 use crate::{Bench, LIMIT, LOG, analysis, arrived_whole, ends, items_done, sshd, start, terminate};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -297,6 +297,15 @@ fn two_watches_that_differ_in_the_port_of_ssh_are_two() {
     }
 }
 
+/// A daemon whose place is taken by another, which knows nothing of it: the ticket of the first, and what is there now.
+fn replaced(bench: &Bench, far: &Path, first: Daemon) -> (PathBuf, Daemon) {
+    let (address, stale) = (first.address(), bench.scratch.path("stale"));
+    std::fs::copy(&first.ticket, &stale).unwrap();
+    drop(first);
+    std::fs::remove_dir_all(bench.scratch.path("server-state")).unwrap();
+    (stale, bench.scratch.daemon_at(&address, &[("data", far)], &[], |command| command))
+}
+
 /// All items fail alike.
 #[test]
 fn what_a_person_may_do_about_items_that_cannot_be_copied_is_told_once() {
@@ -304,24 +313,52 @@ fn what_a_person_may_do_about_items_that_cannot_be_copied_is_told_once() {
     let far = bench.scratch.path("far");
     std::fs::create_dir(&far).unwrap();
     let first = bench.scratch.daemon(&[("data", &far)]);
-    let (address, stale) = (first.address(), bench.scratch.path("stale"));
-    std::fs::copy(&first.ticket, &stale).unwrap();
-    drop(first);
-    // It is another daemon without what it knew.
-    std::fs::remove_dir_all(bench.scratch.path("server-state")).unwrap();
-    let daemon = bench.scratch.daemon_at(&address, &[("data", &far)], &[], |command| command);
-    let names = ["a", "b", "c"];
-    names.iter().for_each(|name| bench.put(name, name.as_bytes()));
-    let more = ["--ticket", stale.to_str().unwrap()];
-    let mut command = bench.watch(bench.source.to_str().unwrap(), &daemon.place("data", ""), &more);
+    let more = ["--ticket", first.ticket.to_str().unwrap()];
+    let mut command = bench.watch(bench.source.to_str().unwrap(), &first.place("data", ""), &more);
     let told = bench.scratch.path("told");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&told).unwrap());
     let mut watch = command.spawn().unwrap();
     let said = || std::fs::read_to_string(&told).unwrap();
+    // Once it was let in it goes on.
+    bench.put("first", b"first");
+    assert!(wait_until(LIMIT, || far.join("first").exists()), "{}", said());
+    let (_, _daemon) = replaced(&bench, &far, first);
+    let names = ["a", "b", "c"];
+    names.iter().for_each(|name| bench.put(name, name.as_bytes()));
     let has_failed = |name: &&str| said().contains(&format!("error: {name}: "));
-    assert!(wait_until(LIMIT, || names.iter().all(has_failed)), "{}", said());
+    let is_told = || names.iter().all(has_failed) && said().contains("hint: the ticket is an old one");
+    assert!(wait_until(LIMIT, is_told), "{}", said());
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143), "{}", said());
     assert_eq!(said().matches("hint: the ticket is an old one").count(), 1, "{}", said());
     assert!(said().contains("fetch"), "{}", said());
+}
+
+/// As a copy is, and as a watch is of what is far.
+#[test]
+fn a_far_destination_that_does_not_let_a_watch_in_ends_it_at_its_first_copy_and_blames_no_item() {
+    let bench = Bench::new();
+    let far = bench.scratch.path("far");
+    std::fs::create_dir(&far).unwrap();
+    let first = bench.scratch.daemon(&[("data", &far)]);
+    let (stale, daemon) = replaced(&bench, &far, first);
+    let names = ["a", "b", "c"];
+    names.iter().for_each(|name| bench.put(name, name.as_bytes()));
+    let (source, place) = (bench.source.to_str().unwrap(), daemon.place("data", ""));
+    let watch = |more: &[&str]| {
+        let more = [&["--idle-exit", "300ms"][..], more].concat();
+        ends(bench.watch(source, &place, &more))
+    };
+    let (code, text) = watch(&["--ticket", stale.to_str().unwrap()]);
+    assert_eq!(code, Some(3), "{text}");
+    assert_eq!(text.matches("hint: the ticket is an old one").count(), 1, "{text}");
+    assert_eq!(text.matches("error: ").count(), 1, "{text}");
+    // Without one nobody is asked.
+    let (code, text) = watch(&[]);
+    assert_eq!((code, text.matches("error: ").count()), (Some(1), 1), "{text}");
+    assert!(text.contains("give the ticket"), "{text}");
+    // Nothing is given up by that.
+    let (code, text) = watch(&["--ticket", daemon.ticket.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{text}");
+    arrived_whole(&bench.source, &far, &names.map(str::to_owned));
 }

@@ -74,7 +74,11 @@ impl Verdict {
 
 pub(super) fn compare(reach: &Reach, line: &Line, is_single: bool, segment_bytes: u64) -> (Verdict, Seen) {
     let path = if is_single { b"" } else { line.path.as_bytes() };
-    match reach.entry(path) {
+    let looked = match is_single && line.kind == "symlink" {
+        true => reach.itself(),
+        false => reach.entry(path),
+    };
+    match looked {
         Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), Seen::of(&entry)),
         Err(failure) if failure.kind == FailureKind::NotFound => {
             (Verdict::Missing(failure.cause), Seen::NOTHING)

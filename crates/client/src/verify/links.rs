@@ -128,6 +128,7 @@ mod tests {
         Seal {
             sender: signer,
             receiver: signer,
+            began: 0,
             entries: 5,
             hard_links: 3,
             failed: 0,

@@ -191,7 +191,7 @@ pub(super) mod tests {
 
     /// Entries, and how many are missing, at `place`.
     fn compared(receipt: &Receipt, seal: &Seal, scratch: &Path) -> Result<(u64, u64)> {
-        let reach = Reach::Local(scratch.join("place"));
+        let reach = Reach::local(scratch.join("place"));
         let found = verify(receipt, seal, &reach, false, &mut |_: Told<'_>| {}, &Stop::default())?;
         Ok((found.entries, found.missing))
     }

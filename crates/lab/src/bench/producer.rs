@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::process::{Child, ChildStdin};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 use thalweg_mover::mutex::lock;
 
 /// After its pipe was closed, until all is durable.
@@ -88,7 +88,7 @@ impl Producer {
                 break status;
             }
             if Instant::now() > until {
-                return Err(Failure::new(FailureKind::Internal, "measure", "a producer did not end"));
+                return Err(Failure::new(FailureKind::Internal, MEASURE, "a producer did not end"));
             }
             std::thread::sleep(POLL);
         };
@@ -98,7 +98,7 @@ impl Producer {
             Some(REFUSED) if self.output.complains_of("take a slot") => Ok(None),
             _ => {
                 let cause = format!("a producer did not end well: {}", self.output.why());
-                Err(Failure::new(FailureKind::Internal, "measure", cause))
+                Err(Failure::new(FailureKind::Internal, MEASURE, cause))
             }
         }
     }

@@ -266,6 +266,26 @@ fn encrypted() -> String {
     format!("{cipher}, sealed frames")
 }
 
+/// What a case reads or writes, where the disk is asked about.
+#[derive(Clone, Copy, PartialEq)]
+enum Disk {
+    Simulated,
+    Real,
+}
+
+/// What series on [`Disk::Real`] are called.
+const REAL: &str = "the disk of --dir";
+
+/// Copies on this machine alone.
+fn on_disks(changes: Vec<Scaled>) -> Prepared {
+    Prepared {
+        path: PathKind::Disk,
+        encryption: "none: one machine".to_owned(),
+        verification: "BLAKE3 of every segment, read and given on".to_owned(),
+        changes,
+    }
+}
+
 fn scaled(what: &str, from: &str, to: String) -> Scaled {
     Scaled { what: what.to_owned(), from: from.to_owned(), to }
 }

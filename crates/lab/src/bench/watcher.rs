@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 
 const POLL: Duration = Duration::from_millis(2);
 
@@ -58,7 +58,7 @@ impl Watcher {
                 }
                 let (arrived, why) = (told.arrived, self.output.why());
                 let cause = format!("a watch ended ({status}) with {arrived} of {items} items: {why}");
-                return Err(Failure::new(FailureKind::Internal, "measure", cause));
+                return Err(Failure::new(FailureKind::Internal, MEASURE, cause));
             }
             std::thread::sleep(POLL);
         }

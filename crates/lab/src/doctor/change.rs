@@ -25,7 +25,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
+use thalweg_mover::failure::{CREATE_STATE, Failure, FailureKind, Result, at_path, of_io};
 
 /// The file of sysctl.d; late, so that it goes over a distribution's own.
 const SYSCTL_FILE: &str = "90-thalweg.conf";
@@ -92,67 +92,33 @@ struct Record {
 pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let mut record = load(state)?.unwrap_or_default();
-    let (theirs, wanted): (Vec<_>, Vec<_>) = SYSCTLS
-        .iter()
-        .filter_map(|sysctl| Some((sysctl, wanted_value(roots, report, sysctl)?)))
-        .partition(|(sysctl, _)| is_left_to_them(roots, &record, sysctl.key));
-    let is_for_settings = !wanted.is_empty() || !theirs.is_empty();
-    let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
-    let is_wanted = |device: &String| is_to_change(report, Subject::Network, &rings_name(device));
-    // Rings of an earlier time stay in the profile, as settings do.
-    let standing = fs::read_to_string(&profile).unwrap_or_default();
-    let rings: Vec<(&String, (u32, u32))> = probes
-        .cards
-        .iter()
-        .filter(|(device, _)| is_wanted(device) || standing.contains(&rings_section(device)))
-        .filter_map(|(device, card)| Some((device, wanted_rings(card.rings.as_ref().ok()?))))
-        .collect();
-    let is_for_profile = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME)
-        || rings.iter().any(|(device, _)| is_wanted(device));
-    if !is_for_settings && !is_for_profile {
+    let wanted = Wanted::of(roots, report, probes, &record);
+    let is_for_settings = !wanted.settings.is_empty() || !wanted.theirs.is_empty();
+    if !is_for_settings && !wanted.is_for_profile {
         return Ok(Vec::new());
     }
     if record.changes.is_empty() {
         record.tuned_before = active_profile(roots);
     }
-    for (sysctl, value) in &wanted {
-        let path = roots.sysctl(sysctl.key);
-        keep(&mut record, What::Setting { key: sysctl.key.into() }, &path)?.put(value.as_bytes());
-    }
-    let is_new_default = wanted.iter().any(|(sysctl, _)| sysctl.key == congestion::DEFAULT);
-    if is_new_default {
-        keep_allowed(&mut record, roots)?;
-    }
+    let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
     // Without a new setting the file has nothing new to say.
     let files = if is_for_settings { vec![&sysctl_file, &profile] } else { vec![&profile] };
-    for path in &files {
-        for directory in missing_above(path) {
-            let is_known =
-                record.changes.iter().any(|c| c.what == What::Directory { path: directory.clone() });
-            if !is_known {
-                let what = What::Directory { path: directory };
-                record.changes.push(Change { what, before: Before::Nothing, ours: Vec::new() });
-            }
-        }
-        check_plain(path)?;
-        keep(&mut record, What::File { path: (*path).clone() }, path)?;
-    }
+    keep_all(&mut record, roots, &wanted, &files)?;
     save(state, &record)?;
 
     let mut done = Vec::new();
-    for (sysctl, value) in &wanted {
+    for (sysctl, value) in &wanted.settings {
         let change = keep(&mut record, What::Setting { key: sysctl.key.into() }, &roots.sysctl(sysctl.key))?;
         done.push(set(roots, sysctl.key, value, change));
     }
-    if is_new_default {
+    if wanted.has_default() {
         done.extend(allowed_since(roots, &record));
     }
-    let theirs: Vec<&str> = theirs.iter().map(|(sysctl, _)| sysctl.key).collect();
-    let settings = settings_of_files(roots, &record, &theirs, &mut done);
+    let settings = settings_of_files(roots, &record, &wanted.theirs, &mut done);
     let mut texts = Vec::new();
     for path in files {
         let is_profile = path == &profile;
-        if settings.is_empty() && !(is_profile && is_for_profile) {
+        if settings.is_empty() && !(is_profile && wanted.is_for_profile) {
             continue;
         }
         let change = keep(&mut record, What::File { path: path.clone() }, path)?;
@@ -160,7 +126,10 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
             done.push(left_to_them(change));
             continue;
         }
-        let text = if is_profile { profile_text(&settings, &rings) } else { sysctl_text(report, &settings) };
+        let text = match is_profile {
+            true => profile_text(&settings, &wanted.rings),
+            false => sysctl_text(report, &settings),
+        };
         change.put(text.as_bytes());
         texts.push((path, text));
     }
@@ -173,6 +142,44 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
         done.extend(next_start::others(roots, SYSCTL_FILE, &settings).into_iter().map(at_next_start));
     }
     Ok(done)
+}
+
+/// What the findings of a report want, as far as [`apply`] does it.
+struct Wanted<'a> {
+    settings: Vec<(&'static Sysctl, String)>,
+    /// Settings that somebody else changed since an earlier time.
+    theirs: Vec<&'static str>,
+    /// Of cards, to receive and to send.
+    rings: Vec<(&'a String, (u32, u32))>,
+    /// Whether the profile is to say something new beside settings.
+    is_for_profile: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(roots: &Roots, report: &Report, probes: &'a Probes, record: &Record) -> Wanted<'a> {
+        let (theirs, settings): (Vec<_>, Vec<_>) = SYSCTLS
+            .iter()
+            .filter_map(|sysctl| Some((sysctl, wanted_value(roots, report, sysctl)?)))
+            .partition(|(sysctl, _)| is_left_to_them(roots, record, sysctl.key));
+        let is_wanted = |device: &String| is_to_change(report, Subject::Network, &rings_name(device));
+        // Rings of an earlier time stay in the profile, as settings do.
+        let standing = fs::read_to_string(profile_path(roots)).unwrap_or_default();
+        let rings: Vec<(&String, (u32, u32))> = probes
+            .cards
+            .iter()
+            .filter(|(device, _)| is_wanted(device) || standing.contains(&rings_section(device)))
+            .filter_map(|(device, card)| Some((device, wanted_rings(card.rings.as_ref().ok()?))))
+            .collect();
+        let is_for_profile = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME)
+            || rings.iter().any(|(device, _)| is_wanted(device));
+        let theirs = theirs.into_iter().map(|(sysctl, _)| sysctl.key).collect();
+        Wanted { settings, theirs, rings, is_for_profile }
+    }
+
+    /// Whether another congestion control is to be the default.
+    fn has_default(&self) -> bool {
+        self.settings.iter().any(|(sysctl, _)| sysctl.key == congestion::DEFAULT)
+    }
 }
 
 /// Whether these changes have put the profile of tuned where it belongs.
@@ -402,6 +409,30 @@ fn check_let_go(roots: &Roots, record: &Record) -> Result<()> {
     Err(Failure::new(FailureKind::Busy, "put settings back", cause))
 }
 
+/// Notes what is there, and what is to be there: settings, and the files with the directories that they need.
+fn keep_all(record: &mut Record, roots: &Roots, wanted: &Wanted<'_>, files: &[&PathBuf]) -> Result<()> {
+    for (sysctl, value) in &wanted.settings {
+        let path = roots.sysctl(sysctl.key);
+        keep(record, What::Setting { key: sysctl.key.into() }, &path)?.put(value.as_bytes());
+    }
+    if wanted.has_default() {
+        keep_allowed(record, roots)?;
+    }
+    for path in files {
+        for directory in missing_above(path) {
+            let is_known =
+                record.changes.iter().any(|c| c.what == What::Directory { path: directory.clone() });
+            if !is_known {
+                let what = What::Directory { path: directory };
+                record.changes.push(Change { what, before: Before::Nothing, ours: Vec::new() });
+            }
+        }
+        check_plain(path)?;
+        keep(record, What::File { path: (*path).clone() }, path)?;
+    }
+    Ok(())
+}
+
 /// Notes who may choose what: what is made the default is allowed to everybody from then on
 /// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), what is put back as well. First in the record, so that it is
 /// put back after the default. Where the list may not be written, in network namespaces, no default changes it.
@@ -625,7 +656,7 @@ fn lock(state: &Path) -> Result<File> {
         .recursive(true)
         .mode(0o700)
         .create(state)
-        .map_err(|error| of(state, "create the state directory", &error))?;
+        .map_err(|error| of(state, CREATE_STATE, &error))?;
     let directory = File::open(state).map_err(|error| of(state, "open the state directory", &error))?;
     match directory.try_lock() {
         Ok(()) => Ok(directory),

@@ -54,8 +54,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
 /// Which control is better depends on what the paths lose, so none is a fault: what was sent again here since boot says which
 /// is worth a try.
 fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str, rtt: Duration) {
-    let known = ["reno", "cubic", "bbr"];
-    let Some(control) = finding.current.clone().filter(|control| known.contains(&&**control)) else {
+    let Some(control) = finding.current.as_deref().and_then(CongestionControl::of_name) else {
         return no_advice(finding, "of reno, cubic and bbr alone the papers say which path each is for");
     };
     let resent = match resent {
@@ -68,17 +67,17 @@ fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str,
     let is_clean = resent.share() <= LOSS_TYPICAL;
     let than = if is_clean { "no more" } else { "more" };
     let seen = format!("{resent}, {than} than a good backbone loses ({LOSS_TYPICAL:.1e})");
-    match (control.as_str(), is_clean) {
-        ("cubic", true) => {
+    match (control, is_clean) {
+        (CongestionControl::Cubic, true) => {
             finding.verdict = Verdict::Good;
             finding.why = format!("{seen}{}", carried(CongestionControl::Cubic, &resent, rtt));
         }
         (_, true) => {
             let law = carried(CongestionControl::Cubic, &resent, rtt);
             let why = format!("{seen}. {CUBIC_WHERE_CLEAN}{law}");
-            advise(finding, "cubic", "000 Figs 5 and 6", &why);
+            advise(finding, CongestionControl::Cubic.name(), "000 Figs 5 and 6", &why);
         }
-        ("bbr", false) => {
+        (CongestionControl::Bbr, false) => {
             let most = loss::BBR_LOSS_MAX * 100.0;
             let why = format!(
                 "{seen}, and up to {most} % does not bind bbr, which loses some of it by its own probing. Find the hop"
@@ -86,10 +85,10 @@ fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str,
             no_advice(finding, &why);
         }
         (_, false) => {
-            let law = if control == "reno" { CongestionControl::Reno } else { CongestionControl::Cubic };
-            let why = format!("{seen}{}. {BBR_WHERE_LOSSY}", carried(law, &resent, rtt));
-            advise(finding, "bbr", "000 section III-B; RFC 9438; `thalweg model loss`", &why);
-            let is_there = available.split(' ').any(|one| one == "bbr");
+            let why = format!("{seen}{}. {BBR_WHERE_LOSSY}", carried(control, &resent, rtt));
+            let bbr = CongestionControl::Bbr.name();
+            advise(finding, bbr, "000 section III-B; RFC 9438; `thalweg model loss`", &why);
+            let is_there = available.split(' ').any(|one| one == bbr);
             if let Some(remedy) = finding.remedy.as_mut().filter(|_| !is_there) {
                 remedy.apply = format!("modprobe tcp_bbr, then {}", remedy.apply);
             }
@@ -108,7 +107,7 @@ const BBR_WHERE_LOSSY: &str =
 
 /// What one stream carries by the law of its control, in words; nothing where nothing was lost.
 fn carried(control: CongestionControl, resent: &Resent, rtt: Duration) -> String {
-    let name = if control == CongestionControl::Reno { "reno" } else { "cubic" };
+    let name = control.name();
     let rate =
         loss::rate_bits_per_s(control, resent.share(), rtt.as_secs_f64(), SEGMENT_BYTES).ok().flatten();
     rate.map_or(String::new(), |rate| {

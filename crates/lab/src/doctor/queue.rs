@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::time::Duration;
+use thalweg_mover::model::loss::CongestionControl;
 
 const NLMSG_DONE: u16 = 3;
 const NLM_F_DUMP: u16 = 0x300;
@@ -190,7 +191,7 @@ struct Judgement {
 /// The one rule, for what devices have and for what they get when they come up: what keeps streams apart is good, but
 /// where bbr is the default `fq` alone paces it.
 fn judge(ability: Ability, control: Option<&str>) -> Judgement {
-    let uses_bbr = control.is_some_and(|control| control.starts_with("bbr"));
+    let uses_bbr = control.is_some_and(|control| control.starts_with(CongestionControl::Bbr.name()));
     let (kind, source) = if uses_bbr { ("fq", BBR_SOURCE) } else { ("fq_codel", "000 Table III") };
     let (verdict, why) = match ability {
         Ability::Other => {

@@ -3,7 +3,7 @@
 //! Heights are logarithmic, which the picture says: capacities differ by factors of hundreds. What was not measured is a
 //! dashed line. Colours are those of Okabe and Ito, told apart by everybody and in grey; nothing is loaded from elsewhere.
 
-use super::{Finding, Stage};
+use super::{Finding, Row, Stage};
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -34,29 +34,11 @@ pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
         let (left, right) =
             ((at as f64 + (1.0 - FLAT) / 2.0) * step, (at as f64 + 1.0 - (1.0 - FLAT) / 2.0) * step);
         let is_narrowest = finding.narrowest == Some(row.stage);
-        let centre = (left + right) / 2.0;
         match row.way_bits_per_s {
             Some(capacity) => {
                 let half = half(capacity);
-                if let Some((from, other)) = before {
-                    let bend = (left - from) / 2.0;
-                    let _ = writeln!(
-                        body,
-                        "<path d=\"M {from:.1} {:.1} C {:.1} {:.1} {:.1} {:.1} {left:.1} {:.1} L {left:.1} {:.1} C {:.1} \
-                         {:.1} {:.1} {:.1} {from:.1} {:.1} Z\" fill=\"{WATER}\" fill-opacity=\"0.55\"/>",
-                        MIDDLE - other,
-                        from + bend,
-                        MIDDLE - other,
-                        left - bend,
-                        MIDDLE - half,
-                        MIDDLE - half,
-                        MIDDLE + half,
-                        left - bend,
-                        MIDDLE + half,
-                        from + bend,
-                        MIDDLE + other,
-                        MIDDLE + other,
-                    );
+                if let Some(before) = before {
+                    body.push_str(&passage(before, (left, half)));
                 }
                 let colour = if is_narrowest { NARROW } else { WATER };
                 let _ = writeln!(
@@ -77,22 +59,7 @@ pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
                 before = None;
             }
         }
-        let prefix = if row.way_is_at_least { "at least " } else { "" };
-        let words = row.way_bits_per_s.map_or("not measured".to_owned(), |b| format!("{prefix}{}", bits(b)));
-        let mark = if is_narrowest { "narrowest" } else { "" };
-        for (y, size, weight, text) in [
-            (MIDDLE + HALF_MAX + 26.0, 15, "bold", row.stage.name()),
-            (MIDDLE + HALF_MAX + 45.0, 13, "normal", row.stage.step()),
-            (MIDDLE + HALF_MAX + 64.0, 14, if is_narrowest { "bold" } else { "normal" }, &*words),
-            (MIDDLE - HALF_MAX - 12.0, 14, "bold", mark),
-        ] {
-            let _ = writeln!(
-                body,
-                "<text x=\"{centre:.1}\" y=\"{y:.1}\" font-size=\"{size}\" font-weight=\"{weight}\" \
-                 text-anchor=\"middle\">{}</text>",
-                escaped(text)
-            );
-        }
+        body.push_str(&labels(row, (left + right) / 2.0, is_narrowest));
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
@@ -103,6 +70,49 @@ pub fn draw(finding: &Finding, title: &str, note: &str) -> String {
         escaped(title),
         escaped(note)
     )
+}
+
+/// The water between two stages, from the right end of one to the left end of the next; each with half its height.
+fn passage((from, other): (f64, f64), (left, half): (f64, f64)) -> String {
+    let bend = (left - from) / 2.0;
+    format!(
+        "<path d=\"M {from:.1} {:.1} C {:.1} {:.1} {:.1} {:.1} {left:.1} {:.1} L {left:.1} {:.1} C {:.1} \
+         {:.1} {:.1} {:.1} {from:.1} {:.1} Z\" fill=\"{WATER}\" fill-opacity=\"0.55\"/>\n",
+        MIDDLE - other,
+        from + bend,
+        MIDDLE - other,
+        left - bend,
+        MIDDLE - half,
+        MIDDLE - half,
+        MIDDLE + half,
+        left - bend,
+        MIDDLE + half,
+        from + bend,
+        MIDDLE + other,
+        MIDDLE + other,
+    )
+}
+
+/// What a stage is called, does and lets through, below it; above it that it is the narrowest.
+fn labels(row: &Row, centre: f64, is_narrowest: bool) -> String {
+    let prefix = if row.way_is_at_least { "at least " } else { "" };
+    let words = row.way_bits_per_s.map_or("not measured".to_owned(), |b| format!("{prefix}{}", bits(b)));
+    let mark = if is_narrowest { "narrowest" } else { "" };
+    let mut labels = String::new();
+    for (y, size, weight, text) in [
+        (MIDDLE + HALF_MAX + 26.0, 15, "bold", row.stage.name()),
+        (MIDDLE + HALF_MAX + 45.0, 13, "normal", row.stage.step()),
+        (MIDDLE + HALF_MAX + 64.0, 14, if is_narrowest { "bold" } else { "normal" }, &*words),
+        (MIDDLE - HALF_MAX - 12.0, 14, "bold", mark),
+    ] {
+        let _ = writeln!(
+            labels,
+            "<text x=\"{centre:.1}\" y=\"{y:.1}\" font-size=\"{size}\" font-weight=\"{weight}\" \
+             text-anchor=\"middle\">{}</text>",
+            escaped(text)
+        );
+    }
+    labels
 }
 
 fn bits(bits_per_s: f64) -> String {

@@ -143,50 +143,8 @@ fn body(
 ) -> Option<(Body, Option<Measure>)> {
     match *kind {
         Kind::Over { x, scale, measure } => {
-            let Over { mut series, mut is_less } = reading::series(results, samples, x, measure);
-            let mut limits = Vec::new();
-            for other in foreign {
-                let (over, alone): (Samples<'_>, Samples<'_>) =
-                    other.counting().partition(|sample| sample.parameter(x).is_some());
-                let more = reading::series(other, &over, x, measure);
-                is_less |= more.is_less;
-                series.extend(more.series.into_iter().map(|series| {
-                    let name = format!("{}: {}", other.about.program, series.name);
-                    Series { name, ..series }
-                }));
-                limits.extend(levels(other, &alone, measure, notes));
-            }
-            if is_less {
-                notes.push(
-                    "What was measured at one place of this axis only is left out; the table has it."
-                        .to_owned(),
-                );
-            }
-            renumber(&mut series);
-            let series = told_apart(series, notes);
-            if series.is_empty() {
-                return None;
-            }
-            if measure == Measure::Rate
-                && let Some(line) = reading::line_bits_per_s(results)
-            {
-                limits.push(Limit {
-                    across: Across::Level,
-                    at: line,
-                    label: format!("line: {}", Unit::BitsPerS.show(line)),
-                });
-            }
-            limits.extend(ideal(samples, measure));
-            if measure == Measure::Number(path::OFF) {
-                let label = "what it may be off by".to_owned();
-                limits.push(Limit { across: Across::Level, at: 1.0, label });
-            }
-            // Of a share it counts how near it is to the whole.
-            let is_share = measure.unit() == Unit::Share;
-            let y_scale = if is_share { Scale::Linear } else { scale_of(&series) };
-            let y = Axis::new(measure.label(), measure.unit(), y_scale);
-            let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
-            Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), Some(measure)))
+            let curves = over(results, samples, foreign, (x, scale), measure, notes)?;
+            Some((Body::Curves(curves), Some(measure)))
         }
         Kind::Bars { groups, measure } => {
             let (groups, series) = reading::bars(results, samples, groups, measure);
@@ -196,16 +154,7 @@ fn body(
         }
         Kind::Cells { rows, columns, measure } => cells(results, samples, rows, columns, measure),
         Kind::Shares { distribution } => {
-            let series = told_apart(reading::shares(results, samples, distribution), notes);
-            if series.is_empty() {
-                return None;
-            }
-            let level = |at: f64, label: &str| Limit { across: Across::Level, at, label: label.to_owned() };
-            let x = Axis::new(&reading::label(distribution), Unit::Seconds, Scale::Log10);
-            let y = Axis::new("Share that took no longer", Unit::Share, Scale::Linear);
-            let limits = vec![level(0.9, "P90"), level(0.99, "P99")];
-            notes.push("All values of all runs. The right end of a line is its largest.".to_owned());
-            Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), None))
+            shares(results, samples, distribution, notes).map(|curves| (Body::Curves(curves), None))
         }
         Kind::OverTime { distribution } => {
             let series = told_apart(reading::over_time(results, samples, distribution), notes);
@@ -218,6 +167,79 @@ fn body(
         }
         Kind::Fit => fitted(results, notes).map(|body| (body, None)),
     }
+}
+
+/// Ours and those of other programs over the values of a parameter, with what they are to be held against.
+fn over(
+    results: &Results,
+    samples: &Samples<'_>,
+    foreign: &[&Results],
+    (x, scale): (&str, Scale),
+    measure: Measure,
+    notes: &mut Vec<String>,
+) -> Option<Curves> {
+    let Over { mut series, mut is_less } = reading::series(results, samples, x, measure);
+    let mut limits = Vec::new();
+    for other in foreign {
+        let (over, alone): (Samples<'_>, Samples<'_>) =
+            other.counting().partition(|sample| sample.parameter(x).is_some());
+        let more = reading::series(other, &over, x, measure);
+        is_less |= more.is_less;
+        series.extend(more.series.into_iter().map(|series| {
+            let name = format!("{}: {}", other.about.program, series.name);
+            Series { name, ..series }
+        }));
+        limits.extend(levels(other, &alone, measure, notes));
+    }
+    if is_less {
+        notes.push(
+            "What was measured at one place of this axis only is left out; the table has it.".to_owned(),
+        );
+    }
+    renumber(&mut series);
+    let series = told_apart(series, notes);
+    if series.is_empty() {
+        return None;
+    }
+    if measure == Measure::Rate
+        && let Some(line) = reading::line_bits_per_s(results)
+    {
+        limits.push(Limit {
+            across: Across::Level,
+            at: line,
+            label: format!("line: {}", Unit::BitsPerS.show(line)),
+        });
+    }
+    limits.extend(ideal(samples, measure));
+    if measure == Measure::Number(path::OFF) {
+        let label = "what it may be off by".to_owned();
+        limits.push(Limit { across: Across::Level, at: 1.0, label });
+    }
+    // Of a share it counts how near it is to the whole.
+    let is_share = measure.unit() == Unit::Share;
+    let y_scale = if is_share { Scale::Linear } else { scale_of(&series) };
+    let y = Axis::new(measure.label(), measure.unit(), y_scale);
+    let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
+    Some(Curves { x, y, series, limits, remarks: Vec::new() })
+}
+
+/// Which share of a distribution's values took no longer than each of them.
+fn shares(
+    results: &Results,
+    samples: &Samples<'_>,
+    distribution: &str,
+    notes: &mut Vec<String>,
+) -> Option<Curves> {
+    let series = told_apart(reading::shares(results, samples, distribution), notes);
+    if series.is_empty() {
+        return None;
+    }
+    let level = |at: f64, label: &str| Limit { across: Across::Level, at, label: label.to_owned() };
+    let x = Axis::new(&reading::label(distribution), Unit::Seconds, Scale::Log10);
+    let y = Axis::new("Share that took no longer", Unit::Share, Scale::Linear);
+    let limits = vec![level(0.9, "P90"), level(0.99, "P99")];
+    notes.push("All values of all runs. The right end of a line is its largest.".to_owned());
+    Some(Curves { x, y, series, limits, remarks: Vec::new() })
 }
 
 /// So many series as can be told apart, with their laws.

@@ -625,3 +625,10 @@ fn a_result_without_samples_has_no_figure_and_a_page_all_the_same() {
     assert_eq!(figures(std::slice::from_ref(&empty)), []);
     assert!(html("nothing", &[empty]).contains("<h1>nothing</h1>"));
 }
+
+#[test]
+fn each_row_of_figures_is_of_a_suite_that_there_is() {
+    for plan in super::suite::PLANS {
+        assert!(crate::bench::Suite::find(plan.suite).is_some(), "{}: {}", plan.suite, plan.name);
+    }
+}

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MAKE_NAMESPACE, Result, START_TESTBED, of_io};
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::child::in_own_session;
 use thalweg_sys::namespace::{self, NetworkNamespace};
@@ -202,7 +202,7 @@ impl Registry {
     /// As [`Self::up`]; `Stopped`.
     pub fn up_unless(&self, spec: &Spec, command: Command, stop: &AtomicBool) -> Result<Record> {
         spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
-        NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error))?;
+        NetworkNamespace::new().map_err(|error| of_io(MAKE_NAMESPACE, &error))?;
         self.start(spec, command, stop)
     }
 
@@ -216,12 +216,12 @@ impl Registry {
                      `down` removes it; another --name makes another",
                     spec.name
                 );
-                return Err(Failure::new(FailureKind::Busy, "start a testbed", cause));
+                return Err(Failure::new(FailureKind::Busy, START_TESTBED, cause));
             }
             self.clear(&found)?;
         }
         let directory = self.directory(&spec.name);
-        let failed = |error: io::Error| of_io("start a testbed", &error);
+        let failed = |error: io::Error| of_io(START_TESTBED, &error);
         DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
         let log = File::create(directory.join("log")).map_err(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).current_dir("/");
@@ -575,11 +575,11 @@ fn last_words(directory: &Path) -> Failure {
         None if words.is_empty() => "it said nothing".to_owned(),
         None => words.join("; "),
     };
-    Failure::new(FailureKind::Unsupported, "start a testbed", cause)
+    Failure::new(FailureKind::Unsupported, START_TESTBED, cause)
 }
 
 fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, "start a testbed", "stopped on request; nothing of it is left")
+    Failure::new(FailureKind::Stopped, START_TESTBED, "stopped on request; nothing of it is left")
 }
 
 fn end(child: &mut std::process::Child) {
@@ -590,6 +590,18 @@ fn end(child: &mut std::process::Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn spec() -> Spec {
+        Spec {
+            name: "x".into(),
+            left: 1,
+            right: 1,
+            mtu_bytes: 1500,
+            paths: Default::default(),
+            seed: 0,
+            sysctls: Vec::new(),
+        }
+    }
 
     #[test]
     fn a_process_is_known_by_its_number_and_its_beginning() {
@@ -623,16 +635,7 @@ mod tests {
                 inode: here.inode().unwrap(),
                 cookie,
             };
-            let spec = Spec {
-                name: "x".into(),
-                left: 1,
-                right: 1,
-                mtu_bytes: 1500,
-                paths: Default::default(),
-                seed: 0,
-                sysctls: Vec::new(),
-            };
-            let (id, hosts) = ("none".to_owned(), vec![host]);
+            let (id, hosts, spec) = ("none".to_owned(), vec![host], spec());
             // Of another beginning than the process of this number.
             let (pid, start_ticks) = (std::process::id(), 0);
             let record = Record { id, pid, start_ticks, boot, router_fd: -1, hosts, spec };
@@ -667,18 +670,6 @@ mod tests {
         assert_eq!(registry.lock(POLL).unwrap_err().kind, FailureKind::Busy);
         drop(held);
         registry.lock(Duration::ZERO).unwrap();
-    }
-
-    fn spec() -> Spec {
-        Spec {
-            name: "x".into(),
-            left: 1,
-            right: 1,
-            mtu_bytes: 1500,
-            paths: Default::default(),
-            seed: 0,
-            sysctls: Vec::new(),
-        }
     }
 
     /// Without root: the hosts are made by the command, which here does nothing and never comes up.

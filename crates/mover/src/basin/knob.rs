@@ -3,6 +3,7 @@
 use super::need::{Cause, Need};
 use super::words::{is_small, rate_of, size, window_bytes};
 use super::{Evidence, Place, heat, path};
+use crate::model::loss::CongestionControl;
 use crate::stage::Stage;
 
 /// Most streams that this advises.
@@ -72,8 +73,9 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
             )
         }
         Cause::Loss => {
-            let uses_bbr = evidence.sender.streams.iter().any(|stream| stream.congestion == "bbr");
-            let control = (!uses_bbr).then(|| "--cca bbr (if the machine that sends permits it)".to_owned());
+            let bbr = CongestionControl::Bbr.name();
+            let uses_bbr = evidence.sender.streams.iter().any(|stream| stream.congestion == bbr);
+            let control = (!uses_bbr).then(|| format!("--cca {bbr} (if the machine that sends permits it)"));
             let options: Vec<String> = control.into_iter().chain(streams_option(evidence)).collect();
             match options.is_empty() {
                 true => "To turn: nothing on this side; a path should not lose packets.".into(),

@@ -150,18 +150,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
         }
         Cause::RateLimit => limited(evidence, narrow, &rate),
-        Cause::Link if evidence.yields && path::is_queue_common(evidence) => {
-            format!("it gives way to others, by the delay, which leaves it {rate}")
-        }
-        Cause::Link if evidence.yields => {
-            format!(
-                "it gives way to others, and hardly any queue was seen: it may be growing still, at {rate}"
-            )
-        }
-        Cause::Link if is_full => format!("the link is full at {rate}{}", sent_again(evidence)),
-        Cause::Link => {
-            format!("the link carries {rate} while it is waited for{}", sent_again(evidence))
-        }
+        Cause::Link => carried(evidence, is_full, &rate),
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",
             size(window_bytes(evidence)),
@@ -180,21 +169,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             let control = evidence.sender.streams.first().map_or("tcp", |stream| stream.congestion.as_str());
             format!("{:.2} % of the bytes are sent again, with which {control} reaches {rate}", lost * 100.0)
         }
-        Cause::SlowStream | Cause::SlowCard => {
-            let percent = |share: f64| format!("{:.0} % of the others' rate", share * 100.0);
-            match slow::of(evidence) {
-                Some(Slow::Stream(stream, share)) => {
-                    format!("stream {stream} has {}, all together {rate}", percent(share))
-                }
-                Some(Slow::Way((local, remote), share)) => format!(
-                    "each stream from {} to {} has {}, all together {rate}",
-                    address(local),
-                    address(remote),
-                    percent(share)
-                ),
-                None => rate,
-            }
-        }
+        Cause::SlowStream | Cause::SlowCard => uneven(evidence, rate),
         Cause::DestinationDisk if narrow.stage == Stage::Read.name() => format!("its disk gives {rate}"),
         Cause::DestinationDisk => format!("its disk takes {rate}"),
         Cause::SlowSync => {
@@ -223,6 +198,40 @@ fn limited(evidence: &Evidence, narrow: &Narrow, rate: &str) -> String {
         }
         Some(asked) => format!("{rate} on average; {} is asked for now", rate_of(asked)),
         None => format!("{rate} on average, under limits that changed"),
+    }
+}
+
+/// What a link carries, all of it or our part.
+fn carried(evidence: &Evidence, is_full: bool, rate: &str) -> String {
+    if evidence.yields {
+        return match path::is_queue_common(evidence) {
+            true => format!("it gives way to others, by the delay, which leaves it {rate}"),
+            false => format!(
+                "it gives way to others, and hardly any queue was seen: it may be growing still, at {rate}"
+            ),
+        };
+    }
+    let sent_again = sent_again(evidence);
+    match is_full {
+        true => format!("the link is full at {rate}{sent_again}"),
+        false => format!("the link carries {rate} while it is waited for{sent_again}"),
+    }
+}
+
+/// Which stream, or which way, is slower than the others, and by how much.
+fn uneven(evidence: &Evidence, rate: String) -> String {
+    let percent = |share: f64| format!("{:.0} % of the others' rate", share * 100.0);
+    match slow::of(evidence) {
+        Some(Slow::Stream(stream, share)) => {
+            format!("stream {stream} has {}, all together {rate}", percent(share))
+        }
+        Some(Slow::Way((local, remote), share)) => format!(
+            "each stream from {} to {} has {}, all together {rate}",
+            address(local),
+            address(remote),
+            percent(share)
+        ),
+        None => rate,
     }
 }
 

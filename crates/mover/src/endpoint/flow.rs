@@ -1,6 +1,8 @@
 //! Where flows go: files that grow at their own names, a program that takes them, or nowhere.
 
+use super::OPEN_DESTINATION;
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::mutex::lock;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,10 +160,10 @@ impl Pipe {
 
 impl FlowDestination for PipeDestination {
     fn open(&self, begin: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
-        let mut is_open = self.is_open.lock().unwrap_or_else(|p| p.into_inner());
+        let mut is_open = lock(&self.is_open);
         if std::mem::replace(&mut *is_open, true) {
             let cause = "a pipe takes one stream: what was replaced, cut or begun again at the source cannot follow in it";
-            return Err(Failure::new(FailureKind::Changed, "open the destination", cause).at(&begin.path));
+            return Err(Failure::new(FailureKind::Changed, OPEN_DESTINATION, cause).at(&begin.path));
         }
         Ok(Standing::at_nothing(self.pipe.clone()))
     }
@@ -173,7 +175,7 @@ impl FlowDestination for PipeDestination {
     fn close(&self, _: bool) {
         // Who reads sees the end when the transfer is over, not when this process is.
         self.pipe.is_closed.store(true, Ordering::Release);
-        self.pipe.file.lock().unwrap_or_else(|p| p.into_inner()).take();
+        lock(&self.pipe.file).take();
     }
 
     fn is_consumer(&self) -> bool {
@@ -184,7 +186,7 @@ impl FlowDestination for PipeDestination {
 impl FlowFile for Pipe {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let closed = || Failure::new(FailureKind::Stopped, "write", "the destination is closed");
-        let mut file = self.file.lock().unwrap_or_else(|p| p.into_inner());
+        let mut file = lock(&self.file);
         let Some(file) = file.as_mut() else { return Err(closed()) };
         self.put(file, bytes).map_err(|error| {
             let failure = match error.kind() {

@@ -35,8 +35,17 @@ pub mod simulated;
 
 pub mod sparing;
 
+#[cfg(any(test, feature = "sim"))]
+pub mod held_up;
+
 #[cfg(test)]
 mod conformance;
+
+/// What fails where a name is not there, or what it leads to cannot be had.
+pub const OPEN: &str = "open";
+
+/// What fails where a destination cannot be had.
+pub const OPEN_DESTINATION: &str = "open the destination";
 
 /// A small file as it came: whole, its digest compared.
 #[derive(Clone, Copy)]

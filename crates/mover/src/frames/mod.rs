@@ -51,6 +51,12 @@ pub use thalweg_wire::message::{
 
 use crate::failure::{Failure, FailureKind};
 
+/// What fails where a channel is not to be had.
+pub const OPEN_CHANNEL: &str = "open a channel";
+/// What fails where a frame is not taken.
+pub const PUSH: &str = "push a frame";
+/// What fails where not everything that was pushed is where it is to be. Not just *finish*: entries do that.
+pub const FINISH: &str = "finish pushing";
 /// What fails where another producer or consumer has the name.
 pub const TAKE_NAME: &str = "come to a channel by this name";
 /// What fails where a channel has as many producers or consumers as it may have.
@@ -59,6 +65,10 @@ pub const JOIN: &str = "join a channel";
 pub const WRITE_LOG: &str = "push frames through the hub's log";
 /// What fails where a set is not taken.
 pub const DECLARE: &str = "declare a set";
+/// What fails where a spill log is not to be had.
+pub const OPEN_LOG: &str = "open the spill log";
+/// What fails where a spill log does not keep what was written to it.
+pub const SYNC_LOG: &str = "sync the spill log";
 /// What fails where a recorded log does not say how many bytes it may have.
 pub const READ_SIZE: &str = "read the size of the spill log";
 /// Times that one item may come damaged before its lane is given up.

@@ -3,7 +3,7 @@
 use super::clock::UNKNOWN;
 use super::frame::Payload;
 use super::lane::{Outgoing, Window, cost};
-use super::protocol;
+use super::{PUSH, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Producer {
     /// # Errors
     /// `Usage` after the end, and for what no hub takes.
     pub fn push(&mut self, mut head: FrameHead, payload: Payload) -> Result<u64> {
-        let usage = |cause: &str| Failure::new(FailureKind::Usage, "push a frame", cause);
+        let usage = |cause: &str| Failure::new(FailureKind::Usage, PUSH, cause);
         if self.finish {
             return Err(usage("the producer has finished"));
         }

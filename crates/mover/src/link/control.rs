@@ -20,13 +20,14 @@
 
 use super::tls::{Connection, is_transient, of_decode, of_tls};
 use crate::failure::of_io;
+use crate::mutex::lock;
 use crate::{Failure, FailureKind, Result};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::{self, Interest, Wake};
 use thalweg_wire::message::{Heartbeat, LENGTH_BYTES, Message};
@@ -228,7 +229,7 @@ impl Queue {
 impl Shared {
     /// No foreign code runs under the lock, so a poisoned one holds a sound state all the same.
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn wake(&self) -> Result<()> {

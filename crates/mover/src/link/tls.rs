@@ -648,13 +648,16 @@ pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// How the cause begins where the peer is not the one that is trusted.
+pub const NOT_TRUSTED: &str = "the peer's certificate is not one we trust";
+/// How the cause begins where the peer does not trust us.
+pub const NOT_LET_IN: &str = "the peer does not let us in";
+
 /// The failure that a TLS error is: who is not trusted is a matter of permission and not worth a second try.
 pub(super) fn of_tls(operation: &str, error: &rustls::Error) -> Failure {
     use rustls::Error as E;
     let (kind, cause) = match error {
-        E::InvalidCertificate(reason) => {
-            (FailureKind::Permission, format!("the peer's certificate is not one we trust ({reason})"))
-        }
+        E::InvalidCertificate(reason) => (FailureKind::Permission, format!("{NOT_TRUSTED} ({reason})")),
         E::NoCertificatesPresented => (FailureKind::Permission, "the peer showed no certificate".to_owned()),
         E::AlertReceived(alert) => match alert {
             AlertDescription::AccessDenied
@@ -665,7 +668,7 @@ pub(super) fn of_tls(operation: &str, error: &rustls::Error) -> Failure {
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnknownCA
             | AlertDescription::UnsupportedCertificate => {
-                (FailureKind::Permission, format!("the peer does not let us in ({alert:?})"))
+                (FailureKind::Permission, format!("{NOT_LET_IN} ({alert:?})"))
             }
             AlertDescription::NoApplicationProtocol => {
                 (FailureKind::Protocol, "the peer does not speak thalweg".to_owned())

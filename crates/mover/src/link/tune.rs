@@ -3,6 +3,7 @@
 //!
 //! All of it is advice: what the kernel or the kind of socket refuses is left as it was, and the stream works.
 
+use crate::model::loss::CongestionControl;
 use crate::plan::NEAR_RTT;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -113,7 +114,7 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
     };
     let mut congestion = match &path.congestion {
         Some(name) => vec![name.clone()],
-        None if is_near => vec!["cubic".to_owned(), "reno".to_owned()],
+        None if is_near => Vec::from(NEAR_CONGESTION.map(|control| control.name().to_owned())),
         None => Vec::new(),
     };
     congestion.extend(path.usual_congestion.clone());
@@ -137,6 +138,9 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
 /// A few segments as a near path may have them: the loopback's are of 64 KiB. A smaller window is held by its clamp alone,
 /// which knows the segment.
 const NEAR_BUFFER_MIN: u64 = 256 << 10;
+
+/// What is asked for on near paths, the first before the second.
+const NEAR_CONGESTION: [CongestionControl; 2] = [CongestionControl::Cubic, CongestionControl::Reno];
 
 /// What to ask for so that a window of so many bytes is all that there is room for; `None` if it cannot be asked for.
 fn fits_receive_buffer(window_bytes: u64, limits: &BufferLimits) -> Option<usize> {

@@ -175,7 +175,7 @@ pub fn advise(question: &Question) -> Result<Advice> {
     let stream = remote(question, 1.0);
     let keeps_up = utilisation.is_none_or(|load| load <= question.efficiency);
     let slowest = slowest_transfer(question, utilisation, stream.transfer_s()?)?;
-    ways.push(timed(question, Way::Stream, stream, slowest.followed_by(stream.remote_s()?), keeps_up)?);
+    ways.push(timed(question, Way::Stream, stream, slowest.followed_by(stream.remote_s()?), keeps_up, None)?);
     let in_files = |&files: &Files| with_files(question, files, slowest, keeps_up);
     let in_files = question.files.iter().map(in_files).collect::<Result<Vec<_>>>()?;
     let files = best(&in_files, question.deadline_s).map(|(at, _)| at);
@@ -241,15 +241,21 @@ fn with_files(question: &Question, files: Files, slowest: Slowest, keeps_up: boo
             Some((spread * overhead * transfer_s + analysis_s).max(least_s))
         }),
     };
-    timed(question, Way::File, way, Slowest { p99_s, ..slowest }, keeps_up)
+    let measured_s = match files {
+        Files::Overhead(_) => None,
+        Files::Timed(prediction, _) => Some(prediction.time_s),
+    };
+    timed(question, Way::File, way, Slowest { p99_s, ..slowest }, keeps_up, measured_s)
 }
 
+/// `measured_s`: what files take whatever the path, because it was measured and not counted by theta.
 fn timed(
     question: &Question,
     way: Way,
     remote: Remote,
     slowest: Slowest,
     keeps_up: bool,
+    measured_s: Option<f64>,
 ) -> Result<WayTimes> {
     let time_s = remote.total_s()?;
     let (transfer_s, io_s, analysis_s) = (remote.transfer_s()?, remote.io_s()?, remote.remote_s()?);
@@ -257,6 +263,7 @@ fn timed(
     let p99_s = slowest.p99_s.filter(|_| keeps_up && !question.is_efficiency_bound);
     let slowest_s = p99_s.unwrap_or(slowest.known_s);
     let ideal_s = transfer_s * remote.efficiency;
+    let even = |target_s| break_even(question, &remote, target_s, measured_s);
     let is_in_time = |deadline_s: f64| match slowest_s <= deadline_s {
         true => p99_s.map(|_| true),
         false => Some(false),
@@ -276,14 +283,26 @@ fn timed(
         score_allowed: deadline
             .map(|deadline_s| (deadline_s - io_s - analysis_s) / ideal_s)
             .filter(|&score| score >= 1.0),
-        to_beat_local: question.local_s.map(|local_s| break_even(question, &remote, local_s)).transpose()?,
-        to_be_in_time: deadline.map(|deadline_s| break_even(question, &remote, deadline_s)).transpose()?,
+        to_beat_local: question.local_s.map(even).transpose()?,
+        to_be_in_time: deadline.map(even).transpose()?,
     })
 }
 
-/// Where windows or loss bind, a wider line changes nothing but alpha.
-fn break_even(question: &Question, remote: &Remote, target_s: f64) -> Result<BreakEven> {
-    let even = remote.break_even(target_s)?;
+/// Where windows or loss bind, a wider line changes nothing but alpha. Nor is a path of any use to files that were measured
+/// to take longer than the target by themselves; for others it need only carry the bytes in time.
+fn break_even(
+    question: &Question,
+    remote: &Remote,
+    target_s: f64,
+    measured_s: Option<f64>,
+) -> Result<BreakEven> {
+    let mut even = remote.break_even(target_s)?;
+    if let Some(measured_s) = measured_s {
+        let bytes = Remote { io_overhead: 1.0, ..*remote }.break_even(target_s)?;
+        let is_reached = measured_s + remote.remote_s()? <= target_s;
+        even.efficiency = bytes.efficiency.filter(|_| is_reached);
+        even.bandwidth_bits_per_s = bytes.bandwidth_bits_per_s.filter(|_| is_reached);
+    }
     let Some(path) = question.path else { return Ok(even) };
     let rate = even.bandwidth_bits_per_s.map(|bandwidth| bandwidth * remote.efficiency);
     let rate = rate.filter(|rate| rate.is_finite());
@@ -593,13 +612,32 @@ mod tests {
         assert!(is_near(local.unwrap(), 3.2e9, 1e-9) && is_near(in_time.unwrap(), 1.6e9, 1e-9));
     }
 
+    /// The stream takes 0.64 s. Files that take 2 s wherever they go are in time within 4 s over a path of any width that
+    /// carries the bytes in 4 s, and within 1 s over none.
+    #[test]
+    fn no_path_is_advised_to_files_that_were_measured_to_take_too_long() {
+        let even = |deadline_s| {
+            let files = vec![measured(2.0, Some(2.1))];
+            let question = Question { files, deadline_s: Some(deadline_s), ..lcls(2e9) };
+            way(&advise(&question).unwrap(), Way::File).to_be_in_time.unwrap()
+        };
+        let late = even(1.0);
+        assert_eq!((late.efficiency, late.bandwidth_bits_per_s), (None, None));
+        assert!(is_near(late.io_overhead.unwrap(), 1.0 / 0.64, 1e-9));
+        let in_time = even(4.0);
+        assert!(is_near(in_time.efficiency.unwrap(), 0.16, 1e-9));
+        assert!(is_near(in_time.bandwidth_bits_per_s.unwrap(), 4e9, 1e-9));
+    }
+
     proptest! {
         #[test]
         fn with_an_advised_bandwidth_the_target_is_met_whatever_binds(
             gb in 0.1..30.0, window in 1e4..1e9, loss in 1e-7..1e-2, streams in 1.0..64.0, binds in 0..4,
-            local_s in 0.1..20.0, deadline_s in 0.1..60.0, overhead in 1.0..5.0
+            local_s in 0.1..20.0, deadline_s in 0.1..60.0, overhead in 1.0..5.0,
+            is_measured in any::<bool>()
         ) {
-            let (period_s, tail, files) = (None, None, vec![Files::Overhead(overhead)]);
+            let files = if is_measured { measured(4.0 * overhead, None) } else { Files::Overhead(overhead) };
+            let (period_s, tail, files) = (None, None, vec![files]);
             let (local_s, deadline_s) = (Some(local_s), Some(deadline_s));
             let question = Question { period_s, tail, files, local_s, deadline_s, ..lcls(gb * 1e9) };
             let loss = if binds & 2 != 0 { loss } else { 0.0 };

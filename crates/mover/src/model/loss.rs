@@ -15,6 +15,26 @@ pub enum CongestionControl {
     Bbr,
 }
 
+impl CongestionControl {
+    /// All that there are laws for.
+    pub const ALL: [CongestionControl; 3] =
+        [CongestionControl::Reno, CongestionControl::Cubic, CongestionControl::Bbr];
+
+    /// As Linux calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CongestionControl::Reno => "reno",
+            CongestionControl::Cubic => "cubic",
+            CongestionControl::Bbr => "bbr",
+        }
+    }
+
+    /// The one that Linux calls so, if there is a law for it.
+    pub fn of_name(name: &str) -> Option<CongestionControl> {
+        CongestionControl::ALL.into_iter().find(|control| control.name() == name)
+    }
+}
+
 /// BBR's pace probes a quarter above the rate; at loss beyond this the model of the path falls (Cardwell et al., "BBR:
 /// Congestion-based congestion control", ACM Queue 14(5), 2016, Fig 8: flat to 5 %).
 pub const BBR_LOSS_MAX: f64 = 0.05;
@@ -106,6 +126,15 @@ mod tests {
     use super::*;
     use crate::model::is_near;
     use proptest::prelude::*;
+
+    #[test]
+    fn each_has_one_name_wherever_it_is_written() {
+        for control in CongestionControl::ALL {
+            assert_eq!(CongestionControl::of_name(control.name()), Some(control));
+            assert_eq!(serde_json::to_value(control).unwrap(), control.name());
+        }
+        assert_eq!(CongestionControl::of_name("vegas"), None);
+    }
 
     /// RFC 9438 section 5.1, Tables 1 and 2, C = 0.4. The RFC rounds Reno's factor 1.2247 to 1.2.
     #[test]

@@ -3,6 +3,7 @@
 //! Who waits takes the count, looks for work, and sleeps only if the count is still the same. So nothing that comes
 //! between look and sleep is missed.
 
+use crate::mutex::lock;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -53,6 +54,6 @@ impl Bell {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }

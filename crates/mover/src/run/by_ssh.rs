@@ -16,8 +16,10 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::ssh::{self, DialBack, FarProgram, Order, Ssh, StartedMover, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
-use crate::run::client::{Connect, DIAL_TIMEOUT};
+use crate::mutex::lock;
+use crate::run::client::{CONNECT, Connect, DIAL_TIMEOUT};
 use crate::run::far_mover::FarMover;
+use crate::run::thread;
 use rustls::ClientConfig;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -266,7 +268,7 @@ impl Connect for SshConnect {
         }
         // What a login has led to by then is among the bridges.
         self.await_logins();
-        for mut bridge in std::mem::take(&mut *self.bridges.lock().unwrap_or_else(|p| p.into_inner())) {
+        for mut bridge in std::mem::take(&mut *lock(&self.bridges)) {
             ssh::end(&mut bridge, Duration::from_secs(1));
         }
     }
@@ -362,17 +364,21 @@ impl SshConnect {
         let port = far.ready.port;
         let usable = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast();
         let mut addresses: Vec<IpAddr> = far.ready.addresses.iter().copied().filter(usable).collect();
+        // One word of each address.
         let (told, hears) = mpsc::channel();
         let race = |address: IpAddr| {
-            let (told, tls) = (told.clone(), self.tls.clone());
+            let (told, no_word, tls) = (told.clone(), told.clone(), self.tls.clone());
             let try_it = move || {
                 let address = SocketAddr::new(address, port);
                 let proved = TcpStream::connect_timeout(&address, DIAL_LIMIT)
-                    .map_err(|error| failure::of_io("connect", &error))
+                    .map_err(|error| failure::of_io(CONNECT, &error))
                     .and_then(|stream| Connection::connect(stream.into(), tls, "thalweg", DIAL_LIMIT));
                 let _ = told.send(proved.ok().map(|_| address));
             };
-            std::thread::Builder::new().name("dial".into()).spawn(try_it).is_ok()
+            let on_panic = move |_| {
+                let _ = no_word.send(None);
+            };
+            thread::guarded("dial", on_panic, try_it).is_ok()
         };
         let mut tried = addresses.iter().filter(|address| race(**address)).count();
         let host = self.wishes.ssh.dialled_host();
@@ -384,7 +390,7 @@ impl SshConnect {
                 .unwrap_or_default();
             let _ = named.send(found);
         };
-        if std::thread::Builder::new().name("look-up".into()).spawn(look_up).is_ok() {
+        if thread::guarded("look-up", drop, look_up).is_ok() {
             let left = until.saturating_duration_since(Instant::now());
             for address in names.recv_timeout(left).unwrap_or_default() {
                 if usable(&address) && !addresses.contains(&address) {
@@ -417,7 +423,7 @@ impl SshConnect {
         match way {
             Way::Direct(address) => {
                 TcpStream::connect_timeout(address, deadline).map(OwnedFd::from).map_err(|error| {
-                    let mut failure = failure::of_io("connect", &error);
+                    let mut failure = failure::of_io(CONNECT, &error);
                     if error.kind() == std::io::ErrorKind::ConnectionRefused {
                         failure.kind = CLOSED;
                     }
@@ -427,7 +433,7 @@ impl SshConnect {
             }
             Way::Back => dial_back(deadline, |request| match &mut self.lock().far {
                 Some(far) => far.ask(request),
-                None => Err(Failure::new(FailureKind::Connection, "connect", "the copy is over")),
+                None => Err(Failure::new(FailureKind::Connection, CONNECT, "the copy is over")),
             }),
             Way::Bridge(port) => {
                 let program = self.lock().program.clone();
@@ -435,7 +441,7 @@ impl SshConnect {
                 let _login = gate.lock().unwrap_or_else(|p| p.into_inner());
                 let (fd, child) =
                     ssh::bridge(&self.wishes.ssh, &program, *port, BRIDGE_LIMIT, &self.is_over)?;
-                let mut bridges = self.bridges.lock().unwrap_or_else(|p| p.into_inner());
+                let mut bridges = lock(&self.bridges);
                 bridges.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
                 bridges.push(child);
                 Ok(fd)
@@ -484,7 +490,7 @@ impl SshConnect {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 
@@ -505,7 +511,7 @@ fn has_gone(proved: Result<()>, is_late: bool) -> Result<bool> {
 fn unreached(mut failure: Failure) -> Failure {
     failure.kind = FailureKind::Connection;
     // No daemon is missing there.
-    if failure.operation == "connect" {
+    if failure.operation == CONNECT {
         failure.operation = ssh::REACH.to_owned();
     }
     failure
@@ -516,7 +522,7 @@ const TOKEN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Listens, has the far mover dial, and takes the connection that says the token first.
 fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> Result<OwnedFd> {
-    let of_io = |error: std::io::Error| failure::of_io("connect", &error);
+    let of_io = |error: std::io::Error| failure::of_io(CONNECT, &error);
     let until = Instant::now() + deadline;
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))
@@ -525,7 +531,7 @@ fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> R
     let port = listener.local_addr().map_err(of_io)?.port();
     let mut random = [0; TOKEN_BYTES / 2];
     aws_lc_rs::rand::fill(&mut random)
-        .map_err(|_| Failure::new(FailureKind::Internal, "connect", "no random numbers"))?;
+        .map_err(|_| Failure::new(FailureKind::Internal, CONNECT, "no random numbers"))?;
     let token = hex(&random);
     ask(&DialBack { port, token: token.clone() })?;
     while Instant::now() < until {
@@ -545,7 +551,7 @@ fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> R
             Err(error) => return Err(of_io(error)),
         }
     }
-    Err(Failure::new(FailureKind::Connection, "connect", "the far mover did not dial back"))
+    Err(Failure::new(FailureKind::Connection, CONNECT, "the far mover did not dial back"))
 }
 
 /// Whether whoever dialled says the token, all of it in time.
@@ -651,7 +657,7 @@ mod tests {
 
     #[test]
     fn what_ssh_started_is_not_told_as_a_daemon_that_is_missing() {
-        let failure = unreached(Failure::new(CLOSED, "connect", "10.0.0.1:7: Connection refused"));
+        let failure = unreached(Failure::new(CLOSED, CONNECT, "10.0.0.1:7: Connection refused"));
         assert_eq!((failure.kind, &*failure.operation), (FailureKind::Connection, ssh::REACH));
     }
 

@@ -3,8 +3,10 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{ControlLimits, TlsForm, mark, own_system};
+use crate::mutex::lock;
 use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
+use crate::run::thread;
 use answers::ANSWER_TIMEOUT;
 use dial::{Dialler, left};
 use keeper::{Keeper, UnderWay};
@@ -30,7 +32,7 @@ mod answers;
 
 pub use answers::Answers;
 pub(super) use dial::connect_any;
-pub use dial::{Connect, DIAL_TIMEOUT, TcpConnect};
+pub use dial::{CONNECT, Connect, DIAL_TIMEOUT, TcpConnect};
 
 /// A stream for which there was no memory is not dialled again before.
 const REFUSED_PAUSE: Duration = Duration::from_secs(3);
@@ -236,7 +238,7 @@ impl ClientOwner {
     /// A side has no memory for a stream: told once, and counted.
     fn no_memory(&self, stream: u16, why: &Failure) {
         let is_first = {
-            let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+            let mut boxes = lock(&self.mail.boxes);
             boxes.refusals.note(Instant::now(), stream, why.clone())
         };
         if is_first {
@@ -247,7 +249,7 @@ impl ClientOwner {
 
 impl Owner for ClientOwner {
     fn on_message(&self, session: &Arc<Session>, message: Message) {
-        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let mut boxes = lock(&self.mail.boxes);
         match message {
             Message::Opened(opened) => {
                 if !boxes.take_opened(opened) {
@@ -319,7 +321,7 @@ fn at_peer(why: Failure, name: &str) -> Failure {
 
 impl Mail {
     fn knock_now(&self) {
-        self.boxes.lock().unwrap_or_else(|p| p.into_inner()).knocked = true;
+        lock(&self.boxes).knocked = true;
         self.knock.notify_all();
     }
 }
@@ -375,10 +377,11 @@ impl Client {
         session.attach_control(connection)?;
         let keeper =
             Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt, dials: UnderWay::default() };
-        std::thread::Builder::new()
-            .name("dial".into())
-            .spawn(move || keeper.run_guarded())
-            .map_err(|error| failure::of_io("start a thread", &error))?;
+        // Else nobody would dial again, and nobody give up.
+        let closing = session.clone();
+        let on_panic = move |failure| closing.close(Some(failure));
+        thread::guarded("dial", on_panic, move || keeper.run())
+            .inspect_err(|failure| session.close(Some(failure.clone())))?;
         let system = answer.system;
         let answer_timeout = settings.patience.min(ANSWER_TIMEOUT);
         Ok(Client { session, rtt, system, name, answer_timeout, mail })
@@ -504,7 +507,7 @@ impl Client {
     }
 
     fn boxes(&self) -> MutexGuard<'_, Boxes> {
-        self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner())
+        lock(&self.mail.boxes)
     }
 
     /// Ends the session in order.
@@ -534,7 +537,7 @@ mod tests {
 
     impl Connect for Nowhere {
         fn connect(&self, _: Duration) -> Result<std::os::fd::OwnedFd> {
-            Err(Failure::new(FailureKind::Connection, "connect", "nowhere"))
+            Err(Failure::new(FailureKind::Connection, CONNECT, "nowhere"))
         }
 
         fn name(&self) -> String {

@@ -8,9 +8,10 @@ use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Identity, ssh};
 use crate::model::prediction::Compared;
+use crate::mutex::lock;
 use crate::plan::{Asked, Learned, Plan, Tuned};
 use crate::run::agree::Agreed;
-use crate::run::client::{Client, LinkSettings};
+use crate::run::client::{CONNECT, Client, LinkSettings};
 use crate::run::far_mover::FarMover;
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink};
@@ -316,7 +317,7 @@ impl Job<'_> {
     /// Whether the next attempt may go better.
     fn may_heal(&self, failure: &Failure, attempts: u32) -> bool {
         let had_link = self.had_link.load(Ordering::Relaxed);
-        let is_away = matches!(&*failure.operation, "connect" | "look up" | ssh::REACH);
+        let is_away = matches!(&*failure.operation, CONNECT | "look up" | ssh::REACH);
         let again = had_link || (attempts < FIRST_TRIES && !is_away);
         match failure.kind {
             FailureKind::Connection => again,
@@ -329,7 +330,7 @@ impl Job<'_> {
     }
 
     fn without_progress(&self) -> Duration {
-        self.progress.lock().unwrap_or_else(|p| p.into_inner()).1.elapsed()
+        lock(&self.progress).1.elapsed()
     }
 
     /// Tries again after each outage, as long as there is progress within the patience.

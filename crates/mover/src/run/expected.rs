@@ -7,6 +7,7 @@
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
+use crate::mutex::lock;
 use std::sync::Mutex;
 use thalweg_wire::message::{Place, SourceForm};
 use thalweg_wire::{Entry, Kind, RelativePath};
@@ -95,7 +96,7 @@ impl Expected {
         if parent.is_empty() || !self.only.is_empty() {
             return true;
         }
-        let mut included = self.included.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut included = lock(&self.included);
         if *included == parent {
             return true;
         }

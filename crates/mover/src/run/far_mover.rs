@@ -6,6 +6,7 @@
 
 use crate::event::Events;
 use crate::failure::Result;
+use crate::mutex::lock;
 use crate::run::client::{Client, Connect, LinkSettings};
 use crate::run::spread::{Local, Spread};
 use rustls::ClientConfig;
@@ -149,7 +150,7 @@ impl FarMover {
     }
 
     fn lock(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.sessions)
     }
 }
 

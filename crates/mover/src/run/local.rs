@@ -7,7 +7,7 @@ use crate::run::bell::Bell;
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
-use crate::run::within::{NUMBER, Within};
+use crate::run::within::{Heard, NUMBER, Within};
 use crate::run::{Ended, LineSink};
 use crate::stage::intake::Intake;
 use crate::transfer::{receiver, sender};
@@ -31,7 +31,7 @@ impl LocalTransfer {
     /// Starts it with `streams` threads that each read, digest, verify and write.
     ///
     /// # Errors
-    /// If there are no threads or no memory to be had.
+    /// If there are no threads or no memory to be had: the destination is closed then.
     pub fn start(
         source: Arc<dyn Source>,
         destination: Arc<dyn Destination>,
@@ -54,30 +54,40 @@ impl LocalTransfer {
             receiver::Limits::default(),
             receiving,
             crate::event::nobody(),
-        )
-        .map_err(|error| failure::of_io("start", &error))?;
-        let mut transfer = LocalTransfer { sender: sender.clone(), receiver: receiver.clone(), within };
-        let within = &mut transfer.within;
-        let (hearing, aborting) = (receiver.clone(), receiver.clone());
-        within.deliver(receiver_hears, move |message| hearing.hear(message), move |f| aborting.abort(f))?;
+        )?;
+        let mut transfer = LocalTransfer { sender, receiver, within };
+        match transfer.start_threads([sender_hears, receiver_hears], &terms, streams) {
+            Ok(()) => Ok(transfer),
+            Err(failure) => {
+                transfer.close();
+                Err(failure)
+            }
+        }
+    }
+
+    fn start_threads(
+        &mut self,
+        [sender_hears, receiver_hears]: [Heard; 2],
+        terms: &Terms,
+        streams: u16,
+    ) -> Result<()> {
+        let LocalTransfer { sender, receiver, within } = self;
+        let (hearing, failing) = (receiver.clone(), receiver.clone());
+        within.deliver(receiver_hears, move |message| hearing.hear(message), move |f| failing.fail(f))?;
         let (hearing, aborting) = (sender.clone(), sender.clone());
         within.deliver(sender_hears, move |message| hearing.hear(message), move |f| aborting.abort(f))?;
         for stream in 0..streams.max(1) {
             sender.stream_up(stream);
+            let aborting = sender.clone();
             let (sender, receiver, terms) = (sender.clone(), receiver.clone(), terms.clone());
-            within.spawn("stream", move |bell| {
-                // Made here: what it has in flight belongs to this thread.
-                let work = std::panic::AssertUnwindSafe(|| match SendLane::new(stream, &terms) {
-                    Ok(lane) => stream_work(&sender, receiver, lane, bell),
-                    Err(error) => sender.abort(failure::of_memory("start", &error)),
-                });
-                if std::panic::catch_unwind(work).is_err() {
-                    sender.abort(Failure::new(FailureKind::Internal, "copy", "a stream's thread panicked"));
-                }
-            })?;
+            // Made there: what it has in flight belongs to that thread.
+            let work = move |bell: &Bell| match SendLane::new(stream, &terms) {
+                Ok(lane) => stream_work(&sender, receiver, lane, bell),
+                Err(error) => sender.abort(failure::of_memory(failure::START, &error)),
+            };
+            within.spawn("stream", move |f| aborting.abort(f), work)?;
         }
-        sender.start().map_err(|error| failure::of_io("start", &error))?;
-        Ok(transfer)
+        sender.start()
     }
 
     /// Waits for the end, at most so long.
@@ -116,5 +126,84 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
         if !bell.wait(seen, pause) {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::held_up::{HeldUp, Panics};
+    use crate::endpoint::local::{DestinationPlace, LocalDestination};
+    use crate::endpoint::synthetic::NoiseSource;
+    use crate::failure::RUN_THREAD;
+    use crate::manifest::Filter;
+    use crate::run::thread::scarce;
+    use std::time::Instant;
+    use thalweg_wire::message::SourceForm;
+
+    /// Far more than a copy of a few files takes.
+    const LIMIT: Duration = Duration::from_secs(60);
+    const FILES: NoiseSource = NoiseSource { bytes: 4 << 10, file_bytes: 1 << 10 };
+
+    fn start(source: Arc<dyn Source>, destination: Arc<dyn Destination>) -> Result<LocalTransfer> {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        LocalTransfer::start(source, destination, terms, 2, crate::event::nobody(), None)
+    }
+
+    fn end_of(transfer: LocalTransfer) -> Ended {
+        let until = Instant::now() + LIMIT;
+        let ended = loop {
+            match transfer.wait(Duration::from_millis(100)) {
+                Some(ended) => break ended,
+                None => assert!(Instant::now() < until, "it does not end"),
+            }
+        };
+        transfer.close();
+        ended
+    }
+
+    #[test]
+    fn whichever_thread_panics_the_transfer_ends_with_that() {
+        for (panics, thread) in [
+            (Panics::Scan, "scan"),
+            (Panics::Decide, "decide"),
+            (Panics::Sync, "rounds"),
+            (Panics::Finish, "names"),
+            (Panics::Conclude, "rounds"),
+        ] {
+            let source: Arc<dyn Source> = match panics {
+                Panics::Scan => Arc::new(panics),
+                _ => Arc::new(FILES),
+            };
+            let transfer = start(source, Arc::new(HeldUp::new(panics))).unwrap();
+            let Ended::Failed(failure) = end_of(transfer) else { panic!("{panics:?} costs nothing") };
+            assert_eq!((failure.kind, &*failure.operation), (FailureKind::Internal, RUN_THREAD), "{failure}");
+            assert!(failure.cause.contains(&format!("`{thread}` panicked")), "{panics:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn what_finds_too_few_threads_leaves_none_and_its_destination_to_whoever_comes_next() {
+        let scratch = tempfile::tempdir().unwrap();
+        let destination = || -> Arc<dyn Destination> {
+            let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+            let (terms, filter) = (Terms::of(4 << 20, 1 << 20), Filter::new(Vec::new()).unwrap());
+            let opened = LocalDestination::open(place, &SourceForm::Many, true, terms, None, filter);
+            Arc::new(opened.unwrap_or_else(|failure| panic!("it is still taken: {failure}")))
+        };
+        let mut too_few = 0;
+        let transfer = loop {
+            let destination = destination();
+            let started = scarce::only(too_few, || start(Arc::new(FILES), destination.clone()));
+            match started {
+                Ok(transfer) => break transfer,
+                Err(failure) => assert_eq!(failure.operation, failure::START_THREAD, "{failure}"),
+            }
+            assert_eq!(Arc::strong_count(&destination), 1, "something of it runs on, of {too_few} threads");
+            too_few += 1;
+        };
+        // Three that receive, two for messages, two streams, the scan.
+        assert_eq!(too_few, 8);
+        assert!(matches!(end_of(transfer), Ended::Finished(totals) if totals.done == 4));
     }
 }

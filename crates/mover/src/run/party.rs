@@ -2,6 +2,7 @@
 //! it speaks to and how it ended; and what may be asked of it from outside.
 
 use crate::failure::Failure;
+use crate::mutex::lock;
 use crate::run::end::End;
 use crate::run::ledger::Ledger;
 use crate::run::{Ended, LineSink, Outbox};
@@ -140,7 +141,7 @@ impl<M, B> Common<M, B> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<M, B>> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 
     /// Wakes who waits for something of it.
@@ -242,7 +243,7 @@ fn since(stream: &mut StreamAccount, before: &[StreamAccount]) {
 
 /// Waits for threads that were told to stop, but not for who waits.
 pub(super) fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
-    let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(|p| p.into_inner()));
+    let threads = std::mem::take(&mut *lock(threads));
     for thread in threads {
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();

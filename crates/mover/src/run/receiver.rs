@@ -3,21 +3,21 @@
 
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
+use crate::mutex::lock;
 use crate::numbers::NumberMap;
 use crate::order;
 use crate::run::expected::Expected;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
-use crate::run::{Clock, Ended, LineSink, Outbox, Told};
+use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job, next_job};
 use crate::stage::turn::Gate;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::Copy;
 use crate::transfer::receiver::{Action, Claim, Finished, Limits, Receiver, RoundResult};
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -77,7 +77,7 @@ impl ReceiveRun {
     /// A receiver for transfer `number`, with its threads.
     ///
     /// # Errors
-    /// If there are no threads to be had.
+    /// If there are no threads or no memory to be had: the destination is closed then.
     pub fn start(
         number: TransferNumber,
         destination: Arc<dyn Destination>,
@@ -85,13 +85,18 @@ impl ReceiveRun {
         limits: Limits,
         outbox: Box<dyn Outbox>,
         events: Events,
-    ) -> io::Result<Arc<Self>> {
+    ) -> Result<Arc<Self>> {
+        // They are filled with the lock held, and so must not wait. Of each entry in flight they have what the machine wants
+        // next (of one that is compared a chunk at a time, and holes that are new), besides one round.
         let (decisions, decide_queue) = mpsc::channel();
         let (jobs, job_queue) = mpsc::channel();
         let (finishes, finish_queue) = mpsc::channel();
         let frame_bytes = FrameBuffer::memory_bytes(payload_max(&terms));
         let count_max = IN_FLIGHT_BYTES_MAX / Buffer::memory_bytes(frame_bytes);
-        let buffers = Pool::new(frame_bytes, count_max.max(IN_FLIGHT_MIN))?;
+        let buffers = Pool::new(frame_bytes, count_max.max(IN_FLIGHT_MIN)).map_err(|error| {
+            destination.close(false);
+            failure::of_memory(failure::START, &error)
+        })?;
         let gate = Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION));
         let machine = Receiver::new(terms.clone(), limits);
         let run = Arc::new(ReceiveRun {
@@ -112,19 +117,34 @@ impl ReceiveRun {
             buffers,
             gate,
         });
-        let decider = run.clone();
-        let (rounds, names) = (run.clone(), run.clone());
-        let threads = vec![
-            std::thread::Builder::new().name("decide".into()).spawn(move || decider.decide(&decide_queue))?,
-            std::thread::Builder::new()
-                .name("rounds".into())
-                .spawn(move || round::work(&*rounds, &job_queue, Stage::Sync))?,
-            std::thread::Builder::new()
-                .name("names".into())
-                .spawn(move || round::work(&*names, &finish_queue, Stage::Finish))?,
-        ];
-        *run.threads.lock().unwrap_or_else(|p| p.into_inner()) = threads;
+        if let Err(failure) = run.start_threads(decide_queue, job_queue, finish_queue) {
+            // Those that were started keep the run, and the run their queues: they would wait for ever, and the destination
+            // would stay taken.
+            run.close();
+            return Err(failure);
+        }
         Ok(run)
+    }
+
+    fn start_threads(
+        self: &Arc<Self>,
+        decisions: mpsc::Receiver<Decide>,
+        jobs: mpsc::Receiver<Job>,
+        finishes: mpsc::Receiver<Job>,
+    ) -> Result<()> {
+        let run = self.clone();
+        self.spawn("decide", move || run.decide(&decisions))?;
+        let run = self.clone();
+        self.spawn("rounds", move || round::work(&*run, &jobs, Stage::Sync))?;
+        let run = self.clone();
+        self.spawn("names", move || round::work(&*run, &finishes, Stage::Finish))
+    }
+
+    fn spawn(self: &Arc<Self>, name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let run = self.clone();
+        let thread = thread::guarded(name, move |failure| run.fail(failure), work)?;
+        lock(&self.threads).push(thread);
+        Ok(())
     }
 
     /// Counters so far.
@@ -139,8 +159,8 @@ impl ReceiveRun {
         let (verified_bytes, durable_bytes) = state.machine.verified_and_durable_bytes();
         let totals = state.machine.totals();
         drop(state);
-        let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner()).since;
-        let reading = *self.reading.lock().unwrap_or_else(|p| p.into_inner());
+        let busy = lock(&self.busy).since;
+        let reading = *lock(&self.reading);
         let busy = reading.map(|went_on| (WaitingFor::Read, went_on)).or(busy);
         Heartbeat {
             arrived_bytes: 0,
@@ -250,9 +270,23 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
+    /// Ends the transfer from this side, in whatever state it is: one of its threads panicked. The machine is not asked, which
+    /// may be what panicked.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.is_given_up.store(true, Ordering::Release);
+        // Nothing goes on any more that a stall would be excused by.
+        self.set_busy(None);
+        *lock(&self.reading) = None;
+        let mut state = self.lock();
+        state.say(TransferMessage::Abort(failure.clone()));
+        state.end.come(Ended::Failed(failure));
+        drop(state);
+        self.common.notify();
+    }
+
     /// Notes what the disk is doing.
     pub fn set_busy(&self, what: Option<WaitingFor>) {
-        self.busy.lock().unwrap_or_else(|p| p.into_inner()).since = what.map(|what| (what, Instant::now()));
+        lock(&self.busy).since = what.map(|what| (what, Instant::now()));
     }
 
     fn decide_soon(&self, work: Decide) {
@@ -389,7 +423,7 @@ impl ReceiveRun {
     }
 
     fn held(&self) -> MutexGuard<'_, NumberMap<EntryId, Held>> {
-        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.held)
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
@@ -426,7 +460,7 @@ impl Party for ReceiveRun {
         self.do_soon(Job::Stop);
         self.finish_soon(Job::Stop);
         party::join(&self.threads);
-        self.held.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        lock(&self.held).clear();
         let mut watch = Stopwatch::start(&self.common.accounts);
         self.destination.close(success);
         watch.lap(Stage::Conclude, 0);

@@ -4,10 +4,11 @@ use crate::endpoint::Source;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure};
 use crate::link::FrameBuffer;
+use crate::mutex::lock;
 use crate::order;
 use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
-use crate::run::{Clock, Ended, LineSink, Outbox, Told};
+use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
 use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
@@ -180,7 +181,7 @@ impl SendRun {
     /// What it sent lately, to compare with others of its session. Called once for each sample of the streams.
     pub fn sent_lately(&self) -> f64 {
         let sent = self.common.accounts.bytes(Stage::Send);
-        let mut state = self.sent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = lock(&self.sent);
         let before = std::mem::replace(&mut state.0, sent);
         // What left a moment ago is acknowledged now.
         state.1 = state.1 / 2.0 + sent.saturating_sub(before) as f64;
@@ -189,7 +190,7 @@ impl SendRun {
 
     /// Yields to others by what its streams show.
     pub fn leave_room(&self, sample: &Sample) {
-        let mut ledbat = self.ledbat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ledbat = lock(&self.ledbat);
         let rate = ledbat.sample(self.clock.now(), sample);
         tracing::debug!(?sample, queue = ?ledbat.queue(), rate, "yielding");
         self.pace.leave(Some(rate));
@@ -200,14 +201,13 @@ impl SendRun {
         self.pace.leave(None);
     }
 
-    /// Starts the scan on a thread of its own.
+    /// Starts the scan on a thread of its own. If that panics, the transfer fails.
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub fn start(self: &Arc<Self>) -> io::Result<()> {
-        let run = self.clone();
-        std::thread::Builder::new().name("scan".into()).spawn(move || run.scan())?;
-        Ok(())
+    pub fn start(self: &Arc<Self>) -> failure::Result<()> {
+        let (run, aborting) = (self.clone(), self.clone());
+        thread::guarded("scan", move |failure| aborting.abort(failure), move || run.scan()).map(drop)
     }
 
     /// Counters so far.

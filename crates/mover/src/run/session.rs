@@ -8,12 +8,13 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHandle};
-use crate::run::Outbox;
+use crate::mutex::lock;
 use crate::run::bell::Bell;
 use crate::run::flow::sender::FlowSend;
 use crate::run::frames::FramesLink;
 use crate::run::party::Party;
 use crate::run::sender::{SendLane, SendRun};
+use crate::run::{Outbox, thread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -197,8 +198,13 @@ impl Session {
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
             this: this.clone(),
         });
-        let keeper = Arc::downgrade(&session);
-        spawn("keeper", move || {
+        let (keeper, failing) = (Arc::downgrade(&session), Arc::downgrade(&session));
+        let on_panic = move |why| {
+            if let Some(session) = failing.upgrade() {
+                session.fail(why);
+            }
+        };
+        thread::guarded("keeper", on_panic, move || {
             while let Some(session) = keeper.upgrade() {
                 if !session.keep() {
                     return;
@@ -215,7 +221,7 @@ impl Session {
     /// # Errors
     /// `Protocol` if its number is taken or there are too many.
     pub fn add(&self, number: TransferNumber, transfer: Transfer) -> Result<()> {
-        let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let _gate = lock(&self.gate);
         check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
         let ended = self.ended();
@@ -466,7 +472,7 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 
@@ -521,18 +527,3 @@ pub fn check_memory(terms: &Terms) -> Result<()> {
 
 /// Files in one pack, at most: so many that a pack of files of 1 KiB still fills a frame of 512 KiB.
 pub const PACK_FILES: usize = 512;
-
-/// A panic costs the session, not the process, and nobody waits for a thread that is gone.
-fn guarded(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Failure::new(FailureKind::Internal, "transfer", "a stream's thread panicked"))
-    })
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map(drop)
-        .map_err(|error| failure::of_io("start a thread", &error))
-}

@@ -6,7 +6,8 @@
 //! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Result};
-use crate::run::client::{Connect, connect_any};
+use crate::mutex::lock;
+use crate::run::client::{CONNECT, Connect, connect_any};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -92,7 +93,7 @@ impl Spread {
     /// Tries ways in this order.
     fn dial_in_order(&self, order: &[usize], stream: Option<u16>, deadline: Duration) -> Result<OwnedFd> {
         let until = Instant::now() + deadline;
-        let mut last = Failure::new(FailureKind::Connection, "connect", "no way is left");
+        let mut last = Failure::new(FailureKind::Connection, CONNECT, "no way is left");
         for (at, &way) in order.iter().enumerate() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -131,7 +132,7 @@ impl Spread {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ways> {
-        self.ways.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.ways)
     }
 }
 
@@ -510,7 +511,7 @@ mod tests {
 
     impl Connect for Peer {
         fn connect(&self, _: Duration) -> Result<OwnedFd> {
-            Err(Failure::new(FailureKind::Connection, "connect", "in its own way"))
+            Err(Failure::new(FailureKind::Connection, CONNECT, "in its own way"))
         }
 
         fn addresses(&self) -> Vec<String> {

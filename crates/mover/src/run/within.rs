@@ -1,8 +1,9 @@
 //! What joins both sides of a transfer inside one process: messages both ways, threads, and the bell of its streams.
 
-use crate::failure::{self, Failure, Result};
-use crate::run::Outbox;
+use crate::failure::{Failure, Result};
+use crate::mutex::lock;
 use crate::run::bell::Bell;
+use crate::run::{Outbox, thread};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -43,7 +44,7 @@ impl Heard {
 
 impl Outbox for Side {
     fn say(&self, _: TransferNumber, message: TransferMessage) {
-        let _ = self.queue.lock().unwrap_or_else(|p| p.into_inner()).send(Some(message));
+        let _ = lock(&self.queue).send(Some(message));
     }
 
     fn work(&self) {
@@ -55,6 +56,8 @@ impl Within {
     /// Nothing is said yet. Of the sides and of what they hear the sender's is the first, the receiver's the second.
     pub fn new() -> (Within, [Box<Side>; 2], [Heard; 2]) {
         let bell = Arc::new(Bell::default());
+        // Both sides speak with their locks held, and so must not wait for each other. What they say is of what is in flight,
+        // which each bounds.
         let (to_receiver, receiver_hears) = mpsc::channel();
         let (to_sender, sender_hears) = mpsc::channel();
         let queues = [to_receiver.clone(), to_sender.clone()];
@@ -63,7 +66,8 @@ impl Within {
         (Within { bell, queues, threads: Vec::new() }, sides, [Heard(sender_hears), Heard(receiver_hears)])
     }
 
-    /// Delivers what is heard, on a thread of its own, until one is no message for this side.
+    /// Delivers what is heard, on a thread of its own, until one is no message for this side, or it panics: then `abort`
+    /// hears why.
     ///
     /// # Errors
     /// If there is no thread to be had.
@@ -71,9 +75,9 @@ impl Within {
         &mut self,
         heard: Heard,
         hear: impl Fn(TransferMessage) -> Result<()> + Send + 'static,
-        abort: impl Fn(Failure) + Send + 'static,
+        abort: impl FnOnce(Failure) + Clone + Send + 'static,
     ) -> Result<()> {
-        self.spawn("messages", move |_| {
+        self.spawn("messages", abort.clone(), move |_| {
             while let Ok(Some(message)) = heard.0.recv() {
                 if let Err(failure) = hear(message) {
                     return abort(failure);
@@ -82,17 +86,18 @@ impl Within {
         })
     }
 
-    /// A thread that ends when the bell is stopped.
+    /// A thread that ends when the bell is stopped. `on_panic`: see [`thread::guarded`].
     ///
     /// # Errors
     /// If there is none to be had.
-    pub fn spawn(&mut self, name: &str, work: impl FnOnce(&Bell) + Send + 'static) -> Result<()> {
+    pub fn spawn(
+        &mut self,
+        name: &'static str,
+        on_panic: impl FnOnce(Failure) + Send + 'static,
+        work: impl FnOnce(&Bell) + Send + 'static,
+    ) -> Result<()> {
         let bell = self.bell.clone();
-        let thread = std::thread::Builder::new()
-            .name(name.into())
-            .spawn(move || work(&bell))
-            .map_err(|error| failure::of_io("start a thread", &error))?;
-        self.threads.push(thread);
+        self.threads.push(thread::guarded(name, on_panic, move || work(&bell))?);
         Ok(())
     }
 

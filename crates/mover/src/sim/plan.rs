@@ -106,16 +106,7 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x0074_6861_6c77_6567);
         let random = &mut random;
-        let faults: Vec<Fault> = match seed % CLASSES {
-            0 => Vec::new(),
-            class @ 1..=13 => vec![ALL[class as usize - 1]],
-            14 => vec![Fault::StreamReset, Fault::StreamStall, Fault::LinkLoss, Fault::SourceChange],
-            15 => vec![Fault::StreamReset, Fault::LinkLoss, Fault::SourceChange, Fault::Stranger],
-            16 => {
-                vec![Fault::PowerCut, Fault::ReceiverKill, Fault::LinkLoss, Fault::Rot, Fault::DamagedFrame]
-            }
-            _ => ALL.to_vec(),
-        };
+        let faults = faults_of(seed % CLASSES);
         let segment_bytes = 1024u32 << random.below(2);
         let readback = faults.contains(&Fault::DamagedWrite) || random.percent(30);
         let terms = Terms {
@@ -127,26 +118,7 @@ impl Plan {
         };
         let tiny = random.percent(40);
         let entries = if tiny { random.within(1, 5) as usize } else { random.within(8, 200) as usize };
-        let sender = sender::Limits {
-            entries,
-            entry_bytes: if random.percent(10) { 1 } else { 1 << 20 },
-            concurrency: if tiny { random.within(1, 2) as usize } else { random.within(1, 20) as usize },
-            pack_bytes: random.within(1, 4) * u64::from(segment_bytes),
-            pack_files: random.within(1, 20) as usize,
-            retries: 3,
-            repairs: 64,
-            // Without faults nothing may be sent twice.
-            hedge: Hedging::fixed(Duration::from_millis(if seed.is_multiple_of(CLASSES) {
-                600_000
-            } else {
-                random.pick(&[20, 100, 3000])
-            })),
-            ..sender::Limits::for_segment(segment_bytes)
-        };
-        let sender = match random.percent(30) {
-            true => sender::Limits { depth: random.within(1, 3) as usize, ..sender },
-            false => sender,
-        };
+        let sender = sender_limits(random, (entries, tiny), segment_bytes, faults.is_empty());
         let receiver = receiver::Limits {
             entries: entries + BATCH_MAX,
             entry_bytes: usize::MAX,
@@ -189,6 +161,47 @@ impl Plan {
             plan.steer_every = micros(500, 300_000, random);
         }
         plan
+    }
+}
+
+/// What may strike in plans of a class.
+fn faults_of(class: u64) -> Vec<Fault> {
+    match class {
+        0 => Vec::new(),
+        1..=13 => vec![ALL[class as usize - 1]],
+        14 => vec![Fault::StreamReset, Fault::StreamStall, Fault::LinkLoss, Fault::SourceChange],
+        15 => vec![Fault::StreamReset, Fault::LinkLoss, Fault::SourceChange, Fault::Stranger],
+        16 => vec![Fault::PowerCut, Fault::ReceiverKill, Fault::LinkLoss, Fault::Rot, Fault::DamagedFrame],
+        _ => ALL.to_vec(),
+    }
+}
+
+/// Of a sender that may offer so many entries, in a `tiny` plan or another.
+fn sender_limits(
+    random: &mut Random,
+    (entries, tiny): (usize, bool),
+    segment_bytes: u32,
+    is_faultless: bool,
+) -> sender::Limits {
+    let sender = sender::Limits {
+        entries,
+        entry_bytes: if random.percent(10) { 1 } else { 1 << 20 },
+        concurrency: if tiny { random.within(1, 2) as usize } else { random.within(1, 20) as usize },
+        pack_bytes: random.within(1, 4) * u64::from(segment_bytes),
+        pack_files: random.within(1, 20) as usize,
+        retries: 3,
+        repairs: 64,
+        // Without faults nothing may be sent twice.
+        hedge: Hedging::fixed(Duration::from_millis(if is_faultless {
+            600_000
+        } else {
+            random.pick(&[20, 100, 3000])
+        })),
+        ..sender::Limits::for_segment(segment_bytes)
+    };
+    match random.percent(30) {
+        true => sender::Limits { depth: random.within(1, 3) as usize, ..sender },
+        false => sender,
     }
 }
 

@@ -6,6 +6,7 @@
 //! thousand a second, are booked by the wall clock alone; their CPU time is booked once for a pack.
 
 use super::Stage;
+use crate::mutex::lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -179,7 +180,7 @@ impl Accounts {
 
 impl Row {
     fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.threads)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Holds a sender to a rate: all streams of a transfer together, whoever sets it and whenever it changes.
 
+use crate::mutex::lock;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -132,7 +133,7 @@ impl Pace {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! When a thread may make its request to a disk: [`Turns`], waited for.
 
+use crate::mutex::lock;
 use crate::order::Turns;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.turns)
     }
 }
 

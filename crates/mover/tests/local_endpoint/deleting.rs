@@ -260,6 +260,72 @@ fn links_and_hard_links_take_the_place_of_directories_too() {
     assert!(!Path::new("/etc/f").exists());
 }
 
+/// What a killed copy has unfinished in a directory: its root, or one with flags of its own.
+fn leave_unfinished(directory: &Path, job: &str, name: &str) -> PathBuf {
+    let own = directory.join(std::ffi::OsStr::from_bytes(STAGING_NAME)).join(job);
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join(name), "x").unwrap();
+    own
+}
+
+fn our_job() -> String {
+    terms().job_key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn what_a_killed_copy_has_unfinished_in_a_directory_that_goes_does_so_with_it_unless_a_copy_uses_it() {
+    let trees = prepared();
+    let gone = trees.target.join("kept/gone");
+    leave_unfinished(&gone.join("deep"), &our_job(), "partial-7");
+    let begun_in_it = leave_unfinished(&gone, "begun in it", "lock");
+    leave_unfinished(&gone.join("deep"), "begun in it", "partial-1");
+    let begun_above = leave_unfinished(&trees.target, "begun above", "lock");
+    leave_unfinished(&gone, "begun above", "partial-1");
+    let unknown = leave_unfinished(&gone, "unknown", "partial-1");
+    let again = |dry_run| {
+        let terms = Terms { dry_run, delete_max: Some(5), ..terms() };
+        let copied = copy(&contents(&trees.source), To { terms, ..to(&trees.target) });
+        copied.assert_whole().conclusion.deleted
+    };
+    let lock = |own: &Path| {
+        let lock = Dir::open(own).unwrap().open_read_write(b"lock").unwrap();
+        assert!(lock.lock_exclusive().unwrap());
+        lock
+    };
+    // Nobody can say whose lock keeps it: all but that directory goes, with what is unfinished below it.
+    assert_eq!((again(true), again(false)), (4, 4));
+    assert!(!gone.join("deep").exists() && unknown.join("partial-1").exists());
+    fs::remove_dir_all(unknown).unwrap();
+    for own in [&begun_in_it, &begun_above] {
+        let held = lock(own);
+        assert_eq!((again(true), again(false)), (0, 0), "a copy uses it");
+        assert!(begun_in_it.join("lock").exists() && own.join("lock").exists());
+        drop(held);
+    }
+    assert_eq!(again(true), 1);
+    assert!(begun_in_it.join("lock").exists(), "a dry run");
+    assert_eq!(again(false), 1);
+    assert!(!gone.exists() && begun_above.join("lock").exists());
+}
+
+#[test]
+fn what_makes_way_takes_along_what_this_job_left_unfinished_in_it_and_nobody_else_s() {
+    for (job, is_ours) in [(our_job(), true), ("other".to_owned(), false)] {
+        let trees = trees();
+        fs::write(trees.source.join("d"), "file now").unwrap();
+        let left = leave_unfinished(&trees.target.join("d"), &job, "lock");
+        let copied = copy(&contents(&trees.source), delete(&trees.target, 10));
+        match is_ours {
+            true => assert_eq!(fs::read(trees.target.join("d")).unwrap(), b"file now"),
+            false => {
+                assert_eq!(copied.failure("d").kind, FailureKind::Conflict);
+                assert!(left.join("lock").exists());
+            }
+        }
+        assert!(!trees.target.join(std::ffi::OsStr::from_bytes(STAGING_NAME)).exists());
+    }
+}
+
 #[test]
 fn what_fills_a_directory_between_decision_and_name_counts() {
     let trees = trees();

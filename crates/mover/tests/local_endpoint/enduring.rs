@@ -68,6 +68,20 @@ fn a_default_acl_of_the_destination_does_not_leak_into_what_is_kept_exactly() {
     }
 }
 
+/// How file systems are made, which, and what has their directories `a` and `b` hand down a project each.
+const PROJECTS: [(&str, &str, &str); 2] = [
+    (
+        "mkfs.xfs -qf",
+        "xfs",
+        "xfs_io -c 'chproj 42' -c 'chattr +P' a && xfs_io -c 'chproj 43' -c 'chattr +P' b",
+    ),
+    ("mkfs.ext4 -qF -O quota,project", "ext4", "chattr -p 42 a && chattr -p 43 b && chattr +P a b"),
+];
+
+fn sh(at: &Path, script: &str) -> std::process::Output {
+    std::process::Command::new("sh").args(["-c", script]).current_dir(at).output().unwrap()
+}
+
 /// A project on XFS and ext4, which refuse renames from another one; no copy on write on btrfs, which says nothing.
 #[test]
 fn what_is_copied_into_a_directory_has_what_that_hands_down_to_what_is_made_in_it() {
@@ -75,9 +89,6 @@ fn what_is_copied_into_a_directory_has_what_that_hands_down_to_what_is_made_in_i
         eprintln!("skipped: mounting needs root");
         return;
     }
-    let sh = |at: &Path, script: &str| {
-        std::process::Command::new("sh").args(["-c", script]).current_dir(at).output().unwrap()
-    };
     let trees = trees();
     for (name, content) in [("a", 1u8), ("b", 2)] {
         let dir = trees.source.join(name);
@@ -88,13 +99,8 @@ fn what_is_copied_into_a_directory_has_what_that_hands_down_to_what_is_made_in_i
         (0..20).for_each(|at| fs::write(dir.join(format!("new/{at}")), "y").unwrap());
     }
     fs::write(trees.source.join("beside"), "x").unwrap();
-    let projects = "xfs_io -c 'chproj 42' -c 'chattr +P' a && xfs_io -c 'chproj 43' -c 'chattr +P' b";
-    let cases = [
-        ("mkfs.xfs -qf", "xfs", projects),
-        ("mkfs.ext4 -qF -O quota,project", "ext4", "chattr -p 42 a && chattr -p 43 b && chattr +P a b"),
-        ("mkfs.btrfs -qf", "btrfs", "chattr +C a b"),
-    ];
-    for (make, kind, hand_down) in cases {
+    let not_copied_on_write = ("mkfs.btrfs -qf", "btrfs", "chattr +C a b");
+    for (make, kind, hand_down) in PROJECTS.into_iter().chain([not_copied_on_write]) {
         let Some(mount) = Mount::new(make, kind) else {
             eprintln!("skipped in part: {kind} cannot be mounted here");
             continue;
@@ -123,6 +129,89 @@ fn what_is_copied_into_a_directory_has_what_that_hands_down_to_what_is_made_in_i
                 assert_eq!(attributes(name), made_there, "{kind}: {dir}/{name}");
             }
         }
+    }
+}
+
+#[test]
+fn a_dry_run_foretells_that_no_hard_link_leads_from_one_project_into_another() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    for (make, kind, hand_down) in PROJECTS {
+        let Some(mount) = Mount::new(make, kind) else {
+            eprintln!("skipped in part: {kind} cannot be mounted here");
+            continue;
+        };
+        let (trees, target) = (trees(), mount.path.join("t"));
+        fs::create_dir_all(target.join("a")).unwrap();
+        fs::create_dir_all(target.join("b")).unwrap();
+        if !sh(&target, hand_down).status.success() {
+            eprintln!("skipped in part: nothing to set that with on {kind}");
+            continue;
+        }
+        for dir in ["a", "b/new", "c"] {
+            fs::create_dir_all(trees.source.join(dir)).unwrap();
+        }
+        let at = |name: &str| trees.source.join(name);
+        fs::write(at("a/first"), "content").unwrap();
+        for name in ["a/second", "b/second", "b/new/second", "c/second"] {
+            fs::hard_link(at("a/first"), at(name)).unwrap();
+        }
+        let fresh = |names: &[&str], dry_run: bool| {
+            let only = names.iter().map(|name| path(name.as_bytes())).collect();
+            let source = contents_with(&trees.source, ScanOptions { only, ..options() });
+            let copied = copy(&source, To { terms: Terms { dry_run, ..terms() }, ..to(&target) });
+            copied.assert_whole().fresh
+        };
+        let comes = ["a/first", "a/second", "b/second", "b/new/second", "c/second"];
+        // The first name stands there by then.
+        let stays = ["a/first", "b/second"];
+        for (names, expected) in [(&comes[..], 3), (&stays[..], 1)] {
+            for dry_run in [true, false] {
+                assert_eq!(fresh(names, dry_run), expected, "{kind}: {names:?}, dry run: {dry_run}");
+            }
+            fs::remove_file(target.join("b/second")).unwrap();
+        }
+    }
+}
+
+/// An immutable directory: not even root makes a staging directory in it.
+#[test]
+fn who_may_not_write_where_a_directory_hands_down_its_flags_stages_beside_it() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let cases = [
+        ("mkfs.btrfs -qf", "btrfs", "chattr +C a"),
+        ("mkfs.ext4 -qF -O casefold -E encoding=utf8", "ext4", "chattr +F a"),
+    ];
+    for (make, kind, hand_down) in cases {
+        let Some(mount) = Mount::new(make, kind) else {
+            eprintln!("skipped in part: {kind} cannot be mounted here");
+            continue;
+        };
+        let trees = trees();
+        fs::create_dir_all(trees.source.join("a/sub")).unwrap();
+        fs::write(trees.source.join("a/sub/small"), "x").unwrap();
+        fs::write(trees.source.join("a/sub/large"), noise(3 * CHUNK as usize, 1)).unwrap();
+        symlink("small", trees.source.join("a/sub/link")).unwrap();
+        let target = mount.path.join("t");
+        fs::create_dir_all(target.join("a")).unwrap();
+        let script = format!("{hand_down} && mkdir a/sub && chattr +i a");
+        let set = std::process::Command::new("sh").args(["-c", &script]).current_dir(&target).output();
+        if !set.unwrap().status.success() {
+            eprintln!("skipped in part: nothing to set that with on {kind}");
+            continue;
+        }
+        // Nor are its times and its mode anybody's to set.
+        let there = fs::metadata(target.join("a")).unwrap();
+        fs::set_permissions(trees.source.join("a"), there.permissions()).unwrap();
+        fs::File::open(trees.source.join("a")).unwrap().set_modified(there.modified().unwrap()).unwrap();
+        copy(&contents(&trees.source), to(&target)).assert_whole();
+        assert_eq!(picture(&trees.source), picture(&target), "{kind}");
+        assert_eq!(copy(&contents(&trees.source), to(&target)).assert_whole().fresh, 0, "{kind}");
     }
 }
 

@@ -376,3 +376,38 @@ fn a_file_that_its_owner_may_not_read_is_read_back_all_the_same() {
     assert_eq!(fs::metadata(trees.target.join("f")).unwrap().mode() & 0o777, 0);
     destination.close(true);
 }
+
+#[test]
+fn what_is_thrown_away_after_the_end_is_nothing_of_the_next_attempt() {
+    /// More lanes than are held open.
+    const LANES: usize = 40;
+    let trees = trees();
+    let names: Vec<String> = (0..LANES).map(|number| format!("f{number:02}")).collect();
+    names.iter().for_each(|name| fs::write(trees.source.join(name), "content").unwrap());
+    let source = contents(&trees.source);
+    let (found, _) = scan(&source);
+    let attempt = || {
+        let destination = open(to(&trees.target), &source.form()).unwrap();
+        for entry in &found.entries {
+            destination.decide(entry, &|_, _| true);
+        }
+        let stage = |(lane, name): (usize, &String)| {
+            let small = [Small { entry: found.entry(name), content: b"content" }];
+            let mut together = Together::new(&Disk::default());
+            destination.stage(lane as u32, &small, &mut together).remove(0).unwrap()
+        };
+        let staged: Vec<Staged> = names.iter().enumerate().map(stage).collect();
+        (destination, staged)
+    };
+    let (first, late) = attempt();
+    first.close(false);
+    let (second, staged) = attempt();
+    // By a stream that was slow.
+    late.into_iter().for_each(|staged| first.discard(Ready::Staged(staged)));
+    second.sync(&[]).unwrap();
+    let digest = Digest(*blake3::hash(b"content").as_bytes());
+    for (name, staged) in names.iter().zip(staged) {
+        second.finish(found.entry(name), Ready::Staged(staged), digest).unwrap();
+    }
+    second.close(true);
+}

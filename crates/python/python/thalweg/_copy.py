@@ -16,16 +16,19 @@ from thalweg._work import (
     Finished,
     Place,
     Reaching,
+    Tabled,
     Underway,
     Watching,
     drive,
     listens,
     reaching_of,
     refuse_unknown,
+    seconds,
     text_of,
+    texts,
     whole,
 )
-from thalweg.errors import PartialError
+from thalweg.errors import checked
 
 #: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
 #: ``paranoid`` reads the source twice too.
@@ -86,7 +89,7 @@ class Report(Finished):
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verified(Tabled):
     """What a verification found."""
 
     #: Entries of the receipt that were looked for.
@@ -157,23 +160,34 @@ def start(
         "update": options.get("update", False),
         "ignore_existing": options.get("ignore_existing", False),
         "one_file_system": options.get("one_file_system", False),
-        "filter": list(options.get("filter", ())),
+        "filter": texts("filter", options.get("filter", ())),
         "bwlimit": options.get("bwlimit"),
         "streams": whole("streams", options.get("streams"), *STREAMS),
         "receipt": options.get("receipt"),
         "entries": options.get("entries", False),
         "tells": tells,
     }
-    checks = options.get("check_entries", True)
-
-    def conclude(told: Event) -> Report:
-        report = Report._of(told)
-        if report.failed and checks:
-            raise PartialError(report)
-        return report
-
+    checks, progress_s = options.get("check_entries", True), seconds("progress_s", options.get("progress_s", 1.0), 0.0)
     work = _thalweg.copy(places, asked, reaching_of(options))
-    return Transfer(work, conclude, options.get("progress_s", 1.0), places=(places[:-1], places[-1]))
+    return Transfer(
+        work, lambda told: checked(Report._of(told), checks), progress_s, places=(places[:-1], places[-1])
+    )
+
+
+def start_sync(
+    source: Place | Sequence[Place],
+    destination: Place,
+    options: CopyOptions,
+    *,
+    delete: bool,
+    max_delete: int,
+    tells: bool,
+) -> Transfer:
+    if delete and max_delete is None:
+        # Nothing would be removed.
+        raise TypeError("max_delete=None: with delete=True say how many entries may be removed")
+    delete_max = whole("max_delete", max_delete, 0, U64_MAX) if delete else None
+    return start(source, destination, options, delete_max=delete_max, tells=tells)
 
 
 def transfer(
@@ -221,15 +235,8 @@ def sync(
 ) -> Report:
     """Makes a destination the same as a source: :func:`copy`, and with ``delete`` removes what the source lacks, refusing
     more than ``max_delete`` entries. Give the source a trailing slash to mean its contents."""
-    delete_max = limit(max_delete) if delete else None
-    return drive(start(source, destination, options, delete_max=delete_max, tells=listens(on_event)), on_event)
-
-
-def limit(max_delete: int) -> int:
-    """How many entries may be removed, which is always said: without it nothing would be removed."""
-    if max_delete is None:
-        raise TypeError("max_delete=None: with delete=True say how many entries may be removed")
-    return whole("max_delete", max_delete, 0, U64_MAX)
+    tells = listens(on_event)
+    return drive(start_sync(source, destination, options, delete=delete, max_delete=max_delete, tells=tells), on_event)
 
 
 def verify(
@@ -263,7 +270,7 @@ def start_verify(
             findings.append(event)
 
     places = [os.fsdecode(receipt), text_of(place)]
-    work = _thalweg.verify(receipt, places[1], strict, list(keys), reaching_of(reaching))
+    work = _thalweg.verify(receipt, places[1], strict, texts("keys", keys), reaching_of(reaching))
     return Underway(work, lambda told: Verified(**told, findings=findings), None, notice, (places, None))
 
 

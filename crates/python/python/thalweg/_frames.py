@@ -36,6 +36,7 @@ from thalweg._work import (
     Place,
     Reaching,
     SlotReport,
+    Tabled,
     reaching_of,
     refuse_unknown,
     seconds,
@@ -153,7 +154,7 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class SenderFigures:
+class SenderFigures(Tabled):
     """What a sender did so far."""
 
     #: Frames pushed by this process.
@@ -194,7 +195,7 @@ class ProducerReport:
 
 
 @dataclass(frozen=True)
-class ReceiverFigures:
+class ReceiverFigures(Tabled):
     """What a receiver got so far."""
 
     #: Frames delivered.
@@ -326,6 +327,11 @@ class Frame:
         return self._native.time_ns
 
     @property
+    def deadline_ns(self) -> int | None:
+        """Nanoseconds after :attr:`time_ns` in which it should be with its consumers; ``None`` without a deadline."""
+        return self._native.deadline_ns
+
+    @property
     def latency_ns(self) -> int | None:
         """From made to received, by the hub's clock; ``None`` without a measured clock."""
         return self._native.latency_ns
@@ -333,7 +339,7 @@ class Frame:
     @property
     def is_late(self) -> bool | None:
         """Whether it came later than its deadline; ``None`` without one, or without a measured clock."""
-        deadline, latency = self._native.deadline_ns, self._native.latency_ns
+        deadline, latency = self.deadline_ns, self.latency_ns
         return None if deadline is None or latency is None else latency > deadline
 
     @property
@@ -405,6 +411,10 @@ class Frame:
 
     def __len__(self) -> int:
         return self._native.nbytes
+
+    def __bool__(self) -> bool:
+        # One without bytes came too: `while frame := receiver.next()` goes on.
+        return True
 
     def __repr__(self) -> str:
         return f"<Frame {self.producer} {self.sequence}: {self.dtype} {self.shape}>"

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, Unpack
 from thalweg import _thalweg
 from thalweg._copy import Verify
 from thalweg._docs import document
-from thalweg._work import STREAMS, Event, Place, Reaching, reaching_of, refuse_unknown, text_of, whole
+from thalweg._work import STREAMS, Event, Place, Reaching, Tabled, reaching_of, refuse_unknown, text_of, whole
 from thalweg.errors import Error, name_place
 
 #: Whether a deadline is kept: in 99 of 100 cases, more often than not, or not.
@@ -32,7 +32,7 @@ class PredictOptions(Reaching, total=False):
 
 
 @dataclass(frozen=True)
-class Predicted:
+class Predicted(Tabled):
     """How long a transfer would take. Sizes are in bytes, times in seconds."""
 
     #: Content bytes at the source; estimated where it is too much to count.
@@ -66,8 +66,8 @@ document(Predicted)
 def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:
     """How long a copy would take, before it begins: counts what is at the source, and goes by what earlier transfers and
     probes of the same way took (they are remembered in ``state``). Nothing is measured and nothing moved; where nothing is
-    known, :attr:`Predicted.missing` says what, and ``thalweg probe`` or one copy teaches it. Options:
-    ``help(thalweg.PredictOptions)``.
+    known, :attr:`Predicted.missing` says what, and ``thalweg probe`` or one copy teaches it. On Ctrl-C it ends, whatever it waits
+    for. Options: ``help(thalweg.PredictOptions)``.
     """
     return asked(source, destination, options, None)
 

@@ -31,7 +31,7 @@ from thalweg._work import (
     text_of,
     whole,
 )
-from thalweg.errors import PartialError
+from thalweg.errors import checked
 
 
 @runtime_checkable
@@ -137,19 +137,12 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
         "entries": options.get("entries", False),
         "tells": tells,
     }
-    checks = options.get("check_entries", True)
-
-    def conclude(told: Event) -> StreamReport:
-        report = StreamReport._of(told)
-        if report.files_failed and checks:
-            raise PartialError(report)
-        return report
-
+    checks, progress_s = options.get("check_entries", True), seconds("progress_s", options.get("progress_s", 1.0), 0.0)
     places, pipes = (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1])
     work = _thalweg.stream(places, pipes, asked, reaching_of(options))
     # A pipe has no name.
     named = [place for place, pipe in zip(places, pipes, strict=True) if pipe is None]
-    return Streaming(work, conclude, options.get("progress_s", 1.0), places=(named, None))
+    return Streaming(work, lambda told: checked(StreamReport._of(told), checks), progress_s, places=(named, None))
 
 
 def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:

@@ -15,6 +15,7 @@ __all__ = [
     "Work",
     "__version__",
     "copy",
+    "exports",
     "law",
     "predict",
     "stream",
@@ -114,6 +115,7 @@ class Hub:
     def stop(self) -> None: ...
 
 def copy(places: list[str], options: dict[str, Any], reaching: dict[str, Any]) -> Work: ...
+def exports(address: str, reaching: dict[str, Any]) -> builtins.list[tuple[str, bool]]: ...
 def verify(
     receipt: str | PathLike[str], place: str, strict: bool, keys: list[str], reaching: dict[str, Any]
 ) -> Work: ...

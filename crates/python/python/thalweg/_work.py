@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import math
@@ -9,7 +10,7 @@ import operator
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, overload
@@ -64,8 +65,18 @@ class Watching(TypedDict, total=False):
     progress_s: float
 
 
+class Tabled:
+    """A value that a notebook shows as a table of its fields."""
+
+    def _repr_html_(self) -> str:
+        value: Any = self
+        shown = [(known.name, getattr(value, known.name)) for known in fields(value) if known.repr]
+        rows = "".join(f"<tr><th>{name}</th><td>{html.escape(str(told))}</td></tr>" for name, told in shown)
+        return f"<table><caption>{type(value).__name__}</caption>{rows}</table>"
+
+
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class Finished(Tabled):
     """What reports of copies and of streams have alike. Sizes are in bytes, times in seconds."""
 
     #: Content bytes that travelled.
@@ -185,9 +196,14 @@ class Underway(Generic[R]):
         self._work.stop()
 
     def report(self) -> R:
-        """Waits for its end, and says what it did; raises what failed. Events that were not taken are lost."""
-        while self.events() is not None:
-            pass
+        """Waits for its end, and says what it did; raises what failed. Events that were not taken are lost. What interrupts
+        the wait, Ctrl-C for instance, stops the work in order."""
+        try:
+            while self.events() is not None:
+                pass
+        except BaseException:
+            self._work.stop()
+            raise
         self._kept.clear()
         try:
             told = json.loads(self._work.result())
@@ -257,6 +273,13 @@ def seconds(name: str, time_s: float | None, least_s: float, most_s: float = mat
         wanted = f"from {least_s} seconds on" if most_s == math.inf else f"from {least_s} to {most_s} seconds"
         raise _out_of_range(name, wanted, time_s)
     return time_s
+
+
+def texts(name: str, given: Iterable[str]) -> list[str]:
+    """All of them; one alone would be taken for its letters."""
+    if isinstance(given, str | bytes):
+        raise TypeError(f"{name}={given!r}: a list of texts")
+    return list(given)
 
 
 def positive_seconds(name: str, time_s: float | None) -> float | None:

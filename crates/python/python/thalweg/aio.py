@@ -197,8 +197,8 @@ async def sync(
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.sync`."""
-    delete_max = _copy.limit(max_delete) if delete else None
-    copying = _copy.start(source, destination, options, delete_max=delete_max, tells=listens(on_event))
+    tells = listens(on_event)
+    copying = _copy.start_sync(source, destination, options, delete=delete, max_delete=max_delete, tells=tells)
     return await drive(Transfer(copying), on_event)
 
 
@@ -237,12 +237,6 @@ async def stream(
     return await drive(Streaming(_stream.start(source, destination, options, tells=listens(on_event))), on_event)
 
 
-def _there(inner: _T | None) -> _T:
-    if inner is None:
-        raise StoppedError("the channel is reached on entry: `async with`", kind="stopped", operation="use a channel")
-    return inner
-
-
 async def _in_steps(step: Callable[[float], _T], timeout_s: float | None) -> _T:
     """Tries until it is no longer busy; the last word on it is raised."""
     until = None if timeout_s is None else time.monotonic() + timeout_s
@@ -255,7 +249,25 @@ async def _in_steps(step: Callable[[float], _T], timeout_s: float | None) -> _T:
                 raise
 
 
-class Sender:
+class _End(Generic[_T]):
+    """What gives frames to a channel or takes them; the channel is reached on entry."""
+
+    def __init__(self, reached: Callable[[_thalweg.GivingUp], _T]) -> None:
+        self._reached = reached
+        self._inner: _T | None = None
+
+    def _there(self) -> _T:
+        if self._inner is None:
+            text = "the channel is reached on entry: `async with`"
+            raise StoppedError(text, kind="stopped", operation="use a channel")
+        return self._inner
+
+    async def __aenter__(self) -> Self:
+        self._inner = await _given_up(self._reached)
+        return self
+
+
+class Sender(_End[_frames.Sender]):
     """As :class:`thalweg.Sender`; the channel is reached on entry.
 
     >>> async with thalweg.aio.Sender("tw://host/export/scan42") as sender:  # doctest: +SKIP
@@ -265,13 +277,12 @@ class Sender:
     """
 
     def __init__(self, place: Place, **options: Unpack[SenderOptions]) -> None:
-        self._place, self._options = place, options
-        self._inner: _frames.Sender | None = None
+        super().__init__(lambda gives_up: _frames.Sender.reached(place, options, gives_up))
 
     @property
     def producer(self) -> str:
         """Its name."""
-        return _there(self._inner).producer
+        return self._there().producer
 
     async def push(
         self,
@@ -284,36 +295,31 @@ class Sender:
         timeout_s: float | None = None,
     ) -> int:
         """As :meth:`thalweg.Sender.push`."""
-        inner = _there(self._inner)
+        inner = self._there()
         payload, head = prepared(data, set, time_ns, deadline_s, metadata)
         return await _in_steps(lambda left: inner.push_prepared(payload, head, left), timeout_s)
 
     async def declare_set(self, set: int, frames: int) -> None:
         """As :meth:`thalweg.Sender.declare_set`."""
-        inner = _there(self._inner)
+        inner = self._there()
         await to_its_end(lambda: inner.declare_set(set, frames))
 
     async def finish(self, timeout_s: float | None = None) -> ProducerReport:
         """As :meth:`thalweg.Sender.finish`."""
-        return await _in_steps(_there(self._inner).finish, timeout_s)
+        return await _in_steps(self._there().finish, timeout_s)
 
     def abort(self) -> None:
         """As :meth:`thalweg.Sender.abort`."""
-        _there(self._inner).abort()
+        self._there().abort()
 
     def figures(self) -> SenderFigures:
         """Figures so far."""
-        return _there(self._inner).figures()
-
-    async def __aenter__(self) -> Self:
-        reached, place, options = _frames.Sender.reached, self._place, self._options
-        self._inner = await _given_up(lambda gives_up: reached(place, options, gives_up))
-        return self
+        return self._there().figures()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        inner = _there(self._inner)
+        inner = self._there()
         try:
             if kind is None and not inner.is_aborted:
                 await self.finish()
@@ -322,24 +328,23 @@ class Sender:
             await to_its_end(inner.abort)
 
 
-class Receiver:
+class Receiver(_End[_frames.Receiver]):
     """As :class:`thalweg.Receiver`, an async iterator; the channel is reached on entry. Cancelling a task loses nothing: what
     had come is handed out next. For one task at a time."""
 
     def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
-        self._place, self._options = place, options
-        self._inner: _frames.Receiver | None = None
+        super().__init__(lambda gives_up: _frames.Receiver.reached(place, options, gives_up))
         #: What came, and was not handed out yet.
         self._kept: deque[Delivery] = deque()
 
     @property
     def report(self) -> ConsumerReport | None:
         """What it got, once all producers have finished or it was closed."""
-        return _there(self._inner).report
+        return self._there().report
 
     async def next(self, timeout_s: float | None = None) -> Delivery | None:
         """As :meth:`thalweg.Receiver.next`."""
-        inner = _there(self._inner)
+        inner = self._there()
         until = None if timeout_s is None else time.monotonic() + timeout_s
 
         def take(gives_up: _thalweg.GivingUp) -> None:
@@ -358,7 +363,7 @@ class Receiver:
         return self
 
     async def __anext__(self) -> Delivery:
-        inner = _there(self._inner)
+        inner = self._there()
         while inner.report is None or self._kept:
             delivery = await self.next()
             if delivery is not None:
@@ -367,34 +372,29 @@ class Receiver:
 
     def figures(self) -> ReceiverFigures:
         """Figures so far."""
-        return _there(self._inner).figures()
+        return self._there().figures()
 
     def hold(self) -> None:
         """As :meth:`thalweg.Receiver.hold`."""
-        _there(self._inner).hold()
+        self._there().hold()
 
     def settle(self) -> None:
         """As :meth:`thalweg.Receiver.settle`; after a wait that was cancelled, when what had come then was handed out."""
         if not self._kept:
-            _there(self._inner).settle()
+            self._there().settle()
 
     async def let_go(self) -> ConsumerReport:
         """As :meth:`thalweg.Receiver.let_go`."""
-        return await to_its_end(_there(self._inner).let_go)
+        return await to_its_end(self._there().let_go)
 
     async def close(self) -> ConsumerReport:
         """As :meth:`thalweg.Receiver.close`."""
-        return await to_its_end(_there(self._inner).close)
-
-    async def __aenter__(self) -> Self:
-        reached, place, options = _frames.Receiver.reached, self._place, self._options
-        self._inner = await _given_up(lambda gives_up: reached(place, options, gives_up))
-        return self
+        return await to_its_end(self._there().close)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        inner = _there(self._inner)
+        inner = self._there()
         # One that came to a wait that was cancelled was not handed out.
         is_taken = kind is None and not self._kept
         try:

@@ -10,7 +10,7 @@ import errno
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from thalweg._docs import document
 
@@ -206,6 +206,16 @@ class PartialError(Error):
 
 for _one in (Error, PartialError):
     document(_one)
+
+_AnyReport = TypeVar("_AnyReport", bound="Report | StreamReport")
+
+
+def checked(report: _AnyReport, checks: bool) -> _AnyReport:
+    """A report; if it ``checks`` entries, and some failed, it is raised as :class:`PartialError`."""
+    if report.failed and checks:
+        raise PartialError(report)
+    return report
+
 
 _KINDS: dict[str, type[Error]] = {
     "usage": UsageError,

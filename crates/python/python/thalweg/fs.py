@@ -36,7 +36,7 @@ DEFAULT_PORT = 8487
 
 
 class ThalwegFileSystem(AbstractFileSystem):
-    """Files that a daemon exports. A path is ``export/path``; the root lists nothing, since a daemon tells no exports.
+    """Files that a daemon exports. A path is ``export/path``; the root holds the exports.
 
     ``host``, ``port``: the daemon, usually from the URL. ``ticket``: what ``thalweg serve`` wrote (default:
     ``$THALWEG_TICKET``). Other options are those of :func:`thalweg.copy` for reaching far places, and fsspec's own
@@ -46,6 +46,8 @@ class ThalwegFileSystem(AbstractFileSystem):
     protocol: ClassVar[tuple[str, ...]] = ("tw",)
     root_marker = ""
     cachable = True
+    #: Whether the root is no directory but holds exports.
+    _has_exports: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class ThalwegFileSystem(AbstractFileSystem):
         """What a session is for, and the path in it."""
         export, _, below = path.partition("/")
         if not export:
-            raise NotFoundError("the root of a daemon is not listed: name an export", kind="notfound", operation="open")
+            raise NotFoundError("the root of a daemon holds only exports: name one", kind="notfound", operation="open")
         return export, below
 
     # Sessions
@@ -121,6 +123,8 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
+        if self._is_of_exports(path):
+            return self._list(path)[0]
         # fsspec's `_ls_from_cache` says that what came after the listing is not there.
         for entry in self.dircache.get(self._parent(path), ()):
             if entry["name"] == path:
@@ -176,17 +180,47 @@ class ThalwegFileSystem(AbstractFileSystem):
     def find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
     ) -> Any:
-        if maxdepth is not None:
-            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        """All that is below, links as such: by one question, or with ``maxdepth`` by one for each directory. What cannot be
+        listed is raised."""
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
         path = self._strip_protocol(path)
         try:
-            # All levels by one question.
-            first, *rest = self._list(path, recursive=True)
+            listed = self._list(path, recursive=True) if maxdepth is None else self._levels(path, maxdepth)
         except NotFoundError:
+            # Of the root it is an export that is gone.
+            if self._is_of_exports(path):
+                raise
             return {} if detail else []
-        all_of_it = [first, *rest] if withdirs or first["type"] != "directory" else rest
-        found = {one["name"]: one for one in all_of_it if withdirs or one["type"] != "directory"}
+        # The root has no name.
+        found = {one["name"]: one for one in listed if one["name"] and (withdirs or one["type"] != "directory")}
         return {name: found[name] for name in sorted(found)} if detail else sorted(found)
+
+    def _levels(self, path: str, depth: int) -> list[dict[str, Any]]:
+        """What is at a path, and so many levels of what is in it."""
+        first, *level = self._list(path)
+        listed = [first, *level]
+        for _ in range(1, depth):
+            below: list[dict[str, Any]] = []
+            for name in [one["name"] for one in level if one["type"] == "directory"]:
+                try:
+                    below += self._list(name)[1:]
+                except NotFoundError:
+                    # It went meanwhile.
+                    continue
+            if not below:
+                break
+            listed += below
+            level = below
+        return listed
+
+    def du(
+        self, path: str, total: bool = True, maxdepth: int | None = None, withdirs: bool = False, **kwargs: Any
+    ) -> Any:
+        # fsspec's own asks once more for each file.
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **kwargs)
+        sizes = {name: one["size"] for name, one in found.items()}
+        return sum(sizes.values()) if total else sizes
 
     def ls(self, path: str, detail: bool = True, refresh: bool = False, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
@@ -195,11 +229,26 @@ class ThalwegFileSystem(AbstractFileSystem):
         if entries is None:
             first, *rest = self._list(path)
             entries = rest if first["type"] == "directory" else [first]
-            if first["type"] == "directory":
+            # Of an export `info` knows more than the root does.
+            if first["type"] == "directory" and not self._is_of_exports(path):
                 self.dircache[path] = entries
         return [dict(entry) for entry in entries] if detail else sorted(entry["name"] for entry in entries)
 
+    def _is_of_exports(self, path: str) -> bool:
+        return self._has_exports and not path
+
+    def _exports(self, recursive: bool) -> list[dict[str, Any]]:
+        """The root of a daemon, and what is in it."""
+        address = f"{self.host}:{self.port or DEFAULT_PORT}"
+        names = [name for name, _ in _thalweg.exports(address, _work.reaching_of(self._reaching))]
+        root, *exports = [{"name": name, "size": 0, "type": "directory"} for name in ["", *names]]
+        if recursive:
+            exports = [one for name in names for one in self._list(name, recursive=True)]
+        return [root, *exports]
+
     def _list(self, path: str, recursive: bool = False) -> list[dict[str, Any]]:
+        if self._is_of_exports(path):
+            return self._exports(recursive)
         session, below = self._session(path)
         with _named(path):
             entries = [json.loads(text) for text in session.list(below, recursive)]
@@ -456,6 +505,7 @@ class ThalwegSshFileSystem(ThalwegFileSystem):
     """
 
     protocol: ClassVar[tuple[str, ...]] = ("tw+ssh",)
+    _has_exports: ClassVar[bool] = False
 
     def _place(self, path: str) -> str:
         port = f":{self.port}" if self.port else ""

@@ -73,9 +73,9 @@ impl Host {
                 .transfers()
                 .into_iter()
                 .find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
-            && let Err(error) = run.start()
+            && let Err(failure) = run.start()
         {
-            run.abort(failure::of_io("start", &error));
+            run.abort(failure);
         }
     }
 
@@ -103,8 +103,7 @@ impl Host {
             receiver::Limits::default(),
             session.outbox(),
             event::nobody(),
-        )
-        .map_err(|error| failure::of_io("start", &error))?;
+        )?;
         let told = (told, is_trial, line.clone());
         self.receive(session, Transfer::Receive(run.clone()), told, run, |run| run.progress())
     }

@@ -14,6 +14,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use thalweg_lab::bench::statistics::{self, Series};
+use thalweg_mover::model::loss::CongestionControl;
 
 pub const SUITE: Suite = Suite {
     name: "distance",
@@ -33,7 +34,6 @@ pub const SUITE: Suite = Suite {
 
 const NEAR: &str = "0.2ms";
 const FAR: &str = "200ms";
-const CONGESTION: [&str; 3] = ["reno", "cubic", "bbr"];
 const OURS: &str = "thalweg";
 const IPERF: &str = "iperf3";
 const IPERF_STREAMS: &str = "4";
@@ -114,7 +114,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     std::fs::create_dir(&export)?;
     let mut cases = cases();
     cases.retain(|case| bench.wants(&case.scenario));
-    for congestion in CONGESTION.iter().filter(|name| !is_permitted(name)) {
+    for congestion in controls().iter().filter(|name| !is_permitted(name)) {
         bench.log.skipped(congestion, "not among the machine's permitted congestion controls")?;
         cases.retain(|case| !case.uses(congestion));
     }
@@ -140,13 +140,18 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     })
 }
 
+/// Congestion controls, by name.
+fn controls() -> [&'static str; 3] {
+    CongestionControl::ALL.map(CongestionControl::name)
+}
+
 fn path_of(rtt: &'static str, loss: &'static str) -> Vec<&'static str> {
     vec!["--rtt", rtt, "--rate", "1Gbit/s", "--loss", loss]
 }
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for congestion in CONGESTION {
+    for congestion in controls() {
         for rtt in [NEAR, FAR] {
             let scenario = format!("{congestion}, {rtt}");
             let large = What::Large { options: vec!["--cca", congestion], has_short: true };
@@ -303,7 +308,7 @@ fn tell(results: &Results) -> Result<String> {
         "| congestion control | thalweg near, Gbit/s | far, Gbit/s | far as a whole | iperf3 near | iperf3 far | far against \
          near | goal | the path's own CPU-s/GB, near | far |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for congestion in CONGESTION {
+    for congestion in controls() {
         let (near, far) = (format!("{congestion}, {NEAR}"), format!("{congestion}, {FAR}"));
         let rates = (after(&near, OURS), after(&far, OURS));
         writeln!(

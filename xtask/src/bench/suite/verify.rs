@@ -172,54 +172,67 @@ fn damage(file: &Path, chunks: u64, count: u64) -> Result<()> {
 }
 
 fn tell(results: &Results) -> Result<String> {
+    let link = format!("a link of {} Gbit/s", LINK_BITS_PER_S as f64 / 1e9);
+    let disk = format!("a destination disk of {} MB/s", DISK_BYTES_PER_S / 1_000_000);
     let mut out = String::new();
-    for (scenario, control, narrow, bytes_per_s) in [
-        (THIN_LINK, TAR, format!("a link of {} Gbit/s", LINK_BITS_PER_S as f64 / 1e9), LINK_BITS_PER_S / 8),
-        (
-            SLOW_DISK,
-            DD,
-            format!("a destination disk of {} MB/s", DISK_BYTES_PER_S / 1_000_000),
-            DISK_BYTES_PER_S,
-        ),
-    ] {
-        let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
-        if wall(MODES[0]).is_empty() {
-            continue;
-        }
+    out += &tell_modes(results, (THIN_LINK, TAR), &link, LINK_BITS_PER_S / 8)?;
+    out += &tell_modes(results, (SLOW_DISK, DD), &disk, DISK_BYTES_PER_S)?;
+    out += &tell_repairs(results)?;
+    Ok(out)
+}
+
+/// What each way to verify costs in a scenario, beside its control; `narrow` lets so many bytes through. Empty if that was not
+/// measured.
+fn tell_modes(
+    results: &Results,
+    (scenario, control): (&str, &str),
+    narrow: &str,
+    bytes_per_s: u64,
+) -> Result<String> {
+    let mut out = String::new();
+    let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+    if wall(MODES[0]).is_empty() {
+        return Ok(out);
+    }
+    writeln!(
+        out,
+        "Through {narrow}:\n\n| verified | wall s | against {control}, which verifies nothing | against written | goal |\n\
+         |---|---|---|---|---|\n| {control} | {} | 1 | | |",
+        page::with_interval(&wall(control))
+    )?;
+    for mode in MODES {
+        let verdict = match mode {
+            "written" => Goal::AtMost(1.01).verdict(page::ratio_median(&wall(mode), &wall(control))),
+            // Elsewhere the disk has no rate to spare.
+            "readback" if scenario == THIN_LINK => {
+                Goal::AtMost(1.05).verdict(page::ratio_median(&wall(mode), &wall(MODES[0])))
+            }
+            _ => String::new(),
+        };
         writeln!(
             out,
-            "Through {narrow}:\n\n| verified | wall s | against {control}, which verifies nothing | against written | goal |\n\
-             |---|---|---|---|---|\n| {control} | {} | 1 | | |",
-            page::with_interval(&wall(control))
-        )?;
-        for mode in MODES {
-            let verdict = match mode {
-                "written" => Goal::AtMost(1.01).verdict(page::ratio_median(&wall(mode), &wall(control))),
-                // Elsewhere the disk has no rate to spare.
-                "readback" if scenario == THIN_LINK => {
-                    Goal::AtMost(1.05).verdict(page::ratio_median(&wall(mode), &wall(MODES[0])))
-                }
-                _ => String::new(),
-            };
-            writeln!(
-                out,
-                "| {mode} | {} | {} | {} | {verdict} |",
-                page::with_interval(&wall(mode)),
-                page::ratio(&wall(mode), &wall(control)),
-                page::ratio(&wall(mode), &wall(MODES[0])),
-            )?;
-        }
-        // The control has costs of its own, behind which those of verifying could hide.
-        let alone = |sample: &Sample| sample.bytes as f64 / bytes_per_s as f64;
-        let alone = results.series(scenario, MODES[0], alone);
-        writeln!(
-            out,
-            "\nThe bytes alone, at the rate of {narrow}, take {:.2} s: start, headers, verifying and the final sync together, \
-             {} of that with `written`.\n",
-            page::median_of(&alone),
-            page::ratio(&wall(MODES[0]), &alone),
+            "| {mode} | {} | {} | {} | {verdict} |",
+            page::with_interval(&wall(mode)),
+            page::ratio(&wall(mode), &wall(control)),
+            page::ratio(&wall(mode), &wall(MODES[0])),
         )?;
     }
+    // The control has costs of its own, behind which those of verifying could hide.
+    let alone = |sample: &Sample| sample.bytes as f64 / bytes_per_s as f64;
+    let alone = results.series(scenario, MODES[0], alone);
+    writeln!(
+        out,
+        "\nThe bytes alone, at the rate of {narrow}, take {:.2} s: start, headers, verifying and the final sync together, \
+         {} of that with `written`.\n",
+        page::median_of(&alone),
+        page::ratio(&wall(MODES[0]), &alone),
+    )?;
+    Ok(out)
+}
+
+/// What the repair of damaged chunks costs. Empty if that was not measured.
+fn tell_repairs(results: &Results) -> Result<String> {
+    let mut out = String::new();
     let repairs = results.tools(REPAIR);
     if repairs.is_empty() {
         return Ok(out);

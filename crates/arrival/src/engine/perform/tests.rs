@@ -54,7 +54,7 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
 /// What a look sees of it.
 fn seen(watch: &Watch, name: &RelativePath) -> Version {
     let Named::Local(source) = &watch.source else { panic!("it is here") };
-    let reach = Reach::Local(source.clone());
+    let reach = Reach::local(source.clone());
     let view = watch.scanner.scan(&reach, &mut |failure| panic!("{failure}")).unwrap();
     view.items.into_iter().find(|seen| seen.name == *name).unwrap().version
 }
@@ -73,12 +73,13 @@ fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
         stop: &stop,
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
+        is_let_in: AtomicBool::new(false),
         is_over: Arc::default(),
     })
 }
 
 fn copied(watch: &Watch, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
-    driven(watch, |driver| driver.copy_item(name, version))
+    driven(watch, |driver| driver.copy_item(name, version, &Arc::default()))
 }
 
 #[test]
@@ -98,6 +99,42 @@ fn a_file_that_was_written_on_after_it_was_seen_complete_does_not_arrive_in_its_
         let (digest, bytes) = copied(&watch, &name, seen(&watch, &name)).unwrap();
         assert_eq!(digest.0, *blake3::hash(b"half of what is to come").as_bytes());
         assert_eq!(bytes, 23);
+    }
+}
+
+/// The destination is here: what is told of it is known.
+#[test]
+fn a_copy_that_failed_tells_whether_something_of_it_may_be_in_place() {
+    let scratch = tempfile::tempdir().unwrap();
+    let watch = watch_of(scratch.path(), ItemKind::File, Complete::Stable(Duration::ZERO), &[]);
+    let (name, file) = (path("one"), scratch.path().join("in/one"));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "first").unwrap();
+    let before = seen(&watch, &name);
+    let moved = || driven(&watch, |driver| driver.perform(Action::Move(name.clone(), before), None)).unwrap();
+    assert!(matches!(moved(), Input::Moved(_, Ok(_))));
+    // What was copied is not what was to be.
+    std::fs::write(&file, "corrected").unwrap();
+    assert!(matches!(moved(), Input::MovedInPart(_, Trouble::Passing)));
+    assert_eq!(std::fs::read(scratch.path().join("out/one")).unwrap(), b"corrected");
+    std::fs::remove_file(&file).unwrap();
+    match moved() {
+        Input::Moved(_, Err(Trouble::Missing)) => {}
+        other => panic!("{other:?}"),
+    }
+    // Of a far side nobody knows what it did last.
+    let begun = Placed { has_begun: true, has_entries: false };
+    let lost = Failure::new(FailureKind::Connection, "read", "Connection reset by peer");
+    for (is_far, trouble, may_stand) in [
+        (false, Trouble::Missing, false),
+        (false, Trouble::Passing, true),
+        (true, Trouble::Missing, true),
+        (true, Trouble::Passing, true),
+    ] {
+        assert_eq!(begun.may_stand(trouble, is_far), may_stand, "{trouble:?}, far: {is_far}");
+        let mut placed = Placed::default();
+        placed.hear(&Event::LinkLost(lost.clone()));
+        assert!(!placed.may_stand(trouble, is_far), "{trouble:?}: it was not reached");
     }
 }
 

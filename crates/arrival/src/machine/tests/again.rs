@@ -251,3 +251,134 @@ fn what_waits_is_run_as_it_arrived_if_its_correction_goes_before_it_was_copied()
         assert_eq!(machine.decide(at(6)).1, [Action::Run(path("a"), 2)], "{trouble:?}");
     }
 }
+
+/// A machine whose item waits for the command, which failed once, and whose correction is being copied over it.
+fn correcting() -> Machine {
+    let at = Duration::from_secs;
+    let mut machine = running(3);
+    let _ = machine.take(at(3), Input::Ended(path("a"), 1, Outcome::Failed(1)));
+    for second in [3, 5] {
+        let _ = machine.take(at(second), look_at(7));
+    }
+    let (records, actions) = machine.decide(at(5));
+    assert_eq!(records, [Record::Replacing(path("a"))], "before anything is copied");
+    assert_eq!(actions, [Action::Move(path("a"), version(7))]);
+    machine
+}
+
+/// The next life of a watch that is killed.
+fn next_life(machine: &Machine) -> Machine {
+    let mut next = Machine::new(machine.rules.clone());
+    machine.snapshot().into_iter().for_each(|record| next.replay(record));
+    next.begin();
+    next
+}
+
+#[test]
+fn what_goes_while_its_correction_replaces_what_arrived_is_not_run_and_told_until_it_comes_again() {
+    let at = Duration::from_secs;
+    for is_killed in [false, true] {
+        let mut machine = correcting();
+        match is_killed {
+            true => machine = next_life(&machine),
+            false => {
+                let records = machine.take(at(5), Input::MovedInPart(path("a"), Trouble::Passing));
+                assert_eq!(records, []);
+            }
+        }
+        // However many lives it stays gone.
+        for _ in 0..2 {
+            let _ = machine.take(at(6), looked(Vec::new()));
+            assert_eq!(machine.decide(at(6) + BACKOFF_MAX), (Vec::new(), Vec::new()), "killed: {is_killed}");
+            assert!(machine.is_idle() && machine.given_up().is_empty(), "killed: {is_killed}");
+            assert_eq!(
+                (machine.torn(), machine.lost().count()),
+                (vec![&path("a")], 0),
+                "killed: {is_killed}"
+            );
+            machine = next_life(&machine);
+        }
+        for second in [70, 72] {
+            let _ = machine.take(at(second), look_at(7));
+        }
+        assert!(machine.torn().is_empty(), "killed: {is_killed}");
+        assert_eq!(machine.decide(at(72)).1, [Action::Move(path("a"), version(7))], "killed: {is_killed}");
+        let _ = machine.take(at(72), Input::Moved(path("a"), Ok(arrived(&path("a"), version(7)))));
+        assert_eq!(machine.decide(at(72)).1, [Action::Run(path("a"), 2)], "killed: {is_killed}");
+    }
+}
+
+#[test]
+fn what_went_while_its_correction_was_copied_goes_its_way_unless_that_replaced_something() {
+    let at = Duration::from_secs;
+    for (trouble, is_lost) in [(Trouble::Missing, false), (Trouble::Passing, true), (Trouble::Lasting, true)]
+    {
+        let gone = |input| {
+            let mut machine = correcting();
+            let _ = machine.take(at(6), looked(Vec::new()));
+            let _ = machine.take(at(6), input);
+            let actions = machine.decide(at(6)).1;
+            assert!(machine.given_up().is_empty(), "{trouble:?}");
+            (machine, actions)
+        };
+        let (machine, actions) = gone(Input::Moved(path("a"), Err(trouble)));
+        assert_eq!(actions, [Action::Run(path("a"), 2)], "{trouble:?}");
+        // Of the correction it is told, too.
+        assert_eq!((machine.lost().count(), machine.torn().len()), (usize::from(is_lost), 0), "{trouble:?}");
+        let (machine, actions) = gone(Input::MovedInPart(path("a"), trouble));
+        assert_eq!(actions, [], "{trouble:?}");
+        assert!(machine.is_idle(), "{trouble:?}");
+        assert_eq!((machine.lost().count(), machine.torn()), (0, vec![&path("a")]), "{trouble:?}");
+    }
+}
+
+#[test]
+fn what_one_copy_replaced_does_not_stand_again_because_the_next_replaced_nothing() {
+    let at = Duration::from_secs;
+    for is_killed in [false, true] {
+        let mut machine = correcting();
+        match is_killed {
+            true => {
+                machine = next_life(&machine);
+                let _ = machine.take(at(5), look_at(7));
+            }
+            false => drop(machine.take(at(5), Input::MovedInPart(path("a"), Trouble::Passing))),
+        }
+        let _ = machine.take(at(8), look_at(7));
+        let again = (Vec::new(), vec![Action::Move(path("a"), version(7))]);
+        assert_eq!(machine.decide(at(8)), again, "killed: {is_killed}");
+        let records = machine.take(at(8), Input::Moved(path("a"), Err(Trouble::Passing)));
+        assert_eq!(records, [], "killed: {is_killed}");
+        let _ = machine.take(at(9), looked(Vec::new()));
+        assert_eq!(machine.decide(at(9)).1, [], "killed: {is_killed}");
+        assert_eq!(machine.torn(), [&path("a")], "killed: {is_killed}");
+    }
+}
+
+#[test]
+fn in_order_what_began_to_be_replaced_holds_up_others_until_a_look_says_that_it_went() {
+    let at = Duration::from_secs;
+    let look = |content| looked(seen(&BTreeMap::from([("a".to_owned(), content), ("b".to_owned(), 2)])));
+    let mut machine = Machine::new(rules(Order::Name));
+    for second in [0, 2] {
+        let _ = machine.take(at(second), look(1));
+    }
+    assert_eq!(machine.decide(at(2)).1.len(), 2);
+    for (name, content) in [("a", 1), ("b", 2)] {
+        let _ = machine.take(at(2), Input::Moved(path(name), Ok(arrived(&path(name), version(content)))));
+    }
+    assert_eq!(machine.decide(at(2)).1, [Action::Run(path("a"), 1)]);
+    let _ = machine.take(at(3), Input::Ended(path("a"), 1, Outcome::Failed(1)));
+    for second in [3, 5] {
+        let _ = machine.take(at(second), look(7));
+    }
+    assert_eq!(machine.decide(at(5)).1, [Action::Move(path("a"), version(7))]);
+    let mut machine = next_life(&machine);
+    let rest = || seen(&BTreeMap::from([("b".to_owned(), 2)]));
+    let _ = machine.take(at(0), Input::Looked(rest(), vec![path("a")]));
+    assert_eq!(machine.decide(at(0)).1, [], "nobody could look at it");
+    assert!(machine.is_idle() && machine.torn().is_empty());
+    let _ = machine.take(at(1), looked(rest()));
+    assert_eq!(machine.decide(at(1)).1, [Action::Run(path("b"), 1)]);
+    assert_eq!((machine.torn(), machine.blocked_by()), (vec![&path("a")], None));
+}

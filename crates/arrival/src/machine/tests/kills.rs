@@ -11,6 +11,8 @@ struct World {
     now: Duration,
     files: BTreeMap<String, u64>,
     moves: Vec<(RelativePath, Version)>,
+    /// What stands at the destination.
+    there: BTreeMap<RelativePath, u64>,
     /// Runs that live below their keepers, and outlive the watcher.
     alive: Vec<(RelativePath, u32, u64)>,
     /// What keepers recorded.
@@ -28,6 +30,9 @@ struct World {
 
 struct Killed;
 
+/// Content that is neither of two versions. Theirs begin with 1.
+const TORN: u64 = 0;
+
 impl World {
     fn new(seed: u64, order: Order, kills: u32) -> World {
         let rules = Rules { returns_results: seed.is_multiple_of(2), ..rules(order) };
@@ -38,6 +43,7 @@ impl World {
             now: Duration::ZERO,
             files: BTreeMap::new(),
             moves: Vec::new(),
+            there: BTreeMap::new(),
             alive: Vec::new(),
             ends: HashMap::new(),
             awaited: Vec::new(),
@@ -107,6 +113,7 @@ impl World {
                             !self.alive.iter().any(|(other, ..)| *other == name),
                             "{name} runs twice at once"
                         );
+                        assert_eq!(self.there.get(&name), Some(&content), "{name} is not what arrived");
                         self.alive.push((name.clone(), attempt, content));
                         self.awaited.push((name, attempt));
                     }
@@ -119,7 +126,10 @@ impl World {
     /// The next life goes by what is durable.
     fn restart(&mut self) {
         self.lives += 1;
-        (self.moves, self.returns, self.awaited) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, _) in std::mem::take(&mut self.moves) {
+            self.may_tear(&name);
+        }
+        (self.returns, self.awaited) = (Vec::new(), Vec::new());
         self.machine = Machine::new(self.rules.clone());
         if self.random.bool() {
             // A journal may be rewritten as a snapshot at any beginning.
@@ -129,6 +139,15 @@ impl World {
         }
         self.journal.iter().cloned().for_each(|record| self.machine.replay(record));
         self.machine.begin();
+    }
+
+    /// A copy that came to no good end: maybe something of it is in place.
+    fn may_tear(&mut self, name: &RelativePath) -> bool {
+        let is_torn = self.random.bool();
+        if is_torn {
+            self.there.insert(name.clone(), TORN);
+        }
+        is_torn
     }
 
     /// The journal is rewritten while it is watched.
@@ -160,12 +179,21 @@ impl World {
             2 if !self.moves.is_empty() => {
                 let (name, was) = self.moves.swap_remove(self.random.usize(0..self.moves.len()));
                 // What is copied is what is there now, whatever was seen.
-                let result = match self.files.get(&name.to_string()) {
-                    None => Err(Trouble::Missing),
-                    Some(_) if fails => Err(Trouble::Passing),
-                    Some(content) => Ok(Arrived { version: was, ..arrived(&name, version(*content)) }),
+                let input = match self.files.get(&name.to_string()).copied() {
+                    Some(content) if !fails => {
+                        self.there.insert(name.clone(), content);
+                        let arrived = Arrived { version: was, ..arrived(&name, version(content)) };
+                        Input::Moved(name, Ok(arrived))
+                    }
+                    content => {
+                        let trouble = if content.is_some() { Trouble::Passing } else { Trouble::Missing };
+                        match self.may_tear(&name) {
+                            true => Input::MovedInPart(name, trouble),
+                            false => Input::Moved(name, Err(trouble)),
+                        }
+                    }
                 };
-                self.input(Input::Moved(name, result))?;
+                self.input(input)?;
             }
             3 if !self.alive.is_empty() => {
                 let (name, attempt, content) = self.alive.swap_remove(self.random.usize(0..self.alive.len()));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_client::hint::operation::PROBE;
 use thalweg_client::job::Job;
 use thalweg_client::predict::path;
 use thalweg_lab::probe::{Measurements, Rate};
@@ -106,7 +107,7 @@ impl<'a> Measurer<'a> {
 
     fn check_stopped(&self) -> Result<()> {
         match self.stop.load(Ordering::Acquire) {
-            true => Err(Failure::new(FailureKind::Stopped, "probe", "stopped on request")),
+            true => Err(Failure::new(FailureKind::Stopped, PROBE, "stopped on request")),
             false => Ok(()),
         }
     }

@@ -7,6 +7,7 @@
 
 use super::timed_transfer::{ENDLESS, Way};
 use std::time::Duration;
+use thalweg_client::hint::operation::PROBE;
 use thalweg_lab::probe::{Measurements, Parts, Rate, Reading, Ways};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::basin::terms::Passage;
@@ -118,7 +119,7 @@ impl Schedule<'_> {
             true => Ok(share),
             false => {
                 let cause = "no time was left: --seconds gives it more";
-                Err(Failure::new(FailureKind::Unsupported, "probe", cause))
+                Err(Failure::new(FailureKind::Unsupported, PROBE, cause))
             }
         }
     }
@@ -241,6 +242,19 @@ impl Schedule<'_> {
             ("noise to the destination", noise, to.clone(), no_destination.clone()),
             ("the source to the destination", from.clone(), to.clone(), no_source.or(no_destination)),
         ];
+        let (readings, whole) = self.in_rounds(hands, &ways, (bytes, chunk_bytes, time))?;
+        let [without_ends, without_destination, without_source, full] = readings;
+        Ok((Ways { wire, without_ends, without_destination, without_source, full }, whole))
+    }
+
+    /// Each of the transfers, with what keeps it from being tried, as often as there is time: so many bytes, in chunks of so
+    /// many, for so long. And what the last showed that was of the whole way.
+    fn in_rounds(
+        &self,
+        hands: &impl Hands,
+        ways: &[(&'static str, From, To, Option<String>); 4],
+        (bytes, chunk_bytes, time): (u64, Option<u64>, Duration),
+    ) -> Result<([Reading; 4], Option<Whole>)> {
         let mut rounds: [Vec<Rate>; 4] = Default::default();
         let mut reasons: [Option<String>; 4] = Default::default();
         let mut whole = None;
@@ -248,7 +262,7 @@ impl Schedule<'_> {
         let in_all = Duration::from_secs_f64(self.seconds * WAY * 3.0);
         // Interleaved, so that what drifts favours none.
         for round in 0..ROUNDS_MAX {
-            for (at, (what, from, to, missing)) in (0u32..).zip(&ways) {
+            for (at, (what, from, to, missing)) in (0u32..).zip(ways) {
                 let (rates, reason) = (&mut rounds[at as usize], &mut reasons[at as usize]);
                 if let Some(why) = missing.as_ref().or(reason.as_ref()) {
                     *reason = Some(why.clone());
@@ -285,9 +299,9 @@ impl Schedule<'_> {
             true => Reading::missing(why.unwrap_or_default()),
             false => Reading::Rate(Rate::of_rounds(rounds)),
         });
-        let [without_ends, without_destination, without_source, full] =
+        let readings =
             std::array::from_fn(|_| readings.next().unwrap_or_else(|| Reading::missing("not tried")));
-        Ok((Ways { wire, without_ends, without_destination, without_source, full }, whole))
+        Ok((readings, whole))
     }
 
     /// Bytes of the source, if reading came to its end.

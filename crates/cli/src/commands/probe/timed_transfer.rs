@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_client::hint::operation::PROBE;
 use thalweg_lab::probe::Rate;
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::basin::terms::Passage;
@@ -124,7 +125,6 @@ impl<'a> Run<'a> {
             time = time.max(ACCOUNTS);
         }
         let patience = if self.is_kept() { time.mul_f64(PATIENT) } else { time };
-        let started = Instant::now();
         let meter: Arc<Meter> = Arc::default();
         let last: Arc<Mutex<Option<Evidence>>> = Arc::default();
         let told = last.clone();
@@ -143,61 +143,58 @@ impl<'a> Run<'a> {
         let result = std::thread::scope(|scope| {
             let work = || copy::copy(&self.from, &self.to, &self.wishes, &job.signer, &watch, &stop);
             let copy = threads::spawn_scoped(scope, "transfer", work)?;
-            // What is dialled and opened first is no part of the time.
-            let mut began: Option<Instant> = None;
-            while !copy.is_finished() {
-                std::thread::sleep(LOOK_EVERY);
-                let bytes = meter.bytes_verified.load(Ordering::Relaxed);
-                if bytes > 0 {
-                    began.get_or_insert_with(Instant::now);
-                }
-                series.look(Instant::now(), bytes);
-                let is_late = began.is_some_and(|began| began.elapsed() > patience);
-                // A way on which nothing arrives at all.
-                let is_stuck =
-                    began.is_none() && series.began.is_some_and(|at| at.elapsed() > STALL + patience);
-                let is_over = self.at_most.is_some_and(|most| started.elapsed() > most);
-                if is_late || is_stuck || is_over || self.measurer.stop.load(Ordering::Acquire) {
-                    stop.stop();
-                }
-            }
+            series = self.watched(patience, &meter, &stop, || copy.is_finished());
             copy.join().unwrap_or_else(|_| {
-                Err(Failure::new(FailureKind::Internal, "probe", "a thread of the transfer panicked"))
+                Err(Failure::new(FailureKind::Internal, PROBE, "a thread of the transfer panicked"))
             })
         });
-        let streams = |evidence: &Evidence| evidence.streams.max(1);
         match result {
             Ok(report) if report.evidence.bytes > 0 => {
-                // As a whole, with the sync at its end; the series says how even it was.
-                let seconds = report.evidence.seconds();
-                let bytes = report.evidence.bytes;
-                let even = Rate::of_series(bytes, seconds, streams(&report.evidence), &series.rates);
-                let whole = Rate::of_series(bytes, seconds, streams(&report.evidence), &[]);
-                let scale = whole.bits_per_s / even.bits_per_s.max(1e-9);
-                let rate = Rate {
-                    low_bits_per_s: even.low_bits_per_s * scale,
-                    high_bits_per_s: even.high_bits_per_s * scale,
-                    ..whole
-                };
-                Ok((rate, report.evidence, Some(report.passage)))
+                Ok((series.rate_of_whole(&report.evidence), report.evidence, Some(report.passage)))
             }
-            Ok(_) => Err(Failure::new(FailureKind::Unsupported, "probe", "there is no content to move")),
+            Ok(_) => Err(Failure::new(FailureKind::Unsupported, PROBE, "there is no content to move")),
             Err(failure) if failure.kind == FailureKind::Stopped => {
                 let last = last.lock().unwrap_or_else(|p| p.into_inner()).take();
-                let (bytes, seconds) = series.steady();
-                match last {
-                    Some(evidence) if bytes > 0 => {
-                        let rate = Rate::of_series(bytes, seconds, streams(&evidence), &series.rates);
-                        Ok((rate, evidence, None))
-                    }
-                    _ => {
+                match last.and_then(|evidence| Some((series.rate_of_cut_off(&evidence)?, evidence))) {
+                    Some((rate, evidence)) => Ok((rate, evidence, None)),
+                    None => {
                         let cause = "too little arrived in the time there was: --seconds gives it more";
-                        Err(Failure::new(FailureKind::Unsupported, "probe", cause))
+                        Err(Failure::new(FailureKind::Unsupported, PROBE, cause))
                     }
                 }
             }
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Looks how far it is until it has ended, and stops it when it has had its time.
+    fn watched(
+        &self,
+        patience: Duration,
+        meter: &Meter,
+        stop: &Stop,
+        has_ended: impl Fn() -> bool,
+    ) -> Series {
+        let started = Instant::now();
+        let mut series = Series::default();
+        // What is dialled and opened first is no part of the time.
+        let mut began: Option<Instant> = None;
+        while !has_ended() {
+            std::thread::sleep(LOOK_EVERY);
+            let bytes = meter.bytes_verified.load(Ordering::Relaxed);
+            if bytes > 0 {
+                began.get_or_insert_with(Instant::now);
+            }
+            series.look(Instant::now(), bytes);
+            let is_late = began.is_some_and(|began| began.elapsed() > patience);
+            // A way on which nothing arrives at all.
+            let is_stuck = began.is_none() && series.began.is_some_and(|at| at.elapsed() > STALL + patience);
+            let is_over = self.at_most.is_some_and(|most| started.elapsed() > most);
+            if is_late || is_stuck || is_over || self.measurer.stop.load(Ordering::Acquire) {
+                stop.stop();
+            }
+        }
+        series
     }
 }
 
@@ -242,6 +239,25 @@ impl Series {
             (Some(began), _, Some(last)) => (self.bytes, (last - began).as_secs_f64()),
             _ => (0, 0.0),
         }
+    }
+
+    /// Of a transfer that came to its end: as a whole, with the sync at its end; the series says how even it was.
+    fn rate_of_whole(&self, evidence: &Evidence) -> Rate {
+        let (bytes, seconds, streams) = (evidence.bytes, evidence.seconds(), evidence.streams.max(1));
+        let even = Rate::of_series(bytes, seconds, streams, &self.rates);
+        let whole = Rate::of_series(bytes, seconds, streams, &[]);
+        let scale = whole.bits_per_s / even.bits_per_s.max(1e-9);
+        Rate {
+            low_bits_per_s: even.low_bits_per_s * scale,
+            high_bits_per_s: even.high_bits_per_s * scale,
+            ..whole
+        }
+    }
+
+    /// Of one that was stopped, if anything arrived.
+    fn rate_of_cut_off(&self, evidence: &Evidence) -> Option<Rate> {
+        let (bytes, seconds) = self.steady();
+        (bytes > 0).then(|| Rate::of_series(bytes, seconds, evidence.streams.max(1), &self.rates))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What `thalweg tune` turns: each knob with its steps, where it begins, and what it does to a copy.
 
 use crate::{congestion, units};
+use thalweg_mover::model::loss::CongestionControl;
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::Movement;
 use thalweg_mover::tune::search::{Ladder, Setting};
@@ -20,7 +21,8 @@ const CHUNK_BYTES: &[u64] = &[1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 <
 const IO_DEPTHS: &[u64] = &[1, 2, 4, 8, 16];
 const CONCURRENCY: &[u64] = &[64, 256, 1024, 4096];
 const DEPTHS: &[u64] = &[1, 2, 4, 8, 16, 32];
-const CONGESTION: &[&str] = &["cubic", "bbr", "reno"];
+const CONGESTION: [CongestionControl; 3] =
+    [CongestionControl::Cubic, CongestionControl::Bbr, CongestionControl::Reno];
 const _: () = assert!(STREAMS[STREAMS.len() - 1] == plan::STREAMS_MAX as u64);
 const _: () = assert!(REQUEST_BYTES[REQUEST_BYTES.len() - 1] <= plan::CHUNK_BYTES);
 const _: () = assert!(CHUNK_BYTES[CHUNK_BYTES.len() - 1] <= limits::CHUNK_BYTES_MAX);
@@ -82,9 +84,10 @@ impl Knobs {
             // Of a far side that sends nobody knows what it has: it says so when it is tried.
             let permitted = sends.then(permitted_congestion);
             let is_there =
-                |name: &&&str| permitted.as_ref().is_none_or(|there| there.iter().any(|is| is == **name));
-            let names = CONGESTION.iter().filter(is_there).map(|name| Step::Name((*name).to_owned()));
-            add(What::Congestion, std::iter::once(Step::System).chain(names).collect());
+                |name: &&str| permitted.as_ref().is_none_or(|there| there.iter().any(|is| is == *name));
+            let names = CONGESTION.map(CongestionControl::name).into_iter().filter(is_there);
+            let steps = names.map(|name| Step::Name(name.to_owned()));
+            add(What::Congestion, std::iter::once(Step::System).chain(steps).collect());
         }
         add(What::DirectDestination, [Direct::Auto, Direct::On, Direct::Off].map(Step::Direct).to_vec());
         // At the source nothing goes past the page cache by itself.

@@ -57,7 +57,7 @@ pub fn by_lines(
     each_line(index, lines, &mut |number, row| {
         if open.as_ref().is_none_or(|(name, _)| *name != row.file) {
             let path = directory.join(&row.file);
-            let file = File::open(&path).map_err(|error| at("read what an index names", &path, &error))?;
+            let file = File::open(&path).map_err(|error| at(READ_NAMED, &path, &error))?;
             open = Some((row.file.clone(), file));
         }
         let Some((_, file)) = &mut open else { return Ok(()) };
@@ -84,6 +84,8 @@ fn open(index: &Path) -> Result<File> {
     File::open(index).map_err(|error| at(READ_INDEX, index, &error))
 }
 
+/// What fails where a file that an index names is not to be had.
+pub const READ_NAMED: &str = "read what an index names";
 /// What reading an index is called where it fails.
 pub const READ_INDEX: &str = "read an index";
 

@@ -12,7 +12,7 @@ use crate::dataset;
 use crate::testbed::spec::TUNED;
 use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 
 pub const SUITE: Suite = Suite {
     name: "sweep bulk",
@@ -61,7 +61,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let sets = sets(budget_bytes, wishes.files_max());
     if sets.is_empty() {
         let cause = "no set of files has room in this --budget: at least 1KiB";
-        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+        return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     }
     let path = match wishes.rtts[..] {
         [] => PathKind::Loopback,

@@ -24,9 +24,6 @@ pub const SUITE: Suite = Suite {
     run,
 };
 
-const CONTROLS: [(&str, CongestionControl); 3] =
-    [("reno", CongestionControl::Reno), ("cubic", CongestionControl::Cubic), ("bbr", CongestionControl::Bbr)];
-
 /// The second is what 000 (section III-B.1) found on a private line.
 const LOSSES: [f64; 4] = [0.0, 4.6e-5, 1e-4, 1e-3];
 
@@ -156,7 +153,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let testbed = Testbed::up(&bench.workspace, "cca", &path, TUNED)?;
     let there = socket::available_congestion().unwrap_or_default();
     let mut controls = Vec::new();
-    for (control, (name, _)) in CONTROLS.iter().enumerate() {
+    for (control, name) in CongestionControl::ALL.map(CongestionControl::name).into_iter().enumerate() {
         if !there.iter().any(|known| known == name) {
             bench.leave_out(name, &format!("this kernel has {} only", there.join(", ")))?;
             continue;
@@ -179,7 +176,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             0 => bytes_at(0.0, budget_bytes),
             _ => bytes_among(case.loss, &losses, budget_bytes),
         };
-        let (name, control) = CONTROLS[case.control];
+        let control = CongestionControl::ALL[case.control];
+        let name = control.name();
         let path = PathWish { loss: case.loss, ..path };
         testbed.set(&path)?;
         bench.workspace.settle()?;

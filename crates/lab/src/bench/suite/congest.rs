@@ -12,7 +12,7 @@ use crate::bench::traffic::Clients;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 use thalweg_mover::model::score;
 use thalweg_sys::usage::process_cpu;
 
@@ -81,7 +81,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let (data_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 100 * GBIT {
         let cause = "a --budget of more than 2 GB would need a line of more than 100 Gbit/s";
-        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+        return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     }
     let mut changes = vec![
         scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", data_bytes as f64 / 1e6)),

@@ -331,6 +331,7 @@ impl Stand<'_> {
     ) -> Result<(Option<f64>, f64)> {
         fs::create_dir_all(self.daemon.path("copy")).map_err(|error| of_io("make a directory", &error))?;
         let before_s = workspace.cpu_s();
+        // A detector does not wait for copies; the suite says how many files there are.
         let (finished, hears) = mpsc::channel::<PathBuf>();
         let hears = Arc::new(Mutex::new(hears));
         let failed = &AtomicBool::new(false);

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 
 pub const SUITE: Suite = Suite {
     name: "hop",
@@ -79,7 +79,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     bench.workspace.needs(4 * set.bytes())?;
     let testbed = Testbed::up_with(&bench.workspace, "hop", &path(bench.wishes), TUNED, 2)?;
     let Some(far) = testbed.beyond.first() else {
-        return Err(Failure::new(FailureKind::Internal, "measure", "there is no second host"));
+        return Err(Failure::new(FailureKind::Internal, MEASURE, "there is no second host"));
     };
     let storage = bench.workspace.daemon(Some(&testbed.left))?;
     let node = bench.workspace.daemon(Some(&testbed.right))?;

@@ -1,8 +1,8 @@
 //! `layout`: reading by the place on the medium (002 sections V and VI-D, Table II), on simulated stripes that lie anywhere
 //! and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
 
-use super::{MIB, ON_THIS_MACHINE, Suite, bytes, count, of_copy, scaled, size, words};
-use crate::bench::record::{PathKind, SIMULATED, Sample};
+use super::{Disk, MIB, ON_THIS_MACHINE, REAL, Suite, bytes, count, of_copy, on_disks, scaled, size, words};
+use crate::bench::record::{SIMULATED, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -34,35 +34,22 @@ const DEVICES: u32 = 4;
 /// Extents that are counted at most.
 const EXTENTS_MAX: usize = 1 << 16;
 
-const REAL: &str = "the disk of --dir";
-
-#[derive(Clone, Copy, PartialEq)]
-enum Disk {
-    Simulated,
-    Real,
-}
-
 struct Case {
     disk: Disk,
     order: &'static str,
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Ok(Prepared {
-        path: PathKind::Disk,
-        encryption: "none: one machine".to_owned(),
-        verification: "BLAKE3 of every segment, read and given on".to_owned(),
-        changes: vec![
-            scaled("data", "100 GB (002 Table II)", size(SUITE.budget_bytes(wishes))),
-            scaled("storage", "GPFS on disk arrays", {
-                format!(
-                    "{DEVICES} simulated devices with 8 ms to seek and 60 MB/s, stripes of {} anywhere; a file in \
-                     pieces on the disk of --dir, past the page cache",
-                    size(STRIPE_BYTES)
-                )
-            }),
-        ],
-    })
+    Ok(on_disks(vec![
+        scaled("data", "100 GB (002 Table II)", size(SUITE.budget_bytes(wishes))),
+        scaled("storage", "GPFS on disk arrays", {
+            format!(
+                "{DEVICES} simulated devices with 8 ms to seek and 60 MB/s, stripes of {} anywhere; a file in \
+                 pieces on the disk of --dir, past the page cache",
+                size(STRIPE_BYTES)
+            )
+        }),
+    ]))
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {

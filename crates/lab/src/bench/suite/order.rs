@@ -4,10 +4,13 @@
 //! All cases move as much, so that what a copy costs by itself weighs on each alike; and so much that every thread has
 //! [`REQUESTS_EACH`] requests where there are fewest: threads that have one or two cannot get out of order.
 
-use super::{MIB, ON_THIS_MACHINE, Suite, Takes, Values, bytes, count, of_copy, scaled, size, words};
-use crate::bench::record::{PathKind, SIMULATED};
+use super::{
+    Disk, MIB, ON_THIS_MACHINE, REAL, Suite, Takes, Values, bytes, count, of_copy, on_disks, scaled, size,
+    words,
+};
+use crate::bench::record::SIMULATED;
 use crate::bench::{Bench, Prepared, Wishes};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 
 pub const SUITE: Suite = Suite {
     name: "order",
@@ -34,14 +37,6 @@ const ORDERS: [&[&str]; 2] = [&["strict", "serial", "loose", "none"], &["serial"
 /// One disk of 004's arrays (section III-A), and as many as an array has data disks there.
 const ARRAY: &str = "sim:seek=8ms,rate=60MB,devices=7,stripe=64KiB";
 
-const REAL: &str = "the disk of --dir";
-
-#[derive(Clone, Copy, PartialEq)]
-enum Disk {
-    Simulated,
-    Real,
-}
-
 struct Case {
     disk: Disk,
     writes: bool,
@@ -53,25 +48,20 @@ struct Case {
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     if SUITE.budget_bytes(wishes) <= REQUESTS[0] {
         let cause = format!("one request alone has no order: a --budget of more than {}", size(REQUESTS[0]));
-        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+        return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     }
-    Ok(Prepared {
-        path: PathKind::Disk,
-        encryption: "none: one machine".to_owned(),
-        verification: "BLAKE3 of every segment, read and given on".to_owned(),
-        changes: vec![
-            scaled("data", "200 GiB (004 section III)", size(SUITE.budget_bytes(wishes))),
-            scaled("disks", "6 arrays of 7 + 1 disks (004 section III-A)", {
-                format!("one simulated array ({ARRAY}), and the disk of --dir past the page cache")
-            }),
-            scaled("requests", "of 32 MiB (004 section IV-B)", REQUESTS.map(size).join(", ")),
-            scaled(
-                "requests of each thread",
-                "400 and more (200 GiB, 16 threads)",
-                requests_each(SUITE.budget_bytes(wishes)),
-            ),
-        ],
-    })
+    Ok(on_disks(vec![
+        scaled("data", "200 GiB (004 section III)", size(SUITE.budget_bytes(wishes))),
+        scaled("disks", "6 arrays of 7 + 1 disks (004 section III-A)", {
+            format!("one simulated array ({ARRAY}), and the disk of --dir past the page cache")
+        }),
+        scaled("requests", "of 32 MiB (004 section IV-B)", REQUESTS.map(size).join(", ")),
+        scaled(
+            "requests of each thread",
+            "400 and more (200 GiB, 16 threads)",
+            requests_each(SUITE.budget_bytes(wishes)),
+        ),
+    ]))
 }
 
 /// How many each thread makes where they are fewest, in words.

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::synthetic::fill_with_noise;
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 use thalweg_mover::model::score;
 
 pub const SUITE: Suite = Suite {
@@ -87,7 +87,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let (burst_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 10 * GBIT {
         let cause = "a --budget of more than 200 MB would need a line of more than 10 Gbit/s";
-        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+        return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     }
     let mut changes = vec![
         scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", burst_bytes as f64 / 1e6)),
@@ -256,7 +256,7 @@ fn watch(
             if Instant::now() > until {
                 give_up();
                 let cause = format!("not all bursts arrived within {} s", REST.as_secs());
-                return Err(Failure::new(FailureKind::Internal, "measure", cause));
+                return Err(Failure::new(FailureKind::Internal, MEASURE, cause));
             }
             std::thread::sleep(LOOK);
         }
@@ -319,7 +319,7 @@ fn of_bursts(
     if seen.lags_s.is_empty() {
         let cause =
             format!("no burst was sent: {} of {} producers were refused", seen.refused, case.producers);
-        return Err(Failure::new(FailureKind::Busy, "measure", cause));
+        return Err(Failure::new(FailureKind::Busy, MEASURE, cause));
     }
     let (tail, lag) =
         (score::tail(&seen.transfers_s).map_err(failed)?, score::tail(&seen.lags_s).map_err(failed)?);

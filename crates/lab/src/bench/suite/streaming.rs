@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DatasetSpec, Made};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 
 pub const SUITE: Suite = Suite {
     name: "sweep streaming",
@@ -116,7 +116,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let sets = sets(SUITE.budget_bytes(wishes), wishes.files_max());
     let Some(largest) = sets.last() else {
         let cause = "no file of this sweep has room in this --budget: at least 4MiB";
-        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+        return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     };
     let paths = paths(wishes);
     if !paths.is_empty() {
@@ -126,7 +126,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let asked = Command::new(&wishes.program).args(["stream", "--help"]).output();
     if !asked.is_ok_and(|output| output.status.success()) {
         let cause = "the program that is measured has no `stream`";
-        return Err(Failure::new(FailureKind::Unsupported, "measure", cause));
+        return Err(Failure::new(FailureKind::Unsupported, MEASURE, cause));
     }
     Ok(Prepared {
         path: match paths[..] {

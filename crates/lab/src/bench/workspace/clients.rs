@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 use thalweg_sys::usage::children_cpu;
 
 /// How long one copy may take besides what its data and the times that were asked for need: only one that hangs takes longer.
@@ -117,7 +117,7 @@ impl Workspace {
         }
         let why = ended.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         let cause = format!("`thalweg {}` does not say `{event}`: {why}", words.join(" "));
-        Err(Failure::new(FailureKind::Internal, "measure", cause))
+        Err(Failure::new(FailureKind::Internal, MEASURE, cause))
     }
 
     /// The same, with what `feed` writes on its standard input; gives what `feed` says.
@@ -196,7 +196,7 @@ impl Workspace {
             }
             let why = ended.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
             let cause = format!("`thalweg {}` did not end well: {why}", words.join(" "));
-            return Err(Failure::new(FailureKind::Internal, "measure", cause));
+            return Err(Failure::new(FailureKind::Internal, MEASURE, cause));
         }
         let fed = fed.map_err(|_| Failure::new(FailureKind::Internal, "feed a copy", "a thread panicked"))?;
         let fed = fed.map_err(|error| of_io("feed a copy", &error))?;
@@ -332,7 +332,7 @@ pub fn overdue(what: &str, patience: Duration) -> Failure {
         "{what} was not over after {} s, and was ended: it hangs, or is slower than {SLOWEST_BYTES_PER_S} bytes a second",
         patience.as_secs()
     );
-    Failure::new(FailureKind::Internal, "measure", cause)
+    Failure::new(FailureKind::Internal, MEASURE, cause)
 }
 
 #[cfg(test)]

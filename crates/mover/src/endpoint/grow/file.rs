@@ -22,6 +22,7 @@
 //! front of that place, all between two looks; nor bytes in the middle that are changed while it grows.
 
 use super::{Pushed, Taker};
+use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::reread::Reread;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::Known;
@@ -381,7 +382,7 @@ impl Growing {
                      name, or remove it",
                     at.bytes
                 );
-                Failure::new(FailureKind::Conflict, "open the destination", cause)
+                Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause)
             }
         })
     }

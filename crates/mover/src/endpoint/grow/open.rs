@@ -4,6 +4,7 @@ use super::files::{FilesFeed, FilesSpec};
 use super::pipe::{PipeFeed, refuse_other_ends};
 use super::{Feed, Taker};
 use crate::again::Rule;
+use crate::endpoint::OPEN;
 use crate::endpoint::local::failed_at_place;
 use crate::endpoint::local::is_in_staging;
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -42,7 +43,7 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
     if opened.is_ok() || is_waited_for {
         if until.bytes.is_some() {
             let cause = "a size is of a single file; a directory ends by --until-idle or --until-marker";
-            return Err(Failure::new(FailureKind::Usage, "open", cause));
+            return Err(Failure::new(FailureKind::Usage, OPEN, cause));
         }
         let prefix = match name.as_ref().filter(|_| !is_contents) {
             Some(name) => RelativePath::new(name.clone()).map_err(|error| usage(&error.to_string()))?,
@@ -84,7 +85,7 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
         Ok(stat) if stat.kind == Kind::File => {}
         Ok(_) => {
             let cause = "it is neither a file nor a directory nor a FIFO";
-            return Err(Failure::new(FailureKind::Unsupported, "open", cause));
+            return Err(Failure::new(FailureKind::Unsupported, OPEN, cause));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && until.wait => {}
         Err(error) => return Err(of_io(&error)),
@@ -130,10 +131,10 @@ impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
 impl GrowingPlace {
     fn failed(&self, error: &io::Error) -> Failure {
         if self.below.is_some() {
-            return failed_at_place("open", &self.path, true, error);
+            return failed_at_place(OPEN, &self.path, true, error);
         }
         let shown = failure::shown_path(self.path.as_os_str().as_bytes());
-        failure::with_words(failure::of_io("open", error), &shown)
+        failure::with_words(failure::of_io(OPEN, error), &shown)
     }
 
     fn try_clone(&self) -> io::Result<GrowingPlace> {
@@ -165,5 +166,5 @@ impl GrowingPlace {
 }
 
 fn usage(cause: &str) -> Failure {
-    Failure::new(FailureKind::Usage, "open", cause)
+    Failure::new(FailureKind::Usage, OPEN, cause)
 }

@@ -4,6 +4,7 @@
 //! and dropped, so that a producer that makes the same bytes again is not sent twice.
 
 use super::{Feed, Pushed, Taker, Wanted};
+use crate::endpoint::{OPEN, OPEN_DESTINATION};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::fs::File;
 use std::io::{self, Read};
@@ -41,7 +42,7 @@ pub fn refuse_other_ends(until: &Until) -> Result<()> {
         return Ok(());
     }
     let cause = "a pipe is complete when its writer closes it; an end by size, rest or marker is of files";
-    Err(Failure::new(FailureKind::Usage, "open", cause))
+    Err(Failure::new(FailureKind::Usage, OPEN, cause))
 }
 
 impl PipeFeed {
@@ -93,7 +94,7 @@ impl PipeFeed {
                  another name, or remove it",
                 at.bytes
             );
-            return Err(Failure::new(FailureKind::Conflict, "open the destination", cause));
+            return Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause));
         }
         if at.bytes > 0 {
             taker.note(format!("the first {} bytes are there already and are not sent again", at.bytes));

@@ -74,7 +74,7 @@ impl LocalDestination {
         let place = self.place(item.path.as_bytes()).map_err(of_io)?;
         let preserve = &self.terms.preserve;
         let stat = place.dir.stat_self().map_err(of_io)?;
-        let is_top = place.territory.top.stat_self().is_ok_and(|top| top.is_same_entry(&stat));
+        let is_top = place.territory.is_top(&stat);
         if is_top && preserve.times {
             // Removing our staging will change them once more.
             lock(&self.top_times).insert(place.territory.key, sys_time(item.wanted.mtime));
@@ -114,6 +114,7 @@ impl LocalDestination {
 mod tests {
     use super::*;
     use crate::endpoint::local::DestinationPlace;
+    use crate::endpoint::local::staging::Staging;
     use crate::endpoint::{Decision, Destination};
     use crate::manifest::Filter;
     use std::os::unix::fs::PermissionsExt;
@@ -192,6 +193,38 @@ mod tests {
         // Its time is given, and its owner not told again.
         assert_eq!(copy(&touched, false), (false, Vec::new()));
         assert_eq!(copy(&touched, false), (true, Vec::new()));
+    }
+
+    /// As by SMB, where the server takes the group of a link and keeps its own.
+    #[test]
+    fn a_link_whose_group_a_server_refuses_is_not_made_anew_each_time() {
+        const GROUP: u32 = 12345;
+        let scratch = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("x", scratch.path().join("l")).unwrap();
+        let there = thalweg_sys::Dir::open(scratch.path()).unwrap().stat(b"l").unwrap();
+        let mtime = crate::endpoint::local::wire_time(there.mtime);
+        let link = Entry {
+            path: RelativePath::new(b"l".to_vec()).unwrap(),
+            kind: Kind::Symlink { target: b"x".to_vec() },
+            mode: 0o777,
+            uid: thalweg_sys::usage::effective_uid(),
+            gid: GROUP,
+            evidence: Evidence { mtime, ..Evidence::default() },
+            ..foreign_directory()
+        };
+        for is_forgetful in [true, false] {
+            let mut to = of_an_account(scratch.path().to_path_buf(), false);
+            to.rights.groups = vec![GROUP];
+            let root = to.root.clone().unwrap();
+            let staging = Staging::open(&root.dir, &to.job).unwrap();
+            staging.pretend(is_forgetful);
+            root.territory.adopt(staging);
+            let decided = to.decide(&link, &|_, _| true);
+            let is_unchanged =
+                matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. });
+            assert_eq!(is_unchanged, is_forgetful, "elsewhere it may be had");
+            to.close(true);
+        }
     }
 
     #[test]

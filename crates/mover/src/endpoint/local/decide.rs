@@ -628,7 +628,7 @@ impl LocalDestination {
 
     /// Where names that differ in case are one, another entry must not be taken for this one.
     fn check_case(&self, place: &Place, name: &[u8], path: &RelativePath) -> Result<(), Failure> {
-        let folds = place.territory.open_staging().is_some_and(|staging| staging.abilities().folds_case);
+        let folds = place.territory.abilities().is_some_and(|abilities| abilities.folds_case);
         if !folds {
             return Ok(());
         }
@@ -654,9 +654,8 @@ impl LocalDestination {
     }
 
     fn abilities(&self, place: &Place) -> Abilities {
-        let staging = place.territory.open_staging();
-        let staging = staging.or_else(|| self.root.as_ref()?.territory.open_staging());
-        staging.map(|staging| staging.abilities()).unwrap_or_default()
+        let abilities = place.territory.abilities();
+        abilities.or_else(|| self.root.as_ref()?.territory.abilities()).unwrap_or_default()
     }
 
     /// Whether zeros of this entry become holes.

@@ -1,17 +1,20 @@
 //! Removes what the source does not have: only below directories that it offered, only after it was listed in
 //! full, counted first and bounded, children before parents.
 //!
-//! Left alone: names that the filter excludes and the directories that hold them, our staging, other file systems.
-//! Links are removed, never followed.
+//! Left alone: names that the filter excludes and the directories that hold them, the staging of transfers that run,
+//! other file systems. Links are removed, never followed. What a killed transfer has unfinished in a directory that goes
+//! does so with it, and is not counted ([`abandoned`](super::abandoned)).
 
+use super::abandoned::Taking;
 use super::conclude::TOLD_MAX;
 use super::decide::{as_directory, as_unlisted};
 use super::destination::{LocalDestination, Offered};
-use super::staging::{MountKey, key_of};
+use super::territory::{MountKey, key_of};
 use super::walk::{Step, Walk};
 use super::{failed, failed_to_take, is_staging, lock, mounted};
 use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind};
+use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -91,7 +94,7 @@ impl LocalDestination {
         key: MountKey,
     ) -> io::Result<Option<Doomed>> {
         let mut troubles = Vec::new();
-        let doomed = Level { is_doomed: true, keeps: false };
+        let doomed = Level::new(true);
         let mut sweep = self.sweeping(None, None, &mut troubles, key, doomed)?;
         sweep.walk.enter(path.as_bytes(), dir)?;
         sweep.run(&|| {})?;
@@ -107,7 +110,7 @@ impl LocalDestination {
         troubles: &mut Vec<Failure>,
     ) -> io::Result<(u64, Vec<RelativePath>)> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
-        let kept = Level { is_doomed: false, keeps: false };
+        let kept = Level::new(false);
         let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key.mount, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run(goes_on)?;
@@ -143,6 +146,11 @@ impl LocalDestination {
             untold: 0,
         })
     }
+}
+
+/// Whether a staging directory has a name that ours have.
+fn may_be_ours(name: &[u8]) -> bool {
+    name == STAGING_NAME || name == own_name()
 }
 
 fn add(conclusion: &mut Conclusion, (count, names): (u64, Vec<RelativePath>)) {
@@ -183,6 +191,14 @@ struct Level {
     is_doomed: bool,
     /// Something in it stays, so it does.
     keeps: bool,
+    /// Our staging directories in it: after all else, for in them may be the lock of what is unfinished further down.
+    stagings: Vec<Vec<u8>>,
+}
+
+impl Level {
+    fn new(is_doomed: bool) -> Level {
+        Level { is_doomed, keeps: false, stagings: Vec::new() }
+    }
 }
 
 impl Sweep<'_> {
@@ -198,7 +214,7 @@ impl Sweep<'_> {
                 Step::Name(name, _) => self.name(&name)?,
                 Step::Left(name) => {
                     let Some(level) = self.levels.pop() else { continue };
-                    if level.is_doomed && level.keeps {
+                    if level.is_doomed && (level.keeps || !self.takes_along(&name, &level.stagings)) {
                         self.keep();
                     } else if level.is_doomed {
                         self.remove(&name, true);
@@ -210,7 +226,10 @@ impl Sweep<'_> {
 
     fn name(&mut self, name: &[u8]) -> io::Result<()> {
         if is_staging(name) {
-            self.keep();
+            match self.levels.last_mut() {
+                Some(level) if level.is_doomed && may_be_ours(name) => level.stagings.push(name.to_vec()),
+                _ => self.keep(),
+            }
             return Ok(());
         }
         let path = self.walk.path_of(name);
@@ -271,13 +290,35 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// Whether staging directories go with the directory `name` that they are in, or would.
+    fn takes_along(&self, name: &[u8], stagings: &[Vec<u8>]) -> bool {
+        let Some(root) = self.destination.root.as_ref().filter(|_| !stagings.is_empty()) else {
+            return stagings.is_empty();
+        };
+        // What makes way for something goes at the end: until then we hold no lock but our own.
+        let taking = Taking { removes: self.remove_max.is_some(), only_ours: self.offered.is_none() };
+        let path = self.walk.path_of(name);
+        let taken = root.dir.open_beneath(&path, Links::Refuse).and_then(|dir| {
+            for staging in stagings {
+                if !self.destination.take_along(&dir, &path, staging, taking)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        });
+        taken.unwrap_or_else(|error| {
+            tracing::debug!(%error, "a staging directory stays");
+            false
+        })
+    }
+
     fn enter(&mut self, name: &[u8], path: &[u8], is_doomed: bool) {
         let entered = self.walk.dir().and_then(|dir| {
             let child = dir.open_beneath(name, Links::Refuse)?;
             self.walk.enter(name, Arc::new(child))
         });
         match entered {
-            Ok(()) => self.levels.push(Level { is_doomed, keeps: false }),
+            Ok(()) => self.levels.push(Level::new(is_doomed)),
             Err(error) => {
                 self.trouble(path.to_vec(), "list", &error);
                 self.keep();

@@ -13,19 +13,24 @@ use super::behind::Brought;
 use super::file::LocalFile;
 use super::foretold::Foretold;
 use super::held::Held;
+use super::lanes::Lanes;
 use super::metadata::Rights;
-use super::nursery::{Fate, is_nursery};
+use super::nursery::{Fate, Nurseries, is_nursery};
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
 use super::shared::SharedFiles;
 use super::spool::Spool;
-use super::staging::{self, Mount, MountKey, Staging, Territory, TerritoryKey, key_of};
+use super::staging::{self, Staging};
+use super::territory::{Mount, MountKey, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
-use super::{at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging, lock};
+use super::{
+    OPEN_STAGING, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging, lock,
+};
 use crate::endpoint::together::Together;
 use crate::endpoint::{
-    Conclusion, Decision, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged,
+    Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
+    Staged,
 };
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::Journal;
@@ -37,7 +42,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
@@ -83,8 +88,8 @@ pub struct LocalDestination {
     /// Counted as deleted: something of another kind took its name, or it was removed at an end.
     pub(super) replaced: Mutex<Replaced>,
     next_number: AtomicU64,
-    /// Nurseries made, in all file systems.
-    pub(super) nurseries_made: AtomicU32,
+    pub(super) lanes: Lanes,
+    pub(super) nurseries: Nurseries,
     /// The first sync that failed. Nothing is believed after it.
     pub(super) failed: Mutex<Option<Failure>>,
     pub(super) rights: Rights,
@@ -216,7 +221,7 @@ impl LocalDestination {
         protect: Filter,
     ) -> Result<LocalDestination> {
         let resolved = place::resolve(&place, source, trailing_slash, terms.dry_run)?;
-        let at_root = |error: &io::Error| failed_at_words("open the destination", &resolved.words, error);
+        let at_root = |error: &io::Error| failed_at_words(OPEN_DESTINATION, &resolved.words, error);
         let rights = Rights::now();
         let root = match &resolved.root {
             Some(dir) => Some(open_root(dir, &rights, terms.dry_run).map_err(|error| at_root(&error))?),
@@ -248,7 +253,8 @@ impl LocalDestination {
             root_is_offered: AtomicBool::new(false),
             replaced: Mutex::default(),
             next_number: AtomicU64::new(1),
-            nurseries_made: AtomicU32::new(0),
+            lanes: Lanes::new(),
+            nurseries: Nurseries::default(),
             failed: Mutex::default(),
             rights,
             top_times: Mutex::default(),
@@ -296,8 +302,8 @@ impl LocalDestination {
 
     /// Takes the lock and opens the journal.
     fn take_staging(&self, root: &Place) -> Result<()> {
-        let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
-        let (staging, file) = Staging::locked(&root.territory.top, &self.job)?;
+        let of_io = |error: io::Error| failure::of_io(OPEN_STAGING, &error);
+        let (staging, file) = Staging::locked(&root.dir, &self.job)?;
         staging.prepare().map_err(of_io)?;
         let journal = Journal::open(staging.dir.clone(), self.terms.job_key, self.terms.chunk_bytes)?;
         *lock(&self.lock_file) = Some(file);
@@ -337,7 +343,7 @@ impl LocalDestination {
 
     /// What became of a nursery of this number: decided now, if it was not. Where its files are.
     pub(super) fn decide_nursery(&self, staging: &Staging, number: u32) -> Option<(Arc<Dir>, Fate)> {
-        if let Some(decided) = staging.nurseries.decided(number) {
+        if let Some(decided) = self.nurseries.decided(number) {
             return Some(decided);
         }
         let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
@@ -357,13 +363,16 @@ impl LocalDestination {
             }
             self.held.put(path, place);
         };
-        staging.nurseries.decide(&staging.dir, number, into, moved)
+        self.nurseries.decide(&staging.dir, number, into, moved)
     }
 
     /// The staging directory for entries in `place`.
     pub(super) fn staging_at(&self, place: &Place) -> io::Result<Arc<Staging>> {
         let territory = &place.territory;
-        let staging = |of: &Territory| of.staging(&self.job, |staging| self.drop_unknown_partials(staging));
+        let staging = |of: &Territory| {
+            let is_new = |staging: &Staging| self.drop_unknown_partials(staging);
+            self.with_descriptors(|| of.staging(&self.job, is_new))
+        };
         let of_mount = TerritoryKey::of_mount(&territory.mount);
         match staging(territory) {
             // Its top may be closed to who may write further down: what is handed down there is lost then, or it is told
@@ -379,6 +388,11 @@ impl LocalDestination {
     /// Every file system that was worked in.
     pub(super) fn all_territories(&self) -> Vec<Arc<Territory>> {
         lock(&self.territories).values().cloned().collect()
+    }
+
+    /// The one whose staging directory has this number.
+    pub(super) fn territory_of(&self, staging: usize) -> Option<Arc<Territory>> {
+        lock(&self.territories).values().find(|territory| territory.number == staging).cloned()
     }
 
     pub(super) fn new_number(&self) -> u64 {
@@ -428,7 +442,7 @@ impl LocalDestination {
         if !staging::may_be_stripped(path) {
             return None;
         }
-        place.territory.open_staging()?.abilities().kept_as(path)
+        place.territory.abilities()?.kept_as(path)
     }
 
     /// The directory at `path` below the root, held.
@@ -490,10 +504,11 @@ impl LocalDestination {
         if above.territory.mount.key == mount.key && above.territory.inheritance == inheritance {
             return Ok(above.territory.clone());
         }
-        let territory = Arc::new(Territory::below(mount, inheritance, path, dir.clone(), stat));
+        let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let territory = Arc::new(root.territory.below(mount, inheritance, path, stat));
         // Another thread may have made it meanwhile: of two each would clear what is in the other's staging.
         let territory = lock(&self.territories).entry(territory.key).or_insert(territory).clone();
-        if !self.terms.dry_run && territory.staging_is_there(&self.job) {
+        if !self.terms.dry_run && territory.is_top(stat) && staging::is_there(dir, &self.job) {
             // An earlier attempt left something here.
             territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))?;
         }
@@ -536,9 +551,8 @@ impl LocalDestination {
     pub fn direct_is_missed(&self) -> bool {
         let refuses = |root: &Arc<Place>| {
             let kind = root.dir.file_system().map(|system| system.kind);
-            let staging = root.territory.open_staging();
             kind.is_ok_and(|kind| kind == FileSystemKind::Tmpfs)
-                || staging.is_some_and(|staging| staging.abilities().direct.is_none())
+                || root.territory.abilities().is_some_and(|abilities| abilities.direct.is_none())
         };
         self.terms.disk.destination.direct == Direct::On && self.root.as_ref().is_some_and(refuses)
     }
@@ -583,11 +597,11 @@ impl Destination for LocalDestination {
     fn is_worth_waiting(&self, entry: &Entry, staged: &Staged) -> bool {
         let path = self.final_path(&entry.path);
         let above = path.split().map_or(&[][..], |(above, _)| above);
-        self.stagings().any(|staging| match is_nursery(staged.lane) {
-            true => staging.nurseries.is_worth_waiting(staged.lane),
+        match is_nursery(staged.lane) {
+            true => self.nurseries.is_worth_waiting(staged.lane),
             // In it before the others it would keep them out.
-            false => staging.nurseries.is_awaited(above),
-        })
+            false => self.nurseries.is_awaited(above),
+        }
     }
 
     fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
@@ -611,7 +625,10 @@ impl Destination for LocalDestination {
     }
 
     fn discard(&self, ready: Ready) {
-        self.discard_ready(ready);
+        // What has its number after the end may be the next attempt's.
+        if let Ok(_open) = self.while_open() {
+            self.discard_ready(ready);
+        }
     }
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {

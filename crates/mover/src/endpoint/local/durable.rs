@@ -10,7 +10,7 @@
 //! first.
 
 use super::destination::{LocalDestination, Place};
-use super::staging::Territory;
+use super::territory::Territory;
 use super::{at_words, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::PartialFile;
 use crate::failure::{Failure, Result};
@@ -142,9 +142,9 @@ impl LocalDestination {
 
     pub(super) fn sync_written(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         self.check_sound()?;
-        self.stagings().for_each(|staging| staging.nurseries.before_sync());
+        self.nurseries.before_sync();
         self.sync_changed(partials)?;
-        self.stagings().for_each(|staging| staging.nurseries.after_sync());
+        self.nurseries.after_sync();
         Ok(())
     }
 
@@ -248,12 +248,8 @@ impl LocalDestination {
         self.check_sound()?;
         // The journal and the partials need their names to be found again.
         for territory in self.all_territories() {
-            if let Some(staging) = territory.open_staging()
-                && staging.names_are_new.swap(false, Ordering::AcqRel)
-            {
-                let synced = staging.sync_names().and_then(|()| territory.top.sync());
-                synced.map_err(|error| self.fail("sync the staging directory", None, &error))?;
-            }
+            let synced = self.with_descriptors(|| territory.sync_names(&self.job));
+            synced.map_err(|error| self.fail("sync the staging directory", None, &error))?;
         }
         match &mut *lock(&self.journal) {
             Some(journal) => journal.record(chunks).map_err(|failure| at_words(failure, &self.words)),

@@ -1,12 +1,11 @@
 //! Content into hidden files, and hidden files under their names.
 
 use super::decide::{check_replaceable, done, settled, unchanged};
-use super::destination::{LocalDestination, Place, Seen};
+use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
 use super::metadata::{Has, Named, Target, Wanted, apply, look_what_stayed};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
-use super::small::remove_staged;
 use super::staging::{Staging, partial_name};
 use super::{conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room};
 use crate::endpoint::{Decision, PartialFile, Ready, Staged};
@@ -14,7 +13,6 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use thalweg_sys::{Dir, File, Kind, Replace, Stat};
 use thalweg_wire::message::{Loss, Outcome};
@@ -68,19 +66,25 @@ impl LocalDestination {
             }
             of_io(of_room(&staging.dir, error))
         })?;
-        staging.names_are_new.store(true, Ordering::Release);
+        staging.names_changed();
         place.territory.touch();
-        let partial = Arc::new(LocalPartial::new(
-            number,
-            entry.path.clone(),
-            file,
-            sparse,
-            self.caching(entry, &staging),
-            &staging,
-            place.territory.clone(),
-        ));
+        let partial = self.partial_of(entry, number, file, &staging, &place);
         lock(&self.partials).insert(number, partial.clone());
         Ok(partial)
+    }
+
+    /// The hidden file of this number, open, that becomes `entry`.
+    pub(super) fn partial_of(
+        &self,
+        entry: &Entry,
+        number: u64,
+        file: File,
+        staging: &Staging,
+        place: &Place,
+    ) -> Arc<LocalPartial> {
+        let (path, territory) = (entry.path.clone(), place.territory.clone());
+        let (is_sparse, caching) = (self.is_sparse(entry), self.caching(entry, staging));
+        Arc::new(LocalPartial::new(number, path, file, is_sparse, caching, staging, territory))
     }
 
     /// Owner, attributes, mode and times of a file that is still hidden.
@@ -145,27 +149,27 @@ impl LocalDestination {
         let seen = self.seen(entry.id);
         let mut losses = match ready {
             Ready::Staged(Staged { lane, losses, .. }) if nursery.is_some() => {
-                let Some((staging, dir, fate)) = nursery else { return Err(no_content(path)) };
+                let Some((dir, fate)) = nursery else { return Err(no_content(path)) };
                 if fate == Fate::Apart
                     && let Err(failure) = self.put_in_place(&dir, &name, &place, &name, seen, path)
                 {
                     let _ = dir.remove_file(&name);
-                    staging.nurseries.gone(lane);
+                    self.nurseries.gone(lane);
                     return Err(failure);
                 }
-                staging.nurseries.gone(lane);
+                self.nurseries.gone(lane);
                 losses
             }
             Ready::Staged(staged) => {
                 let of_io = |error: io::Error| failed("finish", path, &error);
                 let staging = self.staging_at(&place).map_err(of_io)?;
-                let dir = self.with_descriptors(|| staging.lane(staged.lane)).map_err(of_io)?;
+                let dir = self.with_descriptors(|| self.lanes.get(&staging, staged.lane)).map_err(of_io)?;
                 let temporary = staged.number.to_string().into_bytes();
                 if let Err(failure) = self.put_in_place(&dir, &temporary, &place, &name, seen, path) {
-                    remove_staged(&staging, staged.lane, &dir, &temporary);
+                    self.remove_staged(staged.lane, &dir, &temporary);
                     return Err(failure);
                 }
-                staging.left_lane(staged.lane);
+                self.lanes.gone(staged.lane);
                 staged.losses
             }
             Ready::Partial(partial) => self.finish_partial(entry, partial.number(), &place, &name, seen)?,
@@ -204,13 +208,12 @@ impl LocalDestination {
         match ready {
             Ready::Staged(staged) if is_nursery(staged.lane) => {
                 let decided = self.decide_nursery(&staging, staged.lane);
-                let (dir, fate) = decided.ok_or_else(|| no_content(path))?;
-                Ok(Some((staging, dir, fate)))
+                decided.ok_or_else(|| no_content(path)).map(Some)
             }
             _ => {
                 let above = self.final_path(path);
                 let above = above.split().map_or(&[][..], |(above, _)| above);
-                if let Some(number) = staging.nurseries.ripe(above) {
+                if let Some(number) = self.nurseries.ripe(above) {
                     self.decide_nursery(&staging, number);
                 }
                 Ok(None)
@@ -251,7 +254,7 @@ impl LocalDestination {
 
     /// What a new file would not get, as the probe file showed.
     fn umask_guess(&self, place: &Place) -> u32 {
-        let mode = place.territory.open_staging().and_then(|staging| staging.abilities().mode_of_0777);
+        let mode = place.territory.abilities().and_then(|abilities| abilities.mode_of_0777);
         !mode.unwrap_or(0o755) & 0o777
     }
 
@@ -298,18 +301,15 @@ impl LocalDestination {
     pub(super) fn discard_ready(&self, ready: Ready) {
         match ready {
             Ready::Staged(Staged { lane, name: Some(name), .. }) => {
-                // A nursery's number is in one file system only.
-                for staging in self.stagings() {
-                    if let Some(dir) = staging.nurseries.dir(lane) {
-                        let _ = dir.remove_file(&name);
-                        staging.nurseries.gone(lane);
-                    }
+                if let Some(dir) = self.nurseries.dir(lane) {
+                    let _ = dir.remove_file(&name);
+                    self.nurseries.gone(lane);
                 }
             }
             Ready::Staged(staged) => {
                 let name = staged.number.to_string().into_bytes();
-                for (staging, dir) in self.lanes_of(&staged) {
-                    remove_staged(&staging, staged.lane, &dir, &name);
+                if let Some(dir) = self.lane_of(&staged) {
+                    self.remove_staged(staged.lane, &dir, &name);
                 }
             }
             Ready::Partial(partial) => {
@@ -330,31 +330,20 @@ impl LocalDestination {
             Some(name) => name.to_vec(),
             None => staged.number.to_string().into_bytes(),
         };
-        for (_, dir) in self.lanes_of(staged) {
-            match open_own(&dir, &name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(of_io(error)),
-                Ok(file) => {
-                    let content = read_back_whole(&file, bytes).map_err(of_io)?;
-                    return Ok(Digest(*blake3::hash(&content).as_bytes()));
-                }
-            }
+        let dir = self.lane_of(staged).ok_or_else(|| of_io(io::ErrorKind::NotFound.into()))?;
+        let content = open_own(&dir, &name).and_then(|file| read_back_whole(&file, bytes)).map_err(of_io)?;
+        Ok(Digest(*blake3::hash(&content).as_bytes()))
+    }
+
+    /// The directory that holds a staged file.
+    fn lane_of(&self, staged: &Staged) -> Option<Arc<Dir>> {
+        if is_nursery(staged.lane) {
+            return self.nurseries.dir(staged.lane);
         }
-        Err(of_io(io::ErrorKind::NotFound.into()))
-    }
-
-    /// The directories that may hold a staged file: one for each file system; its number is in one only.
-    fn lanes_of(&self, staged: &Staged) -> Vec<(Arc<Staging>, Arc<Dir>)> {
-        let dir = |staging: &Staging| match is_nursery(staged.lane) {
-            true => staging.nurseries.dir(staged.lane),
-            false if staging.has_lane(staged.lane) => staging.lane(staged.lane).ok(),
-            false => None,
-        };
-        self.stagings().filter_map(|staging| dir(&staging).map(|dir| (staging, dir))).collect()
-    }
-
-    pub(super) fn stagings(&self) -> impl Iterator<Item = Arc<Staging>> + use<> {
-        self.all_territories().into_iter().filter_map(|territory| territory.open_staging())
+        let number = self.lanes.staging_of(staged.lane)?;
+        let territory = self.territory_of(number)?;
+        let staging = self.with_descriptors(|| territory.staging_again(&self.job)).ok()??;
+        self.with_descriptors(|| self.lanes.get(&staging, staged.lane)).ok()
     }
 
     pub(super) fn link_entry(&self, entry: &Entry) -> Decision {
@@ -365,36 +354,25 @@ impl LocalDestination {
     /// Where no link can be made, or not to what was offered, the content is wanted: it comes as a file of its own.
     fn linked(&self, entry: &Entry) -> Result<Decision> {
         let path = &entry.path;
-        let of_io = |error: io::Error| failed("link", path, &error);
         let thalweg_wire::Kind::HardLink { first, of } = &entry.kind else {
             return Err(Failure::new(FailureKind::Internal, "link", "it is no hard link").at(path));
         };
-        let first_place = self.parent_of(first);
-        let first_stat = first_place.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
-        let stands_as_offered = first_place.as_ref().is_ok_and(|(first_place, _)| {
-            first_stat.as_ref().is_some_and(|first| {
-                // Only its time tells a FIFO that stands in a file's way from one that was offered.
-                first.size == entry.evidence.size
-                    && self.is_asked_for(first.kind)
-                    && ((!self.terms.preserve.times && first.kind == Kind::File)
-                        || self.grain(first_place).is_same(entry.evidence.mtime, first.mtime))
-            })
-        });
+        let first_spot = self.parent_of(first);
+        let first_stat = first_spot.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
         let foretold = lock(&self.foretold).of(*of);
-        let shows_by_time = |kind: Kind| self.terms.preserve.times || kind == Kind::File;
-        let is_as_offered = match foretold {
-            Some((Outlook::Comes, kind)) => shows_by_time(kind),
-            Some((Outlook::Stays, kind)) => shows_by_time(kind) || stands_as_offered,
-            // What stands there may look like it and is another: nobody compared its content.
-            Some((Outlook::Left, _)) => false,
-            None => stands_as_offered,
-        };
+        let stands = first_spot.as_ref().ok().zip(first_stat.as_ref());
+        let is_as_offered = self.is_first_as_offered(entry, foretold, stands);
         // It failed, was left alone, or somebody changed it. A dry run that does not remember it hopes for the best.
-        let is_by_itself = !is_as_offered && (!self.terms.dry_run || foretold.is_some());
-        let Some((place, name)) = self.parent_or_dry(path)? else {
+        let is_by_itself = match self.terms.dry_run {
+            true if is_as_offered => self.would_be_kept_apart(path, first, foretold),
+            true => foretold.is_some(),
+            false => !is_as_offered,
+        };
+        let Some(spot) = self.parent_or_dry(path)? else {
             return Ok(if is_by_itself { Decision::Fresh } else { done(false) });
         };
-        let there = self.look(&place, &name, entry, true)?;
+        let (place, name) = &spot;
+        let there = self.look(place, name, entry, true)?;
         let is_linked = match (&first_stat, &there) {
             (Some(first), Some(there)) => {
                 first.is_same_entry(there) && !matches!(foretold, Some((Outlook::Comes, _)))
@@ -420,10 +398,10 @@ impl LocalDestination {
             };
             check_replaceable(path, there, kind)?;
             if there.kind == Kind::Dir {
-                self.check_way(&place, &name, path)?;
+                self.check_way(place, name, path)?;
             }
         }
-        if let Ok((first_place, _)) = &first_place
+        if let Ok((first_place, _)) = &first_spot
             && first_place.territory.key.mount != place.territory.key.mount
         {
             return Ok(self.unlinked(entry, "its first name is on another file system".to_owned()));
@@ -431,22 +409,58 @@ impl LocalDestination {
         if self.terms.dry_run {
             return Ok(done(false));
         }
-        let (first_place, first_name) = first_place?;
-        let staging = self.staging_at(&place).map_err(of_io)?;
+        self.make_hard_link(entry, (&first_spot?, first_stat), &spot, there.as_ref().map(Seen::of))
+    }
+
+    /// Whether what has the first name of a hard link, or gets it, is what was offered: by what was `foretold` of it, or by
+    /// what stands there.
+    fn is_first_as_offered(
+        &self,
+        entry: &Entry,
+        foretold: Option<(Outlook, Kind)>,
+        stands: Option<(&Spot, &Stat)>,
+    ) -> bool {
+        let stands_as_offered = stands.is_some_and(|((place, _), first)| {
+            // Only its time tells a FIFO that stands in a file's way from one that was offered.
+            first.size == entry.evidence.size
+                && self.is_asked_for(first.kind)
+                && ((!self.terms.preserve.times && first.kind == Kind::File)
+                    || self.grain(place).is_same(entry.evidence.mtime, first.mtime))
+        });
+        let shows_by_time = |kind: Kind| self.terms.preserve.times || kind == Kind::File;
+        match foretold {
+            Some((Outlook::Comes, kind)) => shows_by_time(kind),
+            Some((Outlook::Stays, kind)) => shows_by_time(kind) || stands_as_offered,
+            // What stands there may look like it and is another: nobody compared its content.
+            Some((Outlook::Left, _)) => false,
+            None => stands_as_offered,
+        }
+    }
+
+    /// Gives the file of the first name, as it was looked at, a second one, over exactly what was seen there.
+    fn make_hard_link(
+        &self,
+        entry: &Entry,
+        ((first_place, first_name), first_stat): (&Spot, Option<Stat>),
+        (place, name): &Spot,
+        seen: Option<Seen>,
+    ) -> Result<Decision> {
+        let path = &entry.path;
+        let of_io = |error: io::Error| failed("link", path, &error);
+        let staging = self.staging_at(place).map_err(of_io)?;
         let temporary = format!("made-{}", self.new_number()).into_bytes();
-        if let Err(error) = first_place.dir.make_link(&first_name, &staging.dir, &temporary) {
+        if let Err(error) = first_place.dir.make_link(first_name, &staging.dir, &temporary) {
             return match is_no_link(&error) {
                 true => Ok(self.unlinked(entry, of_io(error).cause)),
                 false => Err(of_io(error)),
             };
         }
-        let seen = there.as_ref().map(Seen::of);
-        if let Err(failure) = self.put_in_place(&staging.dir, &temporary, &place, &name, seen, path) {
+        if let Err(failure) = self.put_in_place(&staging.dir, &temporary, place, name, seen, path) {
             let _ = staging.dir.remove_file(&temporary);
             return Err(failure);
         }
-        self.changed_parent(path, &place);
-        if let (Some(before), Ok(now)) = (first_stat, first_place.dir.stat(&first_name)) {
+        self.changed_parent(path, place);
+        if let (Some(before), Ok(now)) = (first_stat, first_place.dir.stat(first_name)) {
             self.remember_linked(entry, &before, &now);
         }
         Ok(done(true))
@@ -532,7 +546,7 @@ impl LocalDestination {
 }
 
 /// Where a nursery is, and what became of it.
-type Nursed = (Arc<Staging>, Arc<Dir>, Fate);
+type Nursed = (Arc<Dir>, Fate);
 
 /// Opens a file in staging for reading. One whose mode keeps ourselves out is opened for us for the time being: nobody
 /// else gets at it there.

@@ -12,7 +12,8 @@
 use super::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
-use super::{failed, is_staging, lock, of_room, shown};
+use super::{KEEP_NAME, MARK_GROWING, OPEN_STAGING, failed, is_staging, lock, of_room, shown};
+use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Marks};
@@ -22,7 +23,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links, Stat};
 use thalweg_wire::message::{FlowBegin, FlowLeft, Origin, SourceForm};
 use thalweg_wire::path::Escaped;
@@ -76,6 +77,17 @@ struct Grown {
     mode: Option<u32>,
 }
 
+/// A flow's file, before what is in it was looked at.
+struct Opened {
+    number: u64,
+    name: RelativePath,
+    /// What is known of it, if what stands there is ours.
+    marked: Option<Known>,
+    file: File,
+    /// See [`Grown::made_in`].
+    made_in: Option<Arc<Dir>>,
+}
+
 /// What is left of a flow that was complete, and whose file somebody has taken away since.
 struct TakenAway {
     path: RelativePath,
@@ -100,13 +112,13 @@ impl LocalFlows {
             (None, SourceForm::Many) => None,
         };
         let Some(root) = resolved.root else {
-            return Err(Failure::new(FailureKind::Internal, "open the destination", "it was not made"));
+            return Err(Failure::new(FailureKind::Internal, OPEN_DESTINATION, "it was not made"));
         };
         let job: String = job_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let (staging, lock_file) = Staging::locked(&root, &job).map_err(|failure| match failure.kind {
             FailureKind::Busy => {
                 let cause = "another stream goes to the same place, and one at a time marks what grows there";
-                Failure::new(FailureKind::Busy, "mark what grows", cause)
+                Failure::new(FailureKind::Busy, MARK_GROWING, cause)
             }
             _ => failure,
         })?;
@@ -115,7 +127,7 @@ impl LocalFlows {
         staging
             .sync_names()
             .and_then(|()| root.sync())
-            .map_err(|error| failure::of_io("open the staging directory", &error))?;
+            .map_err(|error| failure::of_io(OPEN_STAGING, &error))?;
         Ok(LocalFlows {
             root,
             words: resolved.words,
@@ -162,7 +174,7 @@ impl LocalFlows {
         match &self.single {
             None => Ok(begin.clone()),
             Some(name) => RelativePath::new(name.clone())
-                .map_err(|error| Failure::new(FailureKind::Usage, "open the destination", error.to_string())),
+                .map_err(|error| Failure::new(FailureKind::Usage, OPEN_DESTINATION, error.to_string())),
         }
     }
 
@@ -239,7 +251,7 @@ impl LocalFlows {
             }
         }
         let cause = format!("it was replaced more than {GENERATIONS_MAX} times");
-        Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(path))
+        Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause).at(path))
     }
 
     /// Whether nothing stands at this name, or the directories above it are not there.
@@ -247,16 +259,49 @@ impl LocalFlows {
         stat_below(&self.root, name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Opens the file of a flow that is known, or makes it anew.
+    fn open_known(&self, number: u64, known: Known, is_ours: bool, mode: u32) -> Result<Opened> {
+        let name = known.name.clone();
+        let (file, mut made_in) = self.open_file(&name, mode, is_ours)?;
+        // Only a mark comes behind a sync of its directory: a kill may have come before that.
+        if made_in.is_none() && known.bytes == 0 {
+            made_in = Some(self.directory(&name)?.0);
+        }
+        Ok(Opened { number, name, marked: Some(known).filter(|_| is_ours), file, made_in })
+    }
+
+    /// Makes the file of a flow that is not known, and notes that it begins.
+    fn open_new(
+        &self,
+        mut marks: MutexGuard<'_, Marks>,
+        path: &RelativePath,
+        begin: &FlowBegin,
+    ) -> Result<Opened> {
+        let name = self.name_for(&marks, path)?;
+        let (dir, last) = self.directory(&name)?;
+        // An empty one may be what a kill left, just below.
+        let is_free = dir.stat(&last).map_or(true, |stat| stat.kind == Kind::File && stat.size == 0);
+        let (file, mut made_in) = self.open_file(&name, begin.mode, false)?;
+        // Behind that, so that no file which somebody else puts there is ever taken for ours; and before a byte is
+        // in it, so that whatever a kill leaves of it is known to be ours.
+        let number = marks.begin(path.clone(), begin.origin, name.clone(), !is_free);
+        if is_free {
+            made_in.get_or_insert(dir);
+            marks.record(&[])?;
+        }
+        Ok(Opened { number, name, marked: None, file, made_in })
+    }
+
     fn open_file(&self, name: &RelativePath, mode: u32, is_ours: bool) -> Result<(File, Option<Arc<Dir>>)> {
         let (dir, last) = self.directory(name)?;
-        let of_io = |error: &io::Error| failed("open the destination", name, error);
+        let of_io = |error: &io::Error| failed(OPEN_DESTINATION, name, error);
         match dir.create_new(&last, mode & 0o777 | OWNERS) {
             Ok(file) => Ok((file, Some(dir))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let kind = dir.stat(&last).map_err(|error| of_io(&error))?.kind;
                 if kind != Kind::File {
                     let cause = "what stands there is no regular file";
-                    return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(name));
+                    return Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause).at(name));
                 }
                 let opened = match dir.open_read_write(&last) {
                     // It was complete, and has the mode of its source.
@@ -274,9 +319,35 @@ impl LocalFlows {
     }
 }
 
+impl Opened {
+    /// Takes the file for us alone, reads again what is in it and counts, and compares that with its mark. So many bytes,
+    /// their digest, and what hashed them.
+    ///
+    /// # Errors
+    /// `Busy` if another stream writes it; `Damage` if it is not what was marked; `Stopped` when `reading` says so; `Io`.
+    fn read_again(&self, reading: &dyn Fn(u64, u64) -> bool) -> Result<(u64, Digest, blake3::Hasher)> {
+        let (file, name, marked) = (&self.file, &self.name, self.marked.as_ref());
+        if !file.lock_exclusive().map_err(|error| failed("lock", name, &error))? {
+            return Err(another_writes(name));
+        }
+        let size = file.stat().map_err(|error| failed("look at a file", name, &error))?.size;
+        // What is behind the mark may be torn, and is written again.
+        let bytes = marked.map_or(size, |known| known.bytes);
+        let hasher = read_again(file, bytes, name, reading)?;
+        let found = Digest(*hasher.finalize().as_bytes());
+        let digest = marked.and_then(|known| known.digest);
+        if digest.is_some_and(|digest| digest != found) {
+            let cause = "what is there is not what was durable: it was changed, or the disk lost it";
+            let failure = Failure::new(FailureKind::Damage, "read what is there", cause);
+            return Err(failure.at(name).in_range(0, bytes));
+        }
+        Ok((bytes, found, hasher))
+    }
+}
+
 /// One at a time writes a file.
 fn another_writes(name: &RelativePath) -> Failure {
-    Failure::new(FailureKind::Busy, "open the destination", "another stream writes it").at(name)
+    Failure::new(FailureKind::Busy, OPEN_DESTINATION, "another stream writes it").at(name)
 }
 
 /// Looks at what stands at this name.
@@ -295,9 +366,8 @@ fn generation_of(path: &RelativePath, generation: u32) -> Result<RelativePath> {
     }
     let mut bytes = path.as_bytes().to_vec();
     bytes.extend_from_slice(format!(".~{generation}~").as_bytes());
-    RelativePath::new(bytes).map_err(|error| {
-        Failure::new(FailureKind::Unsupported, "open the destination", error.to_string()).at(path)
-    })
+    RelativePath::new(bytes)
+        .map_err(|error| Failure::new(FailureKind::Unsupported, OPEN_DESTINATION, error.to_string()).at(path))
 }
 
 impl FlowDestination for LocalFlows {
@@ -305,61 +375,24 @@ impl FlowDestination for LocalFlows {
         let path = self.path_of(&begin.path)?;
         if path.as_bytes().split(|&byte| byte == b'/').any(is_staging) {
             let cause = "the name belongs to thalweg's staging directory";
-            return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(&path));
+            return Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause).at(&path));
         }
         let mut marks = lock(&self.marks);
         marks.make_certain()?;
         let known = self.known(&marks, &path, begin)?;
-        let (number, name, marked, (file, made_in)) = match known {
+        let opened = match known {
             Some((number, known)) => {
-                let name = known.name.clone();
-                let has_mark = known.bytes > 0;
-                let marked = Some(known).filter(|_| marks.is_ours(number));
+                let is_ours = marks.is_ours(number);
                 drop(marks);
-                if let Some(marked) = &marked
-                    && (marked.bytes > 0 || marked.is_complete)
-                    && self.is_gone(&name)
-                {
-                    return self.taken_away(number, &path, marked);
+                if is_ours && (known.bytes > 0 || known.is_complete) && self.is_gone(&known.name) {
+                    return self.taken_away(number, &path, &known);
                 }
-                let (file, mut made_in) = self.open_file(&name, begin.mode, marked.is_some())?;
-                // Only a mark comes behind a sync of its directory: a kill may have come before that.
-                if made_in.is_none() && !has_mark {
-                    made_in = Some(self.directory(&name)?.0);
-                }
-                (number, name, marked, (file, made_in))
+                self.open_known(number, known, is_ours, begin.mode)?
             }
-            None => {
-                let name = self.name_for(&marks, &path)?;
-                let (dir, last) = self.directory(&name)?;
-                // An empty one may be what a kill left, just below.
-                let is_free = dir.stat(&last).map_or(true, |stat| stat.kind == Kind::File && stat.size == 0);
-                let (file, mut made_in) = self.open_file(&name, begin.mode, false)?;
-                // Behind that, so that no file which somebody else puts there is ever taken for ours; and before a byte is
-                // in it, so that whatever a kill leaves of it is known to be ours.
-                let number = marks.begin(path.clone(), begin.origin, name.clone(), !is_free);
-                if is_free {
-                    made_in.get_or_insert(dir);
-                    marks.record(&[])?;
-                }
-                drop(marks);
-                (number, name, None, (file, made_in))
-            }
+            None => self.open_new(marks, &path, begin)?,
         };
-        if !file.lock_exclusive().map_err(|error| failed("lock", &name, &error))? {
-            return Err(another_writes(&name));
-        }
-        let size = file.stat().map_err(|error| failed("look at a file", &name, &error))?.size;
-        // What is behind the mark may be torn, and is written again.
-        let bytes = marked.as_ref().map_or(size, |known| known.bytes);
-        let hasher = read_again(&file, bytes, &name, reading)?;
-        let found = Digest(*hasher.finalize().as_bytes());
-        let digest = marked.as_ref().and_then(|known| known.digest);
-        if digest.is_some_and(|digest| digest != found) {
-            let cause = "what is there is not what was durable: it was changed, or the disk lost it";
-            let failure = Failure::new(FailureKind::Damage, "read what is there", cause);
-            return Err(failure.at(&name).in_range(0, bytes));
-        }
+        let (bytes, found, hasher) = opened.read_again(reading)?;
+        let Opened { number, name, marked, file, made_in } = opened;
         let renamed = (name != path).then(|| format!("{}/{}", shown(&self.words), Escaped(name.as_bytes())));
         let told = (name != begin.path).then(|| name.clone());
         let is_named = AtomicBool::new(made_in.is_none());
@@ -509,8 +542,7 @@ impl Grown {
 
     /// Refuses to go on with a file that has lost its name: nobody finds there what was written, however durable it is.
     fn check_name(&self) -> Result<()> {
-        let operation = "keep the name";
-        let of_io = |error: &io::Error| failed(operation, &self.path, error);
+        let of_io = |error: &io::Error| failed(KEEP_NAME, &self.path, error);
         let written = self.file.stat().map_err(|error| of_io(&error))?;
         let cause = match stat_below(&self.root, &self.path) {
             Ok(named) if named.is_same_entry(&written) => return Ok(()),
@@ -520,7 +552,7 @@ impl Grown {
             }
             Err(error) => return Err(of_io(&error)),
         };
-        Err(Failure::new(FailureKind::Damage, operation, cause).at(&self.path).in_range(0, written.size))
+        Err(Failure::new(FailureKind::Damage, KEEP_NAME, cause).at(&self.path).in_range(0, written.size))
     }
 }
 
@@ -609,7 +641,7 @@ mod tests {
         let _first = flows(scratch.path());
         let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
         let failure = LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).err().unwrap();
-        assert_eq!((failure.kind, failure.operation.as_str()), (FailureKind::Busy, "mark what grows"));
+        assert_eq!((failure.kind, failure.operation.as_str()), (FailureKind::Busy, MARK_GROWING));
     }
 
     #[test]

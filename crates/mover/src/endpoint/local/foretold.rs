@@ -1,9 +1,13 @@
 //! What became of first names, for hard links that are looked at later, where what stands there does not show it. In a
 //! dry run nothing was changed: of each entry what would become of it. In a copy only those that failed or were left
 //! alone: what stands there instead may have the size and the time of the source's, and other content.
+//!
+//! A dry run has no kernel either that refuses a link from one project into another: that is foretold by what directories
+//! hand down.
 
+use super::destination::LocalDestination;
 use thalweg_sys::Kind;
-use thalweg_wire::EntryId;
+use thalweg_wire::{EntryId, RelativePath};
 
 /// Entries that are kept in mind, a byte each. Of further ones what stands there has to tell.
 const FORETOLD_MAX: u64 = 64 << 20;
@@ -49,9 +53,59 @@ impl Foretold {
     }
 }
 
+impl LocalDestination {
+    /// Whether the file of a `first` name could have no other one at `path`, as far as a dry run knows: a directory that
+    /// hands down a project takes no link to a file of another.
+    pub(super) fn would_be_kept_apart(
+        &self,
+        path: &RelativePath,
+        first: &RelativePath,
+        foretold: Option<(Outlook, Kind)>,
+    ) -> bool {
+        let Some(project) = self.project_at(path) else { return false };
+        project_of_first(foretold, self.project_at(first)).is_some_and(|first| first != project)
+    }
+
+    /// The project of what is made at a path, if one is handed down there. A directory that is missing still will have that
+    /// of the one above.
+    fn project_at(&self, path: &RelativePath) -> Option<u32> {
+        let path = self.final_path(path);
+        let mut at = path.as_bytes();
+        while !at.is_empty() {
+            at = match at.iter().rposition(|&byte| byte == b'/') {
+                Some(slash) => &at[..slash],
+                None => &[],
+            };
+            if let Ok(place) = self.place(at) {
+                return place.territory.inheritance.project;
+            }
+        }
+        None
+    }
+}
+
+/// The project of the file of a first name, in a directory that hands this one down; `None` if nobody knows it.
+fn project_of_first(foretold: Option<(Outlook, Kind)>, handed_down: Option<u32>) -> Option<u32> {
+    match foretold {
+        // Where none is handed down, what is made has number 0.
+        Some((Outlook::Comes, Kind::File)) => Some(handed_down.unwrap_or(0)),
+        _ => handed_down,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_project_of_a_file_that_stands_where_none_is_handed_down_is_not_known() {
+        let foretold = |outlook| Some((outlook, Kind::File));
+        assert_eq!(project_of_first(foretold(Outlook::Comes), Some(42)), Some(42));
+        assert_eq!(project_of_first(foretold(Outlook::Comes), None), Some(0));
+        assert_eq!(project_of_first(foretold(Outlook::Stays), Some(42)), Some(42));
+        assert_eq!(project_of_first(foretold(Outlook::Stays), None), None);
+        assert_eq!(project_of_first(None, None), None);
+    }
 
     #[test]
     fn what_was_noted_of_an_entry_is_known_and_nothing_of_others() {

@@ -7,7 +7,7 @@
 
 use super::held::Held;
 use super::lock;
-use super::staging::{lane_name, own_dir};
+use super::staging::{Staging, lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,7 @@ const LANE_FILES: u32 = 64;
 /// all of its files at once.
 const OPEN_MAX: usize = 32;
 
+/// Those of all staging directories: by its number alone a lane is found again.
 pub(super) struct Lanes {
     inner: Mutex<Inner>,
     open: Held<Dir>,
@@ -26,16 +27,18 @@ pub(super) struct Lanes {
 
 #[derive(Default)]
 struct Inner {
-    /// The lane that each stream is in.
-    of_stream: HashMap<u32, u32>,
+    /// The lane that each stream is in, in each staging directory.
+    of_stream: HashMap<(usize, u32), u32>,
     /// By number.
     lanes: Vec<Lane>,
-    /// Empty, and no stream is in them.
-    free: Vec<u32>,
+    /// Of each staging directory: empty, and no stream is in them.
+    free: HashMap<usize, Vec<u32>>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Lane {
+    /// The staging directory that it is in.
+    staging: usize,
     /// Files in it.
     files: u32,
     /// Files that were made in it since it was empty.
@@ -48,9 +51,10 @@ impl Lanes {
     }
 
     /// The directory for the next file of a stream, and its number. The file counts as in it until [`Lanes::gone`].
-    pub(super) fn next(&self, staging: &Dir, stream: u32) -> io::Result<(u32, Arc<Dir>)> {
-        let number = lock(&self.inner).next(stream);
-        match self.open.get_or(&number.to_le_bytes(), || own_dir(staging, lane_name(number).as_bytes())) {
+    pub(super) fn next(&self, staging: &Staging, stream: u32) -> io::Result<(u32, Arc<Dir>)> {
+        let number = lock(&self.inner).next(staging.number(), stream);
+        let open = || own_dir(&staging.dir, lane_name(number).as_bytes());
+        match self.open.get_or(&number.to_le_bytes(), open) {
             Ok(dir) => Ok((number, dir)),
             Err(error) => {
                 self.gone(number);
@@ -60,8 +64,8 @@ impl Lanes {
     }
 
     /// The directory of this number, which has files in it.
-    pub(super) fn get(&self, staging: &Dir, number: u32) -> io::Result<Arc<Dir>> {
-        let open = || staging.open_beneath(lane_name(number).as_bytes(), Links::Refuse);
+    pub(super) fn get(&self, staging: &Staging, number: u32) -> io::Result<Arc<Dir>> {
+        let open = || staging.dir.open_beneath(lane_name(number).as_bytes(), Links::Refuse);
         self.open.get_or(&number.to_le_bytes(), open)
     }
 
@@ -71,28 +75,30 @@ impl Lanes {
         let Some(lane) = inner.lanes.get_mut(number as usize) else { return };
         lane.files = lane.files.saturating_sub(1);
         if lane.files == 0 && lane.made == LANE_FILES {
-            *lane = Lane::default();
-            inner.free.push(number);
+            lane.made = 0;
+            let staging = lane.staging;
+            inner.free.entry(staging).or_default().push(number);
         }
     }
 
-    /// Whether a directory of this number was made.
-    pub(super) fn has(&self, number: u32) -> bool {
-        lock(&self.inner).lanes.len() > number as usize
+    /// The number of the staging directory that it is in; `None` if none was made of this number.
+    pub(super) fn staging_of(&self, number: u32) -> Option<usize> {
+        lock(&self.inner).lanes.get(number as usize).map(|lane| lane.staging)
     }
 }
 
 impl Inner {
-    fn next(&mut self, stream: u32) -> u32 {
+    fn next(&mut self, staging: usize, stream: u32) -> u32 {
         let full = |number: &u32| self.lanes[*number as usize].made == LANE_FILES;
-        let number = match self.of_stream.get(&stream).copied().filter(|number| !full(number)) {
+        let number = match self.of_stream.get(&(staging, stream)).copied().filter(|number| !full(number)) {
             Some(number) => number,
             None => {
-                let number = self.free.pop().unwrap_or(self.lanes.len() as u32);
+                let free = self.free.get_mut(&staging).and_then(Vec::pop);
+                let number = free.unwrap_or(self.lanes.len() as u32);
                 if number as usize == self.lanes.len() {
-                    self.lanes.push(Lane::default());
+                    self.lanes.push(Lane { staging, files: 0, made: 0 });
                 }
-                self.of_stream.insert(stream, number);
+                self.of_stream.insert((staging, stream), number);
                 number
             }
         };
@@ -111,17 +117,20 @@ mod tests {
     fn streams_are_apart_and_what_is_empty_is_used_again() {
         let mut inner = Inner::default();
         for _ in 0..LANE_FILES {
-            assert_eq!((inner.next(7), inner.next(9)), (0, 1));
+            assert_eq!((inner.next(0, 7), inner.next(0, 9)), (0, 1));
         }
         let lanes = Lanes { inner: Mutex::new(inner), open: Held::with_max(OPEN_MAX) };
-        assert_eq!(lock(&lanes.inner).next(7), 2);
+        assert_eq!(lock(&lanes.inner).next(0, 7), 2);
         (1..LANE_FILES).for_each(|_| lanes.gone(1));
         // One file is still in it.
-        assert_eq!(lock(&lanes.inner).next(9), 3);
+        assert_eq!(lock(&lanes.inner).next(0, 9), 3);
         lanes.gone(1);
         // A stream is still in it, however empty it is.
         lanes.gone(2);
-        (1..LANE_FILES).for_each(|_| assert_eq!(lock(&lanes.inner).next(7), 2));
-        assert_eq!(lock(&lanes.inner).next(7), 1);
+        (1..LANE_FILES).for_each(|_| assert_eq!(lock(&lanes.inner).next(0, 7), 2));
+        // In another staging directory it is none of theirs.
+        assert_eq!(lock(&lanes.inner).next(1, 7), 4);
+        assert_eq!((lanes.staging_of(4), lanes.staging_of(2), lanes.staging_of(5)), (Some(1), Some(0), None));
+        assert_eq!(lock(&lanes.inner).next(0, 7), 1);
     }
 }

@@ -8,6 +8,7 @@ use super::scratch::{is_scratch, open_lock};
 use super::staging::remove_emptied;
 use super::walk::{Step, Walk};
 use super::{failed, failed_at_words, is_staging};
+use crate::endpoint::OPEN;
 use crate::failure::{Failure, Result};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -55,7 +56,7 @@ pub fn leftovers(
     now: SystemTime,
     trouble: &mut dyn FnMut(Failure),
 ) -> Result<Vec<Leftover>> {
-    let root = Arc::new(Dir::open(path).map_err(|error| failed_at_words("open", path, &error))?);
+    let root = Arc::new(Dir::open(path).map_err(|error| failed_at_words(OPEN, path, &error))?);
     let mut found = Vec::new();
     for staging in find(&root, trouble).map_err(|error| failed_at_words("list", path, &error))? {
         let jobs = root.open_beneath(staging.as_bytes(), Links::Refuse).and_then(|dir| {
@@ -73,9 +74,13 @@ pub fn leftovers(
             // His own `gc` cleans it up.
             Err(error)
                 if error.kind() == io::ErrorKind::PermissionDenied && is_of_another(&root, &staging) => {}
-            Err(error) => trouble(failed("open", &staging, &error)),
+            Err(error) => trouble(failed(OPEN, &staging, &error)),
         }
     }
+    // With its lock goes what keeps others from a job: after all that it guards.
+    found.sort_by_cached_key(|(_, dir, job)| {
+        dir.open_beneath(job, Links::Refuse).is_ok_and(|own| own.stat(b"lock").is_ok())
+    });
     // Locks are taken here and held until the end.
     let mut held: HashMap<Vec<u8>, File> = HashMap::new();
     let mut in_use: HashSet<Vec<u8>> = HashSet::new();
@@ -134,6 +139,7 @@ pub fn leftovers(
             Err(error) => trouble(failed("remove", &left[at].path, &error)),
         }
     }
+    left.sort_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
     Ok(left)
 }
 
@@ -179,7 +185,7 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
                         }
                     }
                     Ok(None) => {}
-                    Err(error) => trouble(failed("open", &path, &error)),
+                    Err(error) => trouble(failed(OPEN, &path, &error)),
                 }
             }
             Step::Name(..) => {}
@@ -187,16 +193,18 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
     }
 }
 
-/// Counts the bytes of what is in a directory of ours, or removes it, however deep it is.
+/// Counts the bytes of what is in a directory of ours, or removes it, however deep it is. A lock in it goes last: who finds
+/// none makes his own, and something beside it.
 ///
 /// # Errors
 /// Of the first that cannot be listed, looked at or removed; the rest stays.
 pub(super) fn sweep(dir: &Arc<Dir>, remove: bool) -> io::Result<u64> {
     let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
     walk.enter(b"", dir.clone())?;
-    let mut bytes = 0;
+    let (mut bytes, mut has_lock) = (0, false);
     loop {
         match walk.next() {
+            Step::End if has_lock => return dir.remove_file(b"lock").map(|()| bytes),
             Step::End => return Ok(bytes),
             Step::Trouble(error) => return Err(error),
             Step::Left(name) if remove && walk.depth() > 0 => walk.dir()?.remove_dir(&name)?,
@@ -211,7 +219,9 @@ pub(super) fn sweep(dir: &Arc<Dir>, remove: bool) -> io::Result<u64> {
                     walk.enter(&name, Arc::new(here.open_beneath(&name, Links::Refuse)?))?;
                 } else {
                     bytes += stat.blocks_512.saturating_mul(512);
-                    if remove {
+                    if remove && walk.depth() == 1 && name == b"lock" {
+                        has_lock = true;
+                    } else if remove {
                         here.remove_file(&name)?;
                     }
                 }
@@ -242,6 +252,36 @@ fn remove_empty(root: &Dir, staging: &RelativePath) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::local::staging::{Staging, let_go};
+
+    /// As on another file system, which is come upon later.
+    #[test]
+    fn nobody_gets_the_lock_of_a_job_while_what_it_left_elsewhere_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let elsewhere = scratch.path().join("elsewhere/.thalweg-staging/job");
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        for number in 0..2000 {
+            std::fs::write(elsewhere.join(format!("partial-{number}")), "").unwrap();
+        }
+        let (staging, held) = Staging::locked(&top, "job").unwrap();
+        let_go(Some(held));
+        let has_begun = || {
+            let is_whole = std::fs::read_dir(&elsewhere).is_ok_and(|names| names.count() == 2000);
+            !is_whole || staging.dir.stat(b"lock").is_err()
+        };
+        std::thread::scope(|scope| {
+            // That a lock is there again is told as what could not be removed.
+            scope.spawn(|| leftovers(scratch.path(), true, SystemTime::now(), &mut |_| {}).unwrap());
+            while !has_begun() {
+                std::thread::yield_now();
+            }
+            while Staging::locked(&top, "job").is_err() {
+                std::thread::yield_now();
+            }
+            assert!(!elsewhere.exists());
+        });
+    }
 
     /// What a transfer was killed over, or a file system kept as long as a handle was open.
     #[test]

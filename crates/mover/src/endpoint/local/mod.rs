@@ -44,6 +44,8 @@ pub mod overlap;
 
 mod staging;
 
+mod territory;
+
 pub mod scratch;
 
 mod lanes;
@@ -76,6 +78,8 @@ mod durable;
 
 mod spool;
 
+mod abandoned;
+
 mod delete;
 
 mod way;
@@ -88,6 +92,20 @@ pub mod leftover;
 
 pub use destination::{DestinationPlace, LocalDestination};
 pub use source::{LocalSource, ScanOptions, SourceRoot};
+
+/// What fails where a source cannot be had.
+pub const OPEN_SOURCE: &str = "open the source";
+/// What fails where what is unfinished has no place, or another transfer has it.
+pub const OPEN_STAGING: &str = "open the staging directory";
+/// What fails where another stream notes what grows there.
+pub const MARK_GROWING: &str = "mark what grows";
+/// What fails where a file lost its name while it was written.
+pub const KEEP_NAME: &str = "keep the name";
+/// What fails where another file has the name of one that is read in pieces.
+pub const READ_ON: &str = "read on";
+
+/// How the cause ends of what is copied only if that is asked for.
+pub const NOT_ASKED_FOR: &str = ", and those are not asked for";
 
 /// How the cause ends where a staging directory is refused.
 pub const NOT_OURS: &str = "who is somebody else, or is open to others";

@@ -24,7 +24,6 @@ use super::lock;
 use super::staging::{lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, Replace};
 
@@ -39,7 +38,7 @@ const WAITS_MAX: u32 = 2;
 /// Numbers of lanes that are nurseries.
 const FIRST: u32 = 1 << 31;
 
-/// Those of one file system.
+/// Those of all file systems: by its number alone a nursery is found again.
 #[derive(Default)]
 pub(super) struct Nurseries {
     inner: Mutex<Inner>,
@@ -49,6 +48,8 @@ pub(super) struct Nurseries {
 struct Inner {
     of_stream: HashMap<u32, u32>,
     there: HashMap<u32, Nursery>,
+    /// Numbers that were given.
+    numbers: u32,
 }
 
 struct Nursery {
@@ -90,15 +91,13 @@ pub(super) fn is_nursery(lane: u32) -> bool {
 
 impl Nurseries {
     /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file counts as
-    /// being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once. `numbers` counts
-    /// those of all file systems: by its number alone a file is found again.
+    /// being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
     pub(super) fn next(
         &self,
         staging: &Dir,
         stream: u32,
         (place, path): (&Arc<Place>, &[u8]),
         handful: usize,
-        numbers: &AtomicU32,
     ) -> Option<(u32, Arc<Dir>)> {
         let mut inner = lock(&self.inner);
         if let Some(&number) = inner.of_stream.get(&stream) {
@@ -115,7 +114,8 @@ impl Nurseries {
         if handful < HANDFUL || inner.there.len() >= NURSERIES_MAX || !place.may_be_moved_to() {
             return None;
         }
-        let number = FIRST.checked_add(numbers.fetch_add(1, Ordering::Relaxed))?;
+        let number = FIRST.checked_add(inner.numbers)?;
+        inner.numbers += 1;
         // What cannot be made is not needed: there are lanes.
         let dir = make(staging, number, place).ok().flatten()?;
         let mut nursery = Nursery {

@@ -4,6 +4,7 @@
 //! into the directory named, which is made with all that is missing above it.
 
 use super::{failed_at_place, is_in_staging, is_staging, of_room, shown};
+use crate::endpoint::OPEN_DESTINATION;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -60,7 +61,7 @@ pub(super) fn resolve(
     {
         let Some(new) = place.path.file_name() else {
             let cause = format!("{} has no last component to name the file after", shown(&place.path));
-            return Err(Failure::new(FailureKind::Usage, "open the destination", cause));
+            return Err(Failure::new(FailureKind::Usage, OPEN_DESTINATION, cause));
         };
         let words = parent_words(&place.path);
         let root = maker.make_all(&words)?;
@@ -117,7 +118,7 @@ impl Maker<'_> {
             || missing.iter().any(|(_, name)| is_staging(name.as_bytes()))
         {
             let cause = format!("{} is where thalweg keeps what is unfinished", shown(path));
-            return Err(Failure::new(FailureKind::Conflict, "open the destination", cause));
+            return Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause));
         }
         if let Some((first, _)) = missing.last() {
             self.first_missing.get_or_insert_with(|| first.to_path_buf());
@@ -128,7 +129,7 @@ impl Maker<'_> {
         for (path, name) in missing.into_iter().rev() {
             match dir.make_dir(name.as_bytes(), self.place.made_mode()) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    let failure = failure::of_io("open the destination", &of_room(&dir, error));
+                    let failure = failure::of_io(OPEN_DESTINATION, &of_room(&dir, error));
                     let failure = of_export(failure, self.place, &parent_words(path));
                     return Err(super::at_words(failure, path));
                 }
@@ -165,9 +166,9 @@ fn not_opened(place: &DestinationPlace, path: &Path, error: io::Error) -> Failur
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             let cause = format!("{} is not a directory", shown(path));
-            Failure::new(FailureKind::Conflict, "open the destination", cause)
+            Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause)
         }
-        _ => failed_at_place("open the destination", path, place.below.is_some(), &error),
+        _ => failed_at_place(OPEN_DESTINATION, path, place.below.is_some(), &error),
     }
 }
 

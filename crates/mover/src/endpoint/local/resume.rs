@@ -3,7 +3,6 @@
 use super::destination::{LocalDestination, Place};
 use super::is_no_room;
 use super::lock;
-use super::partial::LocalPartial;
 use super::sound::{Chunks, sound_chunks};
 use super::staging::partial_name;
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
@@ -90,16 +89,7 @@ impl LocalDestination {
             None => {
                 let staging = self.staging_at(place)?;
                 let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
-                let sparse = self.is_sparse(entry);
-                Arc::new(LocalPartial::new(
-                    number,
-                    entry.path.clone(),
-                    file,
-                    sparse,
-                    self.caching(entry, &staging),
-                    &staging,
-                    place.territory.clone(),
-                ))
+                self.partial_of(entry, number, file, &staging, place)
             }
         };
         if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {

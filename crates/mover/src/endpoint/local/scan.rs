@@ -5,7 +5,7 @@
 use super::metadata::stays_where_it_is;
 use super::source::{LocalSource, Root, leads_into_staging};
 use super::walk::{Reopen, Step, Walk};
-use super::{evidence_of, failed, is_staging};
+use super::{NOT_ASKED_FOR, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::EXCLUDED_BY;
@@ -185,26 +185,7 @@ impl<'a> Scan<'a> {
             self.sink.skipped(path, "thalweg's own staging directory");
             return Next::Go;
         }
-        // Where the listing tells the kind, an excluded name costs no look.
-        let mut stat = None;
-        let mut is_dir = kind == Kind::Dir;
-        let unclear = kind == Kind::Unknown || (options.follow_links && kind == Kind::Symlink);
-        if unclear || options.filter.is_empty() {
-            match self.look(dir, name, &path) {
-                Some((end, found)) => {
-                    is_dir = found.kind == Kind::Dir;
-                    stat = Some((end, found));
-                }
-                None => return Next::Go,
-            }
-        }
-        let verdict = options.filter.decide(&path, is_dir);
-        if !verdict.included {
-            let pattern = verdict.rule.map(|rule| options.filter.pattern(rule)).unwrap_or_default();
-            self.sink.skipped(path, &format!("{EXCLUDED_BY} `{pattern}`"));
-            return Next::Go;
-        }
-        let Some((end, stat)) = stat.or_else(|| self.look(dir, name, &path)) else { return Next::Go };
+        let Some((end, stat)) = self.look_if_included(dir, name, kind, &path) else { return Next::Go };
         let (dir, name) = match &end {
             End::Here => (&**dir, name),
             End::Elsewhere(dir, name) => (&**dir, &name[..]),
@@ -213,26 +194,14 @@ impl<'a> Scan<'a> {
                 return self.directory(child, None, path, &stat, *device);
             }
         };
-        let unwanted = match stat.kind {
-            Kind::Socket => Some("a socket"),
-            Kind::Fifo if !options.preserve.devices => Some("a FIFO, and those are not asked for"),
-            Kind::BlockDevice | Kind::CharDevice if !options.preserve.devices => {
-                Some("a device, and those are not asked for")
-            }
-            Kind::Symlink if !options.preserve.symlinks => {
-                Some("a symbolic link, and those are not asked for")
-            }
-            Kind::Unknown => Some("of a kind that the file system does not tell"),
-            _ => None,
-        };
-        if let Some(reason) = unwanted {
+        if let Some(reason) = unwanted(stat.kind, &options.preserve) {
             // Links are left out only where that was asked for.
             match asked == Asked::ByName && stat.kind != Kind::Symlink {
                 true => {
                     let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {reason}"));
                     self.trouble(path.clone(), failure.at(&path));
                 }
-                false => self.sink.skipped(path, reason),
+                false => self.sink.skipped(path, &reason),
             }
             return Next::Go;
         }
@@ -254,6 +223,32 @@ impl<'a> Scan<'a> {
             Err(failure) => self.trouble(path, failure),
         }
         Next::Go
+    }
+
+    /// As [`look`](Self::look), of a name that the filter lets through; says of others that they are left out.
+    fn look_if_included(
+        &mut self,
+        dir: &Arc<Dir>,
+        name: &[u8],
+        kind: Kind,
+        path: &RelativePath,
+    ) -> Option<(End, Stat)> {
+        let source = self.source;
+        let options = &source.options;
+        // Where the listing tells the kind, an excluded name costs no look.
+        let unclear = kind == Kind::Unknown || (options.follow_links && kind == Kind::Symlink);
+        let looked = match unclear || options.filter.is_empty() {
+            true => Some(self.look(dir, name, path)?),
+            false => None,
+        };
+        let kind = looked.as_ref().map_or(kind, |(_, stat)| stat.kind);
+        let verdict = options.filter.decide(path, kind == Kind::Dir);
+        if !verdict.included {
+            let pattern = verdict.rule.map(|rule| options.filter.pattern(rule)).unwrap_or_default();
+            self.sink.skipped(path.clone(), &format!("{EXCLUDED_BY} `{pattern}`"));
+            return None;
+        }
+        looked.or_else(|| self.look(dir, name, path))
     }
 
     /// Offers a directory and says whether to go down. `at`: where to read its attributes if not from itself.
@@ -398,6 +393,19 @@ enum End {
     Here,
     Elsewhere(Arc<Dir>, Vec<u8>),
     Directory(Arc<Dir>),
+}
+
+/// Why what is of this kind is not copied, if it is not.
+fn unwanted(kind: Kind, preserve: &Preserve) -> Option<String> {
+    let unasked = |what: &str| Some(format!("{what}{NOT_ASKED_FOR}"));
+    match kind {
+        Kind::Socket => Some("a socket".to_owned()),
+        Kind::Fifo if !preserve.devices => unasked("a FIFO"),
+        Kind::BlockDevice | Kind::CharDevice if !preserve.devices => unasked("a device"),
+        Kind::Symlink if !preserve.symlinks => unasked("a symbolic link"),
+        Kind::Unknown => Some("of a kind that the file system does not tell".to_owned()),
+        _ => None,
+    }
 }
 
 fn root_at(source: &LocalSource, index: usize) -> &Root {

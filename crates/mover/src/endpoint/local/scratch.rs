@@ -9,6 +9,7 @@ use super::leftover::sweep;
 use super::place::{DestinationPlace, parent_words};
 use super::staging::{own_dir, own_shared, remove_emptied};
 use super::{failed_at_place, failed_at_words, shown};
+use crate::endpoint::OPEN_DESTINATION;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::io;
@@ -82,7 +83,7 @@ fn nearest(place: &DestinationPlace) -> Result<(Dir, PathBuf)> {
             }
             Err(error) => {
                 let is_in_export = place.below.is_some();
-                return Err(failed_at_place("open the destination", &words, is_in_export, &error));
+                return Err(failed_at_place(OPEN_DESTINATION, &words, is_in_export, &error));
             }
         }
     }

@@ -92,25 +92,22 @@ impl LocalDestination {
         let above = path.split().map_or(&[][..], |(above, _)| above);
         // Of those that take their place as a whole none may turn out damaged after the sync.
         let may_be_nursed = self.terms.verify < VerifyLevel::Readback;
-        let nursery = || {
-            let (at, numbers) = ((&place, above), &self.nurseries_made);
-            staging.nurseries.next(&staging.dir, stream, at, handful, numbers)
-        };
+        let nursery = || self.nurseries.next(&staging.dir, stream, (&place, above), handful);
         if may_be_nursed && let Some((lane, dir)) = nursery() {
             // Another version of it may be there: then this one goes the usual way.
             if let Ok(file) = dir.create_new(&name, first) {
                 let (name, file) = (Some(name.into()), Arc::new(file));
                 return Ok(Created { place, staging, lane, dir, number, name, file, mode });
             }
-            staging.nurseries.made(lane, false);
+            self.nurseries.made(lane, false);
         }
-        let (lane, dir) = self.with_descriptors(|| staging.next_lane(stream)).map_err(of_io)?;
+        let (lane, dir) = self.with_descriptors(|| self.lanes.next(&staging, stream)).map_err(of_io)?;
         match self.with_descriptors(|| dir.create_new(number.to_string().as_bytes(), first)) {
             Ok(file) => {
                 Ok(Created { place, staging, lane, dir, number, name: None, file: Arc::new(file), mode })
             }
             Err(error) => {
-                staging.left_lane(lane);
+                self.lanes.gone(lane);
                 Err(of_io(error))
             }
         }
@@ -194,7 +191,7 @@ impl LocalDestination {
         match written {
             Ok(losses) => {
                 if name.is_some() {
-                    staging.nurseries.made(lane, true);
+                    self.nurseries.made(lane, true);
                 }
                 Ok(Staged { lane, number, name, losses })
             }
@@ -202,12 +199,19 @@ impl LocalDestination {
                 match &name {
                     Some(name) => {
                         let _ = dir.remove_file(name);
-                        staging.nurseries.made(lane, false);
+                        self.nurseries.made(lane, false);
                     }
-                    None => remove_staged(&staging, lane, &dir, number.to_string().as_bytes()),
+                    None => self.remove_staged(lane, &dir, number.to_string().as_bytes()),
                 }
                 Err(failed("write", &entry.path, &error))
             }
+        }
+    }
+
+    /// Removes a staged file, if it is here. A lane whose file cannot be removed stays as full as it is.
+    pub(super) fn remove_staged(&self, lane: u32, dir: &Dir, name: &[u8]) {
+        if dir.remove_file(name).is_ok() {
+            self.lanes.gone(lane);
         }
     }
 }
@@ -224,11 +228,4 @@ fn handfuls(files: &[Small<'_>]) -> Vec<usize> {
 
 fn whole_blocks(content: &[u8], alignment: DirectAlignment) -> usize {
     content.len() - content.len() % alignment.offset as usize
-}
-
-/// Removes a staged file, if it is here. A lane whose file cannot be removed stays as full as it is.
-pub(super) fn remove_staged(staging: &Staging, lane: u32, dir: &Dir, name: &[u8]) {
-    if dir.remove_file(name).is_ok() {
-        staging.left_lane(lane);
-    }
 }

@@ -3,7 +3,8 @@
 //! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine
 //! compares again after the last. A change within the same tick of the file system's clock would show in neither,
 //! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
-//! files racy), or until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs).
+//! files racy), or until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where
+//! their clock is ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice.
 //! Linux 6.13 stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of
 //! another machine does not count: both looks ask who keeps it.
 //!
@@ -15,7 +16,7 @@ use super::behind::Brought;
 use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
-use super::{evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, shown};
+use super::{OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, shown};
 use crate::endpoint::{Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
 use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
-use thalweg_wire::{Entry, Evidence, RelativePath};
+use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
 
 /// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
 pub const RACY: Duration = Duration::from_millis(20);
@@ -112,7 +113,7 @@ impl LocalSource {
     /// `NotFound`, `Permission`, `Io` for a root that cannot be had; `Usage` for two that would give the same
     /// name, for `..` below an export, and for followed links there.
     pub fn open(roots: Vec<SourceRoot>, options: ScanOptions) -> Result<LocalSource> {
-        let usage = |cause: String| Failure::new(FailureKind::Usage, "open the source", cause);
+        let usage = |cause: String| Failure::new(FailureKind::Usage, OPEN_SOURCE, cause);
         if roots.is_empty() {
             return Err(usage("no source is given".to_owned()));
         }
@@ -289,7 +290,7 @@ impl Source for LocalSource {
     }
 
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
-        Scan::new(self, sink).run()
+        Scan::new(self, &mut Watched { clocks: &self.clocks, sink }).run()
     }
 
     /// Waits up to [`RACY`] for a file that was changed just now; where times are whole seconds, a second or two more.
@@ -380,13 +381,29 @@ fn places_of(extents: &[Extent], bytes: u64) -> Places {
 /// ours cannot be seen; network file systems with such a clock are trusted too early by as much.)
 #[derive(Default)]
 struct Clocks {
-    ahead_ns: Mutex<HashMap<u64, (Instant, i128)>>,
+    by_device: Mutex<HashMap<u64, Clock>>,
 }
 
-/// Clocks are set now and then: what was learned of one counts no longer than this. Longer than the longest wait, or it
-/// would be forgotten by then, and each file would have a wait of its own.
+/// What ctimes show of one. All of them in nanoseconds.
+struct Clock {
+    /// How far it was ahead at least, as was learned since then.
+    ahead: i128,
+    learned: Instant,
+    /// The latest ctimes that were seen: longer ago than any tick lasts, in the [`TICK_MAX`] before `since`, and from
+    /// then on.
+    passed: i128,
+    before: i128,
+    reached: i128,
+    since: Instant,
+}
+
+/// Clocks are set now and then, and go faster or slower: how far one is ahead counts no longer than this. Longer than the
+/// longest wait, or it would be forgotten by then, and each file would have a wait of its own.
 const CLOCK_KNOWN: Duration = Duration::from_secs(10);
-const _: () = assert!(CLOCK_KNOWN.as_nanos() > GRAIN_MAX.as_nanos() + RACY.as_nanos());
+const _: () = assert!(CLOCK_KNOWN.as_nanos() > TICK_MAX.as_nanos());
+
+/// The longest wait: what a file system's clock showed so long ago it does not show any more.
+const TICK_MAX: Duration = GRAIN_MAX.saturating_add(RACY);
 
 /// How old a ctime is to be before what changes from then on shows another one. One without nanoseconds is most likely
 /// of a file system that keeps none; the same on a finer one, by chance, costs that one wait.
@@ -399,26 +416,92 @@ fn needed(ctime: thalweg_wire::Time) -> Duration {
     grain + RACY
 }
 
+fn as_ns(time: thalweg_wire::Time) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
+}
+
 impl Clocks {
-    /// The rest of the time that a file changed at its ctime still needs, by our clock on the wall, and one that only
-    /// goes on.
+    /// A file was seen, by our clock on the wall, and one that only goes on: its file system's clock reads at least its
+    /// ctime now.
+    fn saw(&self, seen: &Evidence, wall: SystemTime, at: Instant) {
+        let Ok(now) = wall.duration_since(UNIX_EPOCH) else { return };
+        let (now, ctime) = (now.as_nanos() as i128, as_ns(seen.ctime));
+        if ctime > now {
+            lock(&self.by_device).entry(seen.device).or_insert_with(|| Clock::new(at)).saw(ctime, now, at);
+        }
+    }
+
+    /// The rest of the time that a file changed at its ctime still needs.
     fn racy(&self, seen: &Evidence, wall: SystemTime, at: Instant) -> Option<Duration> {
         let now = wall.duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128;
-        let ctime = i128::from(seen.ctime.seconds) * 1_000_000_000 + i128::from(seen.ctime.nanos);
+        let ctime = as_ns(seen.ctime);
         let needed = needed(seen.ctime).as_nanos() as i128;
         if now - ctime >= needed {
             return None;
         }
-        // The file system's clock reads at least this ctime now.
-        let mut ahead_ns = lock(&self.ahead_ns);
-        let (learned, ahead) = ahead_ns.entry(seen.device).or_insert((at, 0));
-        if at.saturating_duration_since(*learned) > CLOCK_KNOWN {
-            (*learned, *ahead) = (at, 0);
+        let mut clocks = lock(&self.by_device);
+        let clock = clocks.entry(seen.device).or_insert_with(|| Clock::new(at));
+        clock.go_on(at);
+        // What was changed by a clock that was set to ours meanwhile is not in our future.
+        if ctime > now && ctime <= clock.passed {
+            return None;
         }
-        let age = now + *ahead - ctime;
-        *ahead = (*ahead).max(ctime - now);
+        let age = now + clock.ahead - ctime;
+        clock.saw(ctime, now, at);
         let rest = needed - age.clamp(0, needed);
         (rest > 0).then(|| Duration::from_nanos(rest as u64))
+    }
+}
+
+impl Clock {
+    fn new(at: Instant) -> Clock {
+        let never = i128::MIN;
+        Clock { ahead: 0, learned: at, passed: never, before: never, reached: never, since: at }
+    }
+
+    fn saw(&mut self, ctime: i128, now: i128, at: Instant) {
+        self.go_on(at);
+        self.ahead = self.ahead.max(ctime - now);
+        self.reached = self.reached.max(ctime);
+    }
+
+    fn go_on(&mut self, at: Instant) {
+        if at.saturating_duration_since(self.learned) > CLOCK_KNOWN {
+            (self.learned, self.ahead) = (at, 0);
+        }
+        let gone = at.saturating_duration_since(self.since);
+        if gone < TICK_MAX {
+            return;
+        }
+        self.passed = self.passed.max(self.before);
+        self.before = std::mem::replace(&mut self.reached, i128::MIN);
+        self.since = at;
+        if gone >= 2 * TICK_MAX {
+            self.passed = self.passed.max(self.before);
+        }
+    }
+}
+
+/// Shows the clocks what a scan sees, long before it is read.
+struct Watched<'a> {
+    clocks: &'a Clocks,
+    sink: &'a mut dyn ScanSink,
+}
+
+impl ScanSink for Watched<'_> {
+    fn entry(&mut self, entry: Entry) -> Option<EntryId> {
+        if matches!(entry.kind, thalweg_wire::Kind::File { .. }) {
+            self.clocks.saw(&entry.evidence, SystemTime::now(), Instant::now());
+        }
+        self.sink.entry(entry)
+    }
+
+    fn trouble(&mut self, path: RelativePath, failure: Failure) {
+        self.sink.trouble(path, failure);
+    }
+
+    fn skipped(&mut self, path: RelativePath, reason: &str) {
+        self.sink.skipped(path, reason);
     }
 }
 
@@ -529,8 +612,7 @@ fn follow(mut directory: PathBuf, mut spot: Spot) -> io::Result<Spot> {
 }
 
 fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
-    let of_io =
-        |error: io::Error| failed_at_place("open the source", &root.path, root.below.is_some(), &error);
+    let of_io = |error: io::Error| failed_at_place(OPEN_SOURCE, &root.path, root.below.is_some(), &error);
     let name = root.path.file_name().map(|name| name.as_bytes().to_vec());
     // `.`, `..` and `/` have no name of their own to give.
     let ends_in_dot = root.path.as_os_str().as_bytes().ends_with(b"/.") || name.is_none();
@@ -581,7 +663,7 @@ fn not_staging(dir: &Dir, root: &SourceRoot) -> Result<()> {
 
 fn in_staging(words: &Path) -> Failure {
     let cause = format!("{} is where thalweg keeps what is unfinished", shown(words));
-    Failure::new(FailureKind::NotFound, "open the source", cause)
+    Failure::new(FailureKind::NotFound, OPEN_SOURCE, cause)
 }
 
 /// A path below an export: a leading slash means the export.
@@ -672,9 +754,10 @@ mod tests {
         assert_eq!(racy(&changed_at(seen), ms(0)), Some(RACY));
         assert_eq!(racy(&changed_at(seen - 30_000_000), ms(0)), None);
         assert!(racy(&changed_at(seen + 10_000_000), ms(10)).is_some());
-        // What was learned long ago counts no more.
+        // How far it is ahead was learned too long ago. What it had shown by then is over all the same.
         let later = CLOCK_KNOWN + ms(1);
-        assert_eq!(racy(&changed_at(seen - 30_000_000), later), Some(RACY));
+        assert_eq!(racy(&changed_at(seen - 30_000_000), later), None);
+        assert_eq!(racy(&changed_at(seen + 30_000_000), later), Some(RACY));
         // Another file system is judged by itself.
         let other = Evidence { device: 7, ..changed_at(START + HOUR / 2) };
         assert_eq!(racy(&other, ms(0)), Some(RACY));
@@ -704,5 +787,49 @@ mod tests {
         let ahead = Evidence { device: 7, ..changed_at(START + 3600 * SECOND) };
         assert_eq!(racy(&ahead, ms(0)), Some(RACY + ms(1000)));
         assert_eq!(racy(&ahead, RACY + ms(1000)), None);
+    }
+
+    /// As on sshfs, of a server whose clock is an hour ahead, where somebody wrote a file every five seconds.
+    #[test]
+    fn files_of_an_hour_by_a_clock_ahead_of_ours_wait_once_or_twice_and_not_each() {
+        const SECOND: i128 = 1_000_000_000;
+        const FILES: i128 = 720;
+        /// Odd: of no FAT.
+        const START: i128 = 1_700_000_001 * SECOND;
+        let (clocks, begun) = (Clocks::default(), Instant::now());
+        let wall = |after: Duration| UNIX_EPOCH + Duration::from_nanos(START as u64) + after;
+        let file = |number: i128| changed_at(START + 5 * number * SECOND);
+        (1..=FILES).for_each(|number| clocks.saw(&file(number), wall(Duration::ZERO), begun));
+        // In the order in which they were written. Each is looked at again after its wait, and takes a while to be read.
+        let (mut now, mut waits) = (Duration::ZERO, Vec::new());
+        for number in 1..=FILES {
+            if let Some(rest) = clocks.racy(&file(number), wall(now), begun + now) {
+                waits.push((number, rest));
+                now += rest;
+            }
+            now += Duration::from_millis(50);
+        }
+        assert!(waits.len() <= 2 && waits.iter().all(|(_, rest)| *rest <= TICK_MAX), "{waits:?}");
+    }
+
+    #[test]
+    fn what_a_clock_ahead_of_ours_showed_is_over_when_no_tick_lasts_as_long_and_not_before() {
+        let begun = Instant::now();
+        let mut clock = Clock::new(begun);
+        clock.saw(1, 0, begun);
+        for (after, passed) in [(TICK_MAX / 2, i128::MIN), (TICK_MAX, i128::MIN), (2 * TICK_MAX, 1)] {
+            clock.go_on(begun + after);
+            assert_eq!(clock.passed, passed, "{after:?}");
+        }
+        // Seen just before a turn: not over at the next one.
+        clock.saw(2, 0, begun + 3 * TICK_MAX - Duration::from_millis(1));
+        clock.go_on(begun + 3 * TICK_MAX);
+        assert_eq!(clock.passed, 1);
+        clock.go_on(begun + 4 * TICK_MAX);
+        assert_eq!(clock.passed, 2);
+        // Nobody looked meanwhile.
+        clock.saw(3, 0, begun + 4 * TICK_MAX);
+        clock.go_on(begun + 40 * TICK_MAX);
+        assert_eq!(clock.passed, 3);
     }
 }

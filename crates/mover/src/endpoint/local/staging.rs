@@ -16,96 +16,17 @@
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
 
-use super::lanes::Lanes;
-use super::nursery::Nurseries;
 use super::partial::ASSUMED;
+use super::territory::key_of;
 use super::way::remove_tree;
-use super::{NOT_OURS, lock, of_room};
+use super::{NOT_OURS, OPEN_STAGING, of_room};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Inheritance, Kind, Links, Stat, Time, usage};
-
-/// A file system that is mounted at the root or below it.
-pub(super) struct Mount {
-    pub(super) key: MountKey,
-    kind: FileSystemKind,
-    /// What its top directory hands down, and almost all others.
-    pub(super) inheritance: Inheritance,
-    /// Its top directory below the root. Opened before anything is written there, so that its sync reports
-    /// every error since.
-    pub(super) top: Arc<Dir>,
-    /// Something was written that no sync covers yet.
-    pub(super) is_dirty: AtomicBool,
-    /// What stood there before us was synced by us.
-    pub(super) past_is_durable: AtomicBool,
-}
-
-/// Device and mount: a bind mount shares its device, and renames do not cross it all the same.
-pub(super) type MountKey = (u64, Option<u64>);
-
-pub(super) fn key_of(stat: &Stat) -> MountKey {
-    (stat.device, stat.mount_id)
-}
-
-impl Mount {
-    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Mount {
-        // Of one that does not say nothing is promised.
-        let kind = top.file_system().map_or(FileSystemKind::Other(0), |system| system.kind);
-        Mount {
-            key: key_of(stat),
-            kind,
-            inheritance: inheritance_of(&top, kind),
-            top,
-            is_dirty: AtomicBool::new(false),
-            past_is_durable: AtomicBool::new(false),
-        }
-    }
-
-    /// What a directory on it hands down.
-    pub(super) fn inheritance_of(&self, dir: &Dir) -> Inheritance {
-        inheritance_of(dir, self.kind)
-    }
-}
-
-/// Of a directory that may not be read nobody can say it: nothing, as of almost all.
-fn inheritance_of(dir: &Dir, kind: FileSystemKind) -> Inheritance {
-    dir.inheritance(kind).unwrap_or_default()
-}
-
-/// One file system below the root, as far as renames reach and what is made gets the same as in its top directory.
-pub(super) struct Territory {
-    pub(super) key: TerritoryKey,
-    pub(super) mount: Arc<Mount>,
-    /// What its directories hand down to what is made in them.
-    pub(super) inheritance: Inheritance,
-    /// Its top directory below the root, in which its staging directory is.
-    pub(super) top: Arc<Dir>,
-    /// The path of that.
-    pub(super) path: Vec<u8>,
-    /// What it looked like before us.
-    pub(super) top_mtime: Time,
-    /// The entry of the top directory will be given its times at the end; until then ours do not matter.
-    pub(super) top_is_changed: AtomicBool,
-    /// One call syncs all of its file system; otherwise each file and directory must be synced by itself.
-    pub(super) syncs_whole: bool,
-    /// The top directory's own mode, where it was opened for us for the time being.
-    pub(super) mode_before: Mutex<Option<u32>>,
-    staging: Mutex<Option<Arc<Staging>>>,
-}
-
-/// A territory is that of a mount's top directory, and of all on the mount that hand the same down; or that of one which
-/// hands something else down than that, and of those below it that do the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct TerritoryKey {
-    pub(super) mount: MountKey,
-    /// Inode of its top directory, where that is not the mount's. By itself, not by what it hands down: the next attempt
-    /// may meet two that are alike in another order, and has to find what this one left.
-    apart: Option<u64>,
-}
+use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
 
 /// Lets go of a job's lock, so that the next attempt has it at once.
 pub(super) fn let_go(held: Option<File>) {
@@ -114,149 +35,36 @@ pub(super) fn let_go(held: Option<File>) {
     }
 }
 
-impl TerritoryKey {
-    /// Of what is like the mount's top directory.
-    pub(super) fn of_mount(mount: &Mount) -> TerritoryKey {
-        TerritoryKey { mount: mount.key, apart: None }
-    }
+/// Whether an earlier attempt left a staging directory in this one.
+pub(super) fn is_there(top: &Dir, job: &str) -> bool {
+    let has_job = |name: &[u8]| {
+        let shared = top.open_beneath(name, Links::Refuse);
+        shared.is_ok_and(|shared| shared.stat(job.as_bytes()).is_ok())
+    };
+    has_job(&own_name()) || has_job(STAGING_NAME)
 }
 
-impl Territory {
-    /// That of the root.
-    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
-        let mount = Arc::new(Mount::new(top.clone(), stat));
-        Territory::below(mount.clone(), mount.inheritance, b"", top, stat)
-    }
-
-    /// One whose top directory is at `path`, and hands that down.
-    pub(super) fn below(
-        mount: Arc<Mount>,
-        inheritance: Inheritance,
-        path: &[u8],
-        top: Arc<Dir>,
-        stat: &Stat,
-    ) -> Territory {
-        let apart = (inheritance != mount.inheritance).then_some(stat.inode);
-        Territory {
-            key: TerritoryKey { apart, ..TerritoryKey::of_mount(&mount) },
-            inheritance,
-            syncs_whole: mount.kind.syncs_whole(),
-            mount,
-            top,
-            path: path.to_vec(),
-            top_mtime: stat.mtime,
-            top_is_changed: AtomicBool::new(false),
-            mode_before: Mutex::new(None),
-            staging: Mutex::new(None),
-        }
-    }
-
-    pub(super) fn touch(&self) {
-        self.mount.is_dirty.store(true, Ordering::Release);
-    }
-
-    /// The staging directory here, made if it is not there. `is_new` sees it before anyone else does.
-    ///
-    /// Only for who holds the job's lock: what small files an earlier attempt left is removed.
-    pub(super) fn staging(&self, job: &str, is_new: impl FnOnce(&Staging)) -> io::Result<Arc<Staging>> {
-        let mut staging = lock(&self.staging);
-        if let Some(staging) = &*staging {
-            return Ok(staging.clone());
-        }
-        let opened = match Staging::open(&self.top, job) {
-            // Another job just removed what they share.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Staging::open(&self.top, job)?,
-            other => other?,
-        };
-        opened.prepare()?;
-        is_new(&opened);
-        let opened = Arc::new(opened);
-        *staging = Some(opened.clone());
-        self.touch();
-        Ok(opened)
-    }
-
-    /// Takes over a staging directory that was opened to get at the lock in it.
-    pub(super) fn adopt(&self, staging: Staging) -> Arc<Staging> {
-        let staging = Arc::new(staging);
-        *lock(&self.staging) = Some(staging.clone());
-        self.touch();
-        staging
-    }
-
-    /// Whether an earlier attempt left a staging directory here.
-    pub(super) fn staging_is_there(&self, job: &str) -> bool {
-        let has_job = |name: &[u8]| {
-            let shared = self.top.open_beneath(name, Links::Refuse);
-            shared.is_ok_and(|shared| shared.stat(job.as_bytes()).is_ok())
-        };
-        has_job(&own_name()) || has_job(STAGING_NAME)
-    }
-
-    pub(super) fn open_staging(&self) -> Option<Arc<Staging>> {
-        lock(&self.staging).clone()
-    }
-
-    /// Removes the staging directory with all that is in it, and gives the top directory the time it had if
-    /// nothing else was done there. `times`: what its entry says, if it has one. `held`: the job's lock, where it is in
-    /// this one.
-    pub(super) fn clean_up(&self, job: &str, times: Option<Time>, held: Option<File>) {
-        let Some(staging) = lock(&self.staging).take() else { return };
-        // By now it may have got a mode that keeps ourselves out.
-        let mode =
-            self.top.stat_self().ok().filter(|stat| stat.uid == usage::effective_uid()).map(|s| s.mode);
-        let closed = mode.filter(|mode| mode & 0o300 != 0o300 && usage::effective_uid() != 0);
-        let set_mode = |mode| self.top.as_file().and_then(|top| top.set_mode(mode));
-        if let Some(mode) = closed {
-            let _ = set_mode(mode | 0o300);
-        }
-        self.remove(&staging, job, times, held);
-        if let Some(mode) = closed.or(lock(&self.mode_before).take()) {
-            let _ = set_mode(mode);
-        }
-        let _ = self.top.sync();
-    }
-
-    /// Gives the top directory its own mode again, if it was opened for us for the time being.
-    pub(super) fn close_top(&self) {
-        if let Some(mode) = lock(&self.mode_before).take() {
-            let _ = self.top.as_file().and_then(|top| top.set_mode(mode));
-            let _ = self.top.sync();
-        }
-    }
-
-    fn remove(&self, staging: &Staging, job: &str, times: Option<Time>, held: Option<File>) {
-        staging.remove_own(job, held);
-        // Other jobs may have theirs in it.
-        if self.top.remove_dir(&staging.name).is_err() {
-            return;
-        }
-        let before = (!self.top_is_changed.load(Ordering::Acquire)).then_some(self.top_mtime);
-        if let Some(mtime) = times.or(before)
-            && let Ok(top) = self.top.as_file()
-        {
-            let _ = top.set_times(None, Some(mtime));
-        }
-    }
-}
-
-/// Also where a destination could not be opened.
-impl Drop for Territory {
-    fn drop(&mut self) {
-        self.close_top();
-    }
-}
-
+/// One that is open.
 pub(super) struct Staging {
-    /// Of the directory that all our jobs share.
-    name: Vec<u8>,
     shared: Dir,
     pub(super) dir: Arc<Dir>,
-    lanes: Lanes,
-    pub(super) nurseries: Nurseries,
+    state: Arc<State>,
+}
+
+/// What is known of a staging directory, open or not.
+pub(super) struct State {
+    /// Of the directory that all our jobs share.
+    pub(super) name: Vec<u8>,
+    number: usize,
     abilities: OnceLock<Abilities>,
     /// Names in it changed since they were synced.
     pub(super) names_are_new: AtomicBool,
+}
+
+impl State {
+    pub(super) fn abilities(&self) -> Abilities {
+        self.abilities.get().copied().unwrap_or_default()
+    }
 }
 
 /// What a file system does, found out by trying.
@@ -347,17 +155,32 @@ impl Grain {
 
 impl Staging {
     pub(super) fn open(top: &Dir, job: &str) -> io::Result<Staging> {
+        Staging::numbered(top, job, 0)
+    }
+
+    /// One of several: `number` is its own.
+    pub(super) fn numbered(top: &Dir, job: &str, number: usize) -> io::Result<Staging> {
         let (name, shared) = own_shared(top)?;
         let dir = Arc::new(own_dir(&shared, job.as_bytes())?);
-        Ok(Staging {
-            name,
-            shared,
-            dir,
-            lanes: Lanes::new(),
-            nurseries: Nurseries::default(),
-            abilities: OnceLock::new(),
-            names_are_new: AtomicBool::new(true),
-        })
+        let (abilities, names_are_new) = (OnceLock::new(), AtomicBool::new(true));
+        let state = Arc::new(State { name, number, abilities, names_are_new });
+        Ok(Staging { shared, dir, state })
+    }
+
+    /// The same one again, with all that is in it.
+    pub(super) fn again(top: &Dir, job: &str, state: &Arc<State>) -> io::Result<Staging> {
+        let shared = own_dir(top, &state.name)?;
+        let dir = Arc::new(own_dir(&shared, job.as_bytes())?);
+        Ok(Staging { shared, dir, state: state.clone() })
+    }
+
+    pub(super) fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    /// Among those of a destination.
+    pub(super) fn number(&self) -> usize {
+        self.state.number
     }
 
     /// Opens it and takes the job's lock in it, which lasts as long as the file is open.
@@ -368,7 +191,7 @@ impl Staging {
     pub(super) fn locked(top: &Dir, job: &str) -> Result<(Staging, File)> {
         /// How often the lock file may be removed under our hands by transfers that just end.
         const ROUNDS: usize = 16;
-        let of_io = |error: io::Error| failure::of_io("open the staging directory", &of_room(top, error));
+        let of_io = |error: io::Error| failure::of_io(OPEN_STAGING, &of_room(top, error));
         let mut never_made = None;
         for round in 0..ROUNDS {
             let staging = match Staging::open(top, job) {
@@ -392,9 +215,9 @@ impl Staging {
                 other => other.map_err(of_io)?,
             };
             if !file.lock_exclusive().map_err(of_io)? {
-                let words = format!("{}/{job}", String::from_utf8_lossy(&staging.name));
+                let words = format!("{}/{job}", String::from_utf8_lossy(&staging.state.name));
                 let cause = format!("another transfer of this job holds its lock `{words}/lock`");
-                return Err(Failure::new(FailureKind::Busy, "open the staging directory", cause));
+                return Err(Failure::new(FailureKind::Busy, OPEN_STAGING, cause));
             }
             // Its holder may have removed it before we got it.
             let is_there = match (staging.dir.stat(b"lock"), file.stat()) {
@@ -409,19 +232,19 @@ impl Staging {
             return Err(failure::of_io("make the staging directory", &error));
         }
         let cause = format!("`{}/{job}` comes and goes", String::from_utf8_lossy(STAGING_NAME));
-        Err(Failure::new(FailureKind::Busy, "open the staging directory", cause))
+        Err(Failure::new(FailureKind::Busy, OPEN_STAGING, cause))
     }
 
     /// Removes it with all that is in it, and what it shares with other jobs if they have nothing there.
     /// `held`: the job's lock.
     pub(super) fn discard(&self, top: &Dir, job: &str, held: Option<File>) {
         self.remove_own(job, held);
-        let _ = top.remove_dir(&self.name);
+        let _ = top.remove_dir(&self.state.name);
     }
 
     /// Removes the job's directory. Its lock is let go of only when nothing is in there any more: who takes it from then
     /// on begins anew, and keeps his directory by what he makes in it.
-    fn remove_own(&self, job: &str, held: Option<File>) {
+    pub(super) fn remove_own(&self, job: &str, held: Option<File>) {
         self.remove_all();
         let_go(held);
         if let Err(error) = remove_emptied(&self.shared, job.as_bytes()) {
@@ -434,37 +257,28 @@ impl Staging {
     pub(super) fn prepare(&self) -> io::Result<()> {
         self.remove_small();
         let abilities = self.probe()?;
-        let _ = self.abilities.set(abilities);
+        let _ = self.state.abilities.set(abilities);
         Ok(())
     }
 
     pub(super) fn abilities(&self) -> Abilities {
-        self.abilities.get().copied().unwrap_or_default()
+        self.state.abilities()
+    }
+
+    /// In place of what trying shows.
+    #[cfg(test)]
+    pub(super) fn pretend(&self, is_forgetful: bool) {
+        let _ = self.state.abilities.set(Abilities { is_forgetful, ..Abilities::default() });
+    }
+
+    /// Something got a name in it.
+    pub(super) fn names_changed(&self) {
+        self.state.names_are_new.store(true, Ordering::Release);
     }
 
     pub(super) fn sync_names(&self) -> io::Result<()> {
         self.dir.sync()?;
         self.shared.sync()
-    }
-
-    /// The lane for the next small file of a stream, and its directory.
-    pub(super) fn next_lane(&self, stream: u32) -> io::Result<(u32, Arc<Dir>)> {
-        self.lanes.next(&self.dir, stream)
-    }
-
-    /// The directory of a lane that a file is in.
-    pub(super) fn lane(&self, lane: u32) -> io::Result<Arc<Dir>> {
-        self.lanes.get(&self.dir, lane)
-    }
-
-    /// A small file has left its lane.
-    pub(super) fn left_lane(&self, lane: u32) {
-        self.lanes.gone(lane);
-    }
-
-    /// Whether there is such a lane here.
-    pub(super) fn has_lane(&self, lane: u32) -> bool {
-        self.lanes.has(lane)
     }
 
     /// Numbers of the partial files here.
@@ -485,12 +299,14 @@ impl Staging {
         }
     }
 
+    /// The lock's name goes last: who finds none makes a lock of his own, and what he makes beside it would go too.
     fn remove_all(&self) {
         self.remove_small();
         let Ok(entries) = self.dir.entries() else { return };
-        for entry in entries.flatten() {
+        for entry in entries.flatten().filter(|entry| entry.name != b"lock") {
             let _ = remove_tree(&self.dir, &entry.name);
         }
+        let _ = self.dir.remove_file(b"lock");
     }
 
     /// Tries what the file system does, once, instead of asking which one it is.
@@ -694,36 +510,25 @@ mod tests {
     }
 
     #[test]
-    fn a_top_directory_that_was_opened_for_us_is_closed_again_however_it_ends() {
-        let scratch = tempfile::tempdir().unwrap();
-        let top = Arc::new(Dir::open(scratch.path()).unwrap());
-        let territory = Territory::new(top.clone(), &top.stat_self().unwrap());
-        *lock(&territory.mode_before) = Some(0o555);
-        drop(territory);
-        assert_eq!(top.stat_self().unwrap().mode, 0o555);
-        top.as_file().unwrap().set_mode(0o755).unwrap();
-    }
-
-    #[test]
     fn a_staging_directory_of_somebody_else_is_his_and_ours_has_our_number() {
         let scratch = tempfile::tempdir().unwrap();
         let top = Dir::open(scratch.path()).unwrap();
         let (common, own) = (scratch.path().join(".thalweg-staging"), own_name());
         std::os::unix::fs::symlink("/tmp", &common).unwrap();
         let staging = Staging::open(&top, "job").unwrap();
-        assert!(staging.name == own && top.stat(&own).unwrap().kind == Kind::Dir);
+        assert!(staging.state.name == own && top.stat(&own).unwrap().kind == Kind::Dir);
         // It is found again, whatever becomes of the common one meanwhile.
         std::fs::remove_file(&common).unwrap();
-        assert_eq!(Staging::open(&top, "job").unwrap().name, own);
+        assert_eq!(Staging::open(&top, "job").unwrap().state.name, own);
         staging.discard(&top, "job", None);
         assert!(top.stat(&own).is_err());
-        assert_eq!(Staging::open(&top, "job").unwrap().name, STAGING_NAME);
+        assert_eq!(Staging::open(&top, "job").unwrap().state.name, STAGING_NAME);
         if usage::effective_uid() != 0 {
             eprintln!("skipped in part: needs root to give a directory away");
             return;
         }
         std::os::unix::fs::chown(&common, Some(12345), None).unwrap();
-        assert_eq!(Staging::open(&top, "job").unwrap().name, own);
+        assert_eq!(Staging::open(&top, "job").unwrap().state.name, own);
         // Nobody is believed to be us for his directory's name.
         let path = scratch.path().join(String::from_utf8(own).unwrap());
         std::os::unix::fs::chown(path, Some(12345), None).unwrap();
@@ -774,12 +579,34 @@ mod tests {
         assert!(gone);
     }
 
+    /// However many are looked at after its name: the next one would come upon some of them.
+    #[test]
+    fn nobody_gets_the_lock_of_a_job_while_what_is_beside_it_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let (staging, held) = Staging::locked(&top, "job").unwrap();
+        for number in 0..2000 {
+            staging.dir.create_new(partial_name(number).as_bytes(), 0o600).unwrap();
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| staging.discard(&top, "job", Some(held)));
+            let (next, _held) = loop {
+                match Staging::locked(&top, "job") {
+                    Ok(locked) => break locked,
+                    Err(failure) => assert_eq!(failure.kind, FailureKind::Busy, "{failure}"),
+                }
+            };
+            let names: Vec<_> = next.dir.entries().unwrap().map(|entry| entry.unwrap().name).collect();
+            assert_eq!(names, [b"lock"]);
+        });
+    }
+
     #[test]
     fn what_is_left_of_small_files_goes_and_partials_stay() {
         let scratch = tempfile::tempdir().unwrap();
         let top = Dir::open(scratch.path()).unwrap();
         let staging = Staging::open(&top, "job").unwrap();
-        staging.next_lane(3).unwrap().1.create_new(b"1", 0o600).unwrap();
+        own_dir(&staging.dir, b"lane-0").unwrap().create_new(b"1", 0o600).unwrap();
         staging.dir.create_new(b"partial-7", 0o600).unwrap();
         let staging = Staging::open(&top, "job").unwrap();
         staging.prepare().unwrap();

@@ -12,9 +12,10 @@ use super::once::ReadOnce;
 use super::scan::entry_of;
 use super::walk::{Step, Walk};
 use super::{
-    at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere,
+    READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere,
     not_in_export,
 };
+use crate::endpoint::OPEN;
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -201,7 +202,7 @@ pub fn read(
             true => Ok(()),
             false => Err(place.refused(
                 FailureKind::Changed,
-                "read on",
+                READ_ON,
                 "it is not the file that was opened any more",
             )),
         }
@@ -263,7 +264,7 @@ pub fn digest_wanted(
         Seen::Name { path, .. } if !wanted(&path) => sink(Digested::Alive),
         Seen::Name { dir, name, path, stat } if stat.kind == Kind::File => match dir.open_read(name) {
             Ok(file) => digest_one(&file, path, how, sink),
-            Err(error) => sink(Digested::Trouble(failed("open", &path, &error))),
+            Err(error) => sink(Digested::Trouble(failed(OPEN, &path, &error))),
         },
         Seen::Trouble(failure) => sink(Digested::Trouble(failure)),
         Seen::Name { .. } | Seen::Root(_) | Seen::Unordered => Ok(()),
@@ -615,7 +616,7 @@ impl SurveyPlace {
         match self.named()? {
             Some(named) if named.2.kind != Kind::Dir => Ok(Spot::from(named)),
             // There, but closed to us; or without a name of its own.
-            _ => Err(self.failed("open", &error)),
+            _ => Err(self.failed(OPEN, &error)),
         }
     }
 
@@ -624,17 +625,15 @@ impl SurveyPlace {
         self.refuse_staging()?;
         match self.named()? {
             Some(named) => Ok(Spot::from(named)),
-            None => {
-                self.open_dir(&self.path).map(Spot::Directory).map_err(|error| self.failed("open", &error))
-            }
+            None => self.open_dir(&self.path).map(Spot::Directory).map_err(|error| self.failed(OPEN, &error)),
         }
     }
 
     /// What has the last name of the place; `None` if it has no name of its own.
     fn named(&self) -> Result<Option<(Dir, Vec<u8>, Stat)>> {
         let Some((parent, name)) = self.parent_and_name() else { return Ok(None) };
-        let dir = self.open_dir(&parent).map_err(|error| self.failed("open", &error))?;
-        let stat = dir.stat(&name).map_err(|error| self.failed("open", &error))?;
+        let dir = self.open_dir(&parent).map_err(|error| self.failed(OPEN, &error))?;
+        let stat = dir.stat(&name).map_err(|error| self.failed(OPEN, &error))?;
         Ok(Some((dir, name, stat)))
     }
 
@@ -655,7 +654,7 @@ impl SurveyPlace {
 
     fn refuse_staging(&self) -> Result<()> {
         let ours = self.path.components().any(|part| is_staging(part.as_os_str().as_bytes()));
-        if ours { Err(self.failed("open", &absent())) } else { Ok(()) }
+        if ours { Err(self.failed(OPEN, &absent())) } else { Ok(()) }
     }
 
     /// What is there is not to be had in this way.
@@ -687,7 +686,7 @@ fn open_file(place: &SurveyPlace) -> Result<File> {
     for _ in 0..FOLLOW_MAX {
         let step = SurveyPlace {
             below: match &place.below {
-                Some(below) => Some(below.try_clone().map_err(|error| place.failed("open", &error))?),
+                Some(below) => Some(below.try_clone().map_err(|error| place.failed(OPEN, &error))?),
                 None => None,
             },
             path: path.clone(),
@@ -695,29 +694,29 @@ fn open_file(place: &SurveyPlace) -> Result<File> {
         let (dir, name, stat) = match step.find() {
             Ok(Spot::Name { dir, name, stat }) => (dir, name, stat),
             Ok(Spot::Directory(_)) => {
-                return Err(place.refused(FailureKind::Conflict, "open", "it is a directory"));
+                return Err(place.refused(FailureKind::Conflict, OPEN, "it is a directory"));
             }
             // By the name that was asked for: where a link leads is not told here.
             Err(failure) if failure.kind == FailureKind::NotFound => {
-                return Err(place.failed("open", &absent()));
+                return Err(place.failed(OPEN, &absent()));
             }
             Err(failure) => return Err(failure),
         };
         if stat.kind != Kind::Symlink {
             if stat.kind != Kind::File {
-                return Err(place.refused(FailureKind::Conflict, "open", "it is not a regular file"));
+                return Err(place.refused(FailureKind::Conflict, OPEN, "it is not a regular file"));
             }
-            return dir.open_read(&name).map_err(|error| place.failed("open", &error));
+            return dir.open_read(&name).map_err(|error| place.failed(OPEN, &error));
         }
-        let target = dir.read_link(&name).map_err(|error| place.failed("open", &error))?;
+        let target = dir.read_link(&name).map_err(|error| place.failed(OPEN, &error))?;
         let target = PathBuf::from(std::ffi::OsString::from_vec(target));
         let leads_out = target.is_absolute() || target.components().any(|part| part.as_os_str() == "..");
         if place.below.is_some() && leads_out {
-            return Err(place.failed("open", &io::ErrorKind::CrossesDevices.into()));
+            return Err(place.failed(OPEN, &io::ErrorKind::CrossesDevices.into()));
         }
         path = path.parent().map(Path::to_path_buf).unwrap_or_default().join(target);
     }
-    Err(place.failed("open", &io::Error::from_raw_os_error(errno::LOOP)))
+    Err(place.failed(OPEN, &io::Error::from_raw_os_error(errno::LOOP)))
 }
 
 #[cfg(test)]

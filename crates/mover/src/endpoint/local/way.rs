@@ -22,7 +22,6 @@ use crate::endpoint::Conclusion;
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use thalweg_sys::{Dir, Kind, Links, Replace, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
@@ -158,7 +157,7 @@ impl LocalDestination {
         staging: &Staging,
     ) -> io::Result<()> {
         let aside = self.free_aside(|aside| from.rename(temporary, &staging.dir, aside, Replace::Never))?;
-        staging.names_are_new.store(true, Ordering::Release);
+        staging.names_changed();
         let changed = match staging.dir.rename(&aside, dir, name, Replace::Exchange) {
             Err(error) if is_not_known(&error) => self.in_two_steps(&aside, dir, name, staging),
             other => other,
@@ -181,7 +180,7 @@ impl LocalDestination {
 
     fn move_aside(&self, dir: &Dir, name: &[u8], staging: &Staging) -> io::Result<Vec<u8>> {
         let aside = self.free_aside(|aside| dir.rename(name, &staging.dir, aside, Replace::Never))?;
-        staging.names_are_new.store(true, Ordering::Release);
+        staging.names_changed();
         Ok(aside)
     }
 
@@ -257,7 +256,9 @@ impl LocalDestination {
 
     /// Removes what was set aside, by this attempt and by earlier ones.
     pub(super) fn remove_aside(&self, conclusion: &mut Conclusion) {
-        for staging in self.all_territories().iter().filter_map(|territory| territory.open_staging()) {
+        for territory in self.all_territories() {
+            let staging = self.with_descriptors(|| territory.staging_again(&self.job));
+            let Ok(Some(staging)) = staging else { continue };
             let Ok(entries) = staging.dir.entries() else { continue };
             for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
                 if let Err(error) = remove_tree(&staging.dir, &name) {

@@ -12,8 +12,9 @@ use super::{Places, ScanSink, Source, SourceFile};
 use crate::endpoint::content::Content;
 use crate::endpoint::synthetic::scan_one;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::mutex::lock;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use thalweg_wire::message::ScanTotals;
 use thalweg_wire::{Entry, Evidence};
@@ -39,7 +40,7 @@ impl SimulatedDisk {
     /// Makes a request and sleeps until it has ended.
     pub fn request(&self, offset: u64, bytes: u64) {
         let end = {
-            let mut array = self.array.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut array = lock(&self.array);
             array.request(self.since.elapsed(), offset, bytes)
         };
         std::thread::sleep(end.saturating_sub(self.since.elapsed()));
@@ -89,7 +90,7 @@ impl Source for SimulatedSource {
     }
 
     fn layout(&self, _: &Entry) -> Result<Places> {
-        let array = self.disk.array.lock().unwrap_or_else(PoisonError::into_inner);
+        let array = lock(&self.disk.array);
         let placed = array.layout().take(ArraySpec::STRIPES_MAX as usize).collect();
         Ok(Places { placed, unplaced_bytes: 0 })
     }

@@ -6,15 +6,41 @@ fn mark(bytes: u64, digest: Digest) -> FlowMark {
     FlowMark { flow: EntryId(0), bytes, digest }
 }
 
-/// A flow that goes on at nothing.
-fn open(window_bytes: u64) -> Sender {
-    let mut sender = Sender::new(window_bytes);
+const WINDOW_BYTES: u64 = 64 << 10;
+
+/// One that has a link.
+fn linked() -> Sender {
+    let mut sender = Sender::new(WINDOW_BYTES);
     sender.link_up();
-    let path = RelativePath::new(b"x".to_vec()).unwrap();
-    sender.begin(path, (Origin::default(), false), 0o644).unwrap();
-    let at = mark(0, digest_of_nothing());
-    let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
-    sender.hear(TransferMessage::Flow(stand)).unwrap();
+    sender
+}
+
+/// A pipe begins.
+fn begin(sender: &mut Sender, path: &str) -> EntryId {
+    begin_as(sender, path, (Origin::default(), false))
+}
+
+/// A file of this origin begins.
+fn begin_file(sender: &mut Sender, path: &str, origin: u8) -> EntryId {
+    begin_as(sender, path, (Origin([origin; 16]), true))
+}
+
+fn begin_as(sender: &mut Sender, path: &str, origin: (Origin, bool)) -> EntryId {
+    let path = RelativePath::new(path.as_bytes().to_vec()).unwrap();
+    sender.begin(path, origin, 0o644).unwrap()
+}
+
+/// A flow of which nothing was read.
+fn begun() -> Sender {
+    let mut sender = linked();
+    begin(&mut sender, "x");
+    sender
+}
+
+/// A flow that goes on at nothing.
+fn open() -> Sender {
+    let mut sender = begun();
+    stands(&mut sender, mark(0, digest_of_nothing()));
     sender
 }
 
@@ -27,13 +53,13 @@ fn push_byte(sender: &mut Sender, offset: u64) {
 
 #[test]
 fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
-    let mut sender = open(64 << 10);
+    let mut sender = open();
     let mut pieces = 0;
     while sender.has_room() {
         push_byte(&mut sender, pieces);
         pieces += 1;
     }
-    assert_eq!(pieces, (64 << 10) / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
+    assert_eq!(pieces, WINDOW_BYTES / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
     let marks = FlowMessage::Mark(vec![mark(pieces, Digest([(pieces - 1) as u8; 32]))]);
     sender.hear(TransferMessage::Flow(marks)).unwrap();
     assert!(sender.has_room() && sender.progress().is_at_rest());
@@ -47,15 +73,6 @@ fn stands(sender: &mut Sender, at: FlowMark) {
 fn rewinds(sender: &mut Sender) -> usize {
     let actions = std::iter::from_fn(|| sender.take_action());
     actions.filter(|action| matches!(action, Action::Rewind { .. })).count()
-}
-
-/// A flow of which nothing was read.
-fn begun() -> Sender {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
-    let path = RelativePath::new(b"x".to_vec()).unwrap();
-    sender.begin(path, (Origin::default(), false), 0o644).unwrap();
-    sender
 }
 
 #[test]
@@ -94,7 +111,7 @@ fn the_answer_of_a_source_that_is_to_be_elsewhere_by_now_is_of_the_past() {
 
 #[test]
 fn a_flow_that_ends_without_a_link_says_so_over_the_next() {
-    let mut sender = open(64 << 10);
+    let mut sender = open();
     push_byte(&mut sender, 0);
     sender.unlink();
     sender.end(EntryId(0));
@@ -107,7 +124,7 @@ fn a_flow_that_ends_without_a_link_says_so_over_the_next() {
 
 #[test]
 fn what_was_read_of_a_flow_that_failed_is_not_waited_for() {
-    let mut sender = open(64 << 10);
+    let mut sender = open();
     push_byte(&mut sender, 0);
     assert!(!sender.progress().is_at_rest());
     sender.give_up(EntryId(0), Failure::new(FailureKind::Io, "read", "the disk is gone"));
@@ -118,7 +135,7 @@ fn what_was_read_of_a_flow_that_failed_is_not_waited_for() {
 
 #[test]
 fn a_pipe_that_rests_waits_for_nobody_though_no_other_flow_will_come() {
-    let mut sender = open(64 << 10);
+    let mut sender = open();
     sender.last();
     assert!(!sender.awaits_peer(), "nothing was read of it yet");
     push_byte(&mut sender, 0);
@@ -133,9 +150,7 @@ fn a_pipe_that_rests_waits_for_nobody_though_no_other_flow_will_come() {
 #[test]
 fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
     let count = limits::FLOWS_MAX + 1;
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
-    let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+    let mut sender = linked();
     // What each message began, and whether the last was told.
     let said = |sender: &mut Sender| {
         let (mut begun, mut is_last) = (Vec::new(), false);
@@ -151,17 +166,9 @@ fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
         }
         (begun, is_last)
     };
-    let settle = |sender: &mut Sender, flow: EntryId| {
-        let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
-        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
-        sender.hear(TransferMessage::Flow(stand)).unwrap();
-        sender.end(flow);
-        sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
-    };
     for number in 0..count {
-        let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
-        let flow = sender.begin(path, (Origin::default(), false), 0o644).unwrap();
-        settle(&mut sender, flow);
+        let flow = begin(&mut sender, &number.to_string());
+        ends_empty(&mut sender, flow);
     }
     sender.last();
     said(&mut sender);
@@ -176,7 +183,7 @@ fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
         is_last |= is_told;
         assert!(!is_last || begun == count, "the last was told after {begun}");
         let Some(flow) = under_way.pop_front() else { break };
-        settle(&mut sender, flow);
+        ends_empty(&mut sender, flow);
         // A link that breaks meanwhile changes nothing.
         if begun == 3000 {
             said(&mut sender);
@@ -194,20 +201,10 @@ fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_
     const MORE: usize = 100;
     assert_eq!(limits::FLOWS_DONE_KEPT_MAX, 65_536);
     let count = limits::FLOWS_DONE_KEPT_MAX + MORE;
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
-    let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
-    let settle = |sender: &mut Sender, flow: EntryId| {
-        let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
-        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
-        sender.hear(TransferMessage::Flow(stand)).unwrap();
-        sender.end(flow);
-        sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
-    };
+    let mut sender = linked();
     for number in 0..count {
-        let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
-        let flow = sender.begin(path, (Origin::default(), false), 0o644).unwrap();
-        settle(&mut sender, flow);
+        let flow = begin(&mut sender, &number.to_string());
+        ends_empty(&mut sender, flow);
         assert!(sender.flows.is_empty() && sender.done.len() <= limits::FLOWS_DONE_KEPT_MAX);
         sender.actions.clear();
     }
@@ -216,7 +213,8 @@ fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_
     let late = FlowMessage::Mark(vec![mark(0, digest_of_nothing())]);
     sender.hear(TransferMessage::Flow(late)).unwrap();
     let never = EntryId(count as u64);
-    assert!(sender.hear(TransferMessage::Settled(vec![(never, done())])).is_err());
+    let done = Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+    assert!(sender.hear(TransferMessage::Settled(vec![(never, done)])).is_err());
     sender.last();
     sender.rebind();
     let mut begun = BTreeMap::new();
@@ -224,7 +222,7 @@ fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_
         if let Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) = action {
             for begin in begins {
                 assert!(begun.insert(begin.flow, ()).is_none());
-                settle(&mut sender, begin.flow);
+                ends_empty(&mut sender, begin.flow);
             }
         }
     }
@@ -236,7 +234,7 @@ fn flows_that_come_and_go_leave_nothing_but_the_latest_that_another_receiver_is_
 
 #[test]
 fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
-    let mut sender = open(64 << 10);
+    let mut sender = open();
     let said = |sender: &mut Sender| {
         let actions = std::iter::from_fn(|| sender.take_action());
         actions.filter(|action| matches!(action, Action::Say(TransferMessage::Aside(_)))).count()
@@ -261,8 +259,7 @@ fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
 
 #[test]
 fn of_a_file_that_was_complete_twice_another_receiver_is_asked_about_the_last() {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
+    let mut sender = linked();
     // It was renamed in between.
     complete(&mut sender, "log", 1, 5);
     let last = complete(&mut sender, "log.1", 1, 9);
@@ -278,8 +275,7 @@ fn of_a_file_that_was_complete_twice_another_receiver_is_asked_about_the_last() 
 
 /// A file of this origin is streamed under this name, and complete with so many bytes.
 fn complete(sender: &mut Sender, path: &str, origin: u8, bytes: u64) -> FlowMark {
-    let path = RelativePath::new(path.as_bytes().to_vec()).unwrap();
-    let flow = sender.begin(path, (Origin([origin; 16]), true), 0o644).unwrap();
+    let flow = begin_file(sender, path, origin);
     let at = FlowMark { flow, bytes, digest: Digest([bytes as u8; 32]) };
     stands(sender, at);
     sender.rewound(&at, Ok(()));
@@ -291,6 +287,14 @@ fn complete(sender: &mut Sender, path: &str, origin: u8, bytes: u64) -> FlowMark
 fn settles(sender: &mut Sender, at: FlowMark) {
     let outcome = Outcome::Done { digest: Some(at.digest), losses: Vec::new() };
     sender.hear(TransferMessage::Settled(vec![(at.flow, outcome)])).unwrap();
+}
+
+/// A flow of nothing is read to its end.
+fn ends_empty(sender: &mut Sender, flow: EntryId) {
+    let at = FlowMark { flow, ..mark(0, digest_of_nothing()) };
+    stands(sender, at);
+    sender.end(flow);
+    settles(sender, at);
 }
 
 /// What was said to begin since the last look.
@@ -305,12 +309,10 @@ fn begun_now(sender: &mut Sender) -> Vec<EntryId> {
 
 #[test]
 fn a_complete_file_that_grows_under_another_name_is_not_asked_about_as_what_it_was() {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
+    let mut sender = linked();
     complete(&mut sender, "log", 1, 5);
     sender.unlink();
-    let path = RelativePath::new(b"log.1".to_vec()).unwrap();
-    let grows = sender.begin(path, (Origin([1; 16]), true), 0o644).unwrap();
+    let grows = begin_file(&mut sender, "log.1", 1);
     begun_now(&mut sender);
     sender.rebind();
     assert_eq!(begun_now(&mut sender), [grows]);
@@ -319,15 +321,13 @@ fn a_complete_file_that_grows_under_another_name_is_not_asked_about_as_what_it_w
 
 #[test]
 fn a_file_that_grows_while_another_receiver_is_asked_about_it_begins_behind_that() {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
+    let mut sender = linked();
     let before = complete(&mut sender, "log", 1, 5);
     begun_now(&mut sender);
     sender.rebind();
     assert_eq!(begun_now(&mut sender), [before.flow]);
-    let path = RelativePath::new(b"log.1".to_vec()).unwrap();
-    let grows = sender.begin(path.clone(), (Origin([1; 16]), true), 0o644).unwrap();
-    let another = sender.begin(path, (Origin([2; 16]), true), 0o644).unwrap();
+    let grows = begin_file(&mut sender, "log.1", 1);
+    let another = begin_file(&mut sender, "log.1", 2);
     assert_eq!(begun_now(&mut sender), [another], "another file waits for nothing");
     // A link that breaks meanwhile changes nothing.
     sender.link_up();
@@ -342,13 +342,11 @@ fn a_file_that_grows_while_another_receiver_is_asked_about_it_begins_behind_that
 
 #[test]
 fn what_is_given_up_before_it_has_begun_is_counted_by_the_receiver_all_the_same() {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
+    let mut sender = linked();
     complete(&mut sender, "log", 1, 5);
     sender.rebind();
     begun_now(&mut sender);
-    let path = RelativePath::new(b"log".to_vec()).unwrap();
-    let grows = sender.begin(path, (Origin([1; 16]), true), 0o644).unwrap();
+    let grows = begin_file(&mut sender, "log", 1);
     sender.give_up(grows, Failure::new(FailureKind::Io, "read", "the disk is gone"));
     let said: Vec<Action> = std::iter::from_fn(|| sender.take_action()).collect();
     let is_begun = matches!(
@@ -362,15 +360,13 @@ fn what_is_given_up_before_it_has_begun_is_counted_by_the_receiver_all_the_same(
 
 #[test]
 fn of_complete_files_that_wait_for_their_turn_one_that_grows_is_asked_about_as_what_it_is_now() {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
+    let mut sender = linked();
     let first = complete(&mut sender, "large", 1, ASKED_AGAIN_BYTES);
     complete(&mut sender, "log", 2, 5);
     begun_now(&mut sender);
     sender.rebind();
     assert_eq!((begun_now(&mut sender), sender.again.len()), (vec![first.flow], 1));
-    let path = RelativePath::new(b"log.1".to_vec()).unwrap();
-    let grows = sender.begin(path, (Origin([2; 16]), true), 0o644).unwrap();
+    let grows = begin_file(&mut sender, "log.1", 2);
     assert_eq!((begun_now(&mut sender), sender.again.len()), (vec![grows], 0));
     assert_eq!(sender.progress().settled, 1);
     stands(&mut sender, first);
@@ -380,18 +376,10 @@ fn of_complete_files_that_wait_for_their_turn_one_that_grows_is_asked_about_as_w
 
 #[test]
 fn what_is_asked_about_again_is_not_much_to_read_at_a_time() {
-    let mut sender = Sender::new(64 << 10);
-    sender.link_up();
+    let mut sender = linked();
     const BYTES: u64 = ASKED_AGAIN_BYTES / 2;
     for number in 0..4u8 {
-        let path = RelativePath::new(vec![b'a' + number]).unwrap();
-        let flow = sender.begin(path, (Origin([number; 16]), true), 0o644).unwrap();
-        let at = FlowMark { flow, bytes: BYTES, digest: Digest([number; 32]) };
-        stands(&mut sender, at);
-        sender.rewound(&at, Ok(()));
-        sender.end(flow);
-        let outcome = Outcome::Done { digest: Some(at.digest), losses: Vec::new() };
-        sender.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
+        complete(&mut sender, &number.to_string(), number, BYTES);
     }
     sender.rebind();
     assert_eq!((sender.flows.len(), sender.asked_again), (2, (2, 2 * BYTES)));

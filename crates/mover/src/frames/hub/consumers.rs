@@ -8,7 +8,7 @@ use super::{Channel, next};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::{Window, cost_of};
 use crate::frames::spill::Location;
-use crate::frames::{JOIN, TAKE_NAME, protocol};
+use crate::frames::{JOIN, OPEN_CHANNEL, TAKE_NAME, protocol};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_wire::hex::hex;
@@ -83,7 +83,7 @@ impl Channel {
     /// comes back and another process has its name meanwhile;
     /// `Unsupported` for a policy that needs a spill log where there is none.
     pub fn subscribe(&mut self, link: u64, consume: &Consume, window: Window) -> Result<Subscribed> {
-        let refuse = |kind, cause: &str| Err(Failure::new(kind, "open a channel", cause));
+        let refuse = |kind, cause: &str| Err(Failure::new(kind, OPEN_CHANNEL, cause));
         if consume.policy == FramePolicy::Spill && self.spill.is_none() {
             return refuse(FailureKind::Unsupported, "the channel has no spill log");
         }
@@ -132,32 +132,7 @@ impl Channel {
             }
             return Err(Failure::new(FailureKind::Busy, JOIN, "it has too many consumers"));
         }
-        let instances = &mut self.instances;
-        let is_new_member = !one.members.contains_key(&consume.consumer);
-        let reports = one.reports_end();
-        let member = one.members.entry(consume.consumer).or_insert_with(|| {
-            *instances += 1;
-            Member::new(window, consume.process, *instances, reports)
-        });
-        if consume.instance.is_some() && member.process != consume.process {
-            let cause = "another process has this consumer's name since this one lost its link";
-            return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause));
-        }
-        if !member.is_lost && member.link.is_some_and(|other| other != link) {
-            return Err(Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link"));
-        }
-        (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
-        member.process = consume.process;
-        member.lane.unlink();
-        member.lane.set_window(window);
-        member.is_narrow = false;
-        if !is_new_member && consume.instance != Some(member.instance) {
-            *instances += 1;
-            member.instance = *instances;
-            member.lane.restart();
-            member.goes_on = true;
-        }
-        let instance = member.instance;
+        let instance = join(one, &mut self.instances, link, consume, window)?;
         if is_new || goes_on.is_some() {
             self.note_begun(&key, begins_now);
         }
@@ -436,6 +411,44 @@ impl Channel {
         let known = self.sources.len() as u64 + self.retired.away();
         known >= wanted && self.sources.values().all(|source| source.over != Over::No)
     }
+}
+
+/// A member joins, or comes back, on this link. Gives the number of its lane, after `instances` if that is a new one.
+///
+/// # Errors
+/// `Busy`, `Conflict`: see [`Channel::subscribe`].
+fn join(
+    one: &mut Subscription,
+    instances: &mut u64,
+    link: u64,
+    consume: &Consume,
+    window: Window,
+) -> Result<u64> {
+    let is_new = !one.members.contains_key(&consume.consumer);
+    let reports = one.reports_end();
+    let member = one.members.entry(consume.consumer).or_insert_with(|| {
+        *instances += 1;
+        Member::new(window, consume.process, *instances, reports)
+    });
+    if consume.instance.is_some() && member.process != consume.process {
+        let cause = "another process has this consumer's name since this one lost its link";
+        return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause));
+    }
+    if !member.is_lost && member.link.is_some_and(|other| other != link) {
+        return Err(Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link"));
+    }
+    (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
+    member.process = consume.process;
+    member.lane.unlink();
+    member.lane.set_window(window);
+    member.is_narrow = false;
+    if !is_new && consume.instance != Some(member.instance) {
+        *instances += 1;
+        member.instance = *instances;
+        member.lane.restart();
+        member.goes_on = true;
+    }
+    Ok(member.instance)
 }
 
 /// Whether a member was handed all that there is up to this place, and told of it.

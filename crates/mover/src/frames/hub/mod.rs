@@ -35,7 +35,7 @@ use super::lane::{Window, cost, cost_of};
 use super::protocol;
 use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
-use super::{DECLARE, JOIN, TAKE_NAME};
+use super::{DECLARE, JOIN, OPEN_CHANNEL, PUSH, TAKE_NAME};
 use crate::failure::{Failure, FailureKind, Result};
 use log::{Disk, Kind, Log, Slot};
 use retired::{Before, Retired};
@@ -248,7 +248,7 @@ impl Channel {
     ) -> Result<()> {
         if level == HeldLevel::Durable && !self.spill.is_some_and(|spill| spill.is_recorded) {
             let cause = "frames are durable in a channel that records them only";
-            return Err(Failure::new(FailureKind::Unsupported, "open a channel", cause));
+            return Err(Failure::new(FailureKind::Unsupported, OPEN_CHANNEL, cause));
         }
         let known = self.sources.get(id);
         let last = known.map_or_else(|| self.retired.process(id), |source| source.process);
@@ -519,7 +519,7 @@ impl Channel {
         let cost = cost_of(item);
         if cost > memory_max || cost > spill_max {
             let cause = format!("a frame of {} bytes is more than the channel holds", head.payload_bytes);
-            return Err(Failure::new(FailureKind::Usage, "push a frame", cause));
+            return Err(Failure::new(FailureKind::Usage, PUSH, cause));
         }
         source.lane.begin(epoch, number, item)
     }

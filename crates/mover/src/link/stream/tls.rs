@@ -2,10 +2,11 @@
 
 use super::reader::{Fault, RECEIVE, cut};
 use crate::link::tls::{is_transient, of_tls};
+use crate::mutex::lock;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use thalweg_sys::socket::{self, Interest};
 
@@ -51,7 +52,7 @@ impl TlsStream {
 
     /// No foreign code runs under the lock; after a panic inside of rustls its own state refuses.
     pub(super) fn tls(&self) -> MutexGuard<'_, rustls::Connection> {
-        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tls)
     }
 
     /// Sends a frame; `records` is memory kept from call to call.
@@ -100,7 +101,7 @@ impl TlsStream {
     }
 
     pub(super) fn receive(&self, bytes: &mut [u8]) -> std::result::Result<(), Fault> {
-        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inbox = lock(&self.inbox);
         let mut filled = 0;
         while filled < bytes.len() {
             let mut tls = self.tls();

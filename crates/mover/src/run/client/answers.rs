@@ -2,6 +2,7 @@
 
 use super::Mail;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::mutex::lock;
 use crate::run::session::Session;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as Inbox;
@@ -86,7 +87,7 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let mut boxes = lock(&self.mail.boxes);
         if boxes.replies.remove(&self.number).is_some() {
             drop(boxes);
             let _ = self.session.say(Message::Enough { number: self.number });

@@ -18,6 +18,8 @@ use thalweg_wire::hello::{Hello, Purpose};
 
 /// Time in which TCP, TLS and hello must be done.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// What fails where nobody answers.
+pub const CONNECT: &str = "connect";
 
 /// How to reach the peer: called for each connection.
 pub trait Connect: Send + Sync {
@@ -106,7 +108,7 @@ pub(in crate::run) fn connect_any(
     deadline: Duration,
 ) -> Result<OwnedFd> {
     let until = Instant::now() + deadline;
-    let mut last = Failure::new(FailureKind::Connection, "connect", "no address was given");
+    let mut last = Failure::new(FailureKind::Connection, CONNECT, "no address was given");
     for address in addresses {
         let resolved = match address.to_socket_addrs() {
             Ok(resolved) => resolved,
@@ -123,7 +125,7 @@ pub(in crate::run) fn connect_any(
             match connect_from(&socket_address, local, left.min(deadline / 2 + Duration::from_millis(1))) {
                 Ok(stream) => return Ok(stream.into()),
                 Err(error) => {
-                    let text = failure::of_io("connect", &error).cause;
+                    let text = failure::of_io(CONNECT, &error).cause;
                     let from = match local {
                         None => String::new(),
                         Some(Local::Address(address)) => format!(" from {address}"),
@@ -131,7 +133,7 @@ pub(in crate::run) fn connect_any(
                     };
                     last = Failure::new(
                         FailureKind::Connection,
-                        "connect",
+                        CONNECT,
                         format!("{socket_address}{from}: {text}"),
                     );
                 }

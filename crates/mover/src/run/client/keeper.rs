@@ -6,6 +6,7 @@ use super::{Boxes, Mail};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Connection, ssh};
+use crate::mutex::lock;
 use crate::run::session::{Session, Transfer};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +50,7 @@ impl UnderWay {
         at_most: Duration,
         dial: impl Fn(u16) -> bool + Clone + Send + 'scope,
     ) -> bool {
+        // One word of each stream.
         let (tells, told) = mpsc::channel();
         let mut all_stand = true;
         for stream in streams {
@@ -75,22 +77,14 @@ impl UnderWay {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<u16>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 
 impl Keeper {
-    /// Until the session is closed. A panic closes it: else nobody would dial again, and nobody give up.
-    pub fn run_guarded(self) {
-        let session = self.session.clone();
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run())).is_err() {
-            let cause = "the thread that keeps the link panicked";
-            session.close(Some(Failure::new(FailureKind::Internal, "transfer", cause)));
-        }
-    }
-
-    /// Dials that are under way at the end are waited for: what they started to reach the peer ends with the copy.
-    fn run(self) {
+    /// Until the session is closed. Dials that are under way then are waited for: what they started to reach the peer ends
+    /// with the copy.
+    pub fn run(self) {
         let keeper = &self;
         std::thread::scope(|scope| keeper.keep(scope));
     }
@@ -256,7 +250,7 @@ impl Keeper {
     }
 
     fn boxes(&self) -> MutexGuard<'_, Boxes> {
-        self.mail.boxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.mail.boxes)
     }
 
     fn pause(&self, at_most: Duration) {

@@ -4,6 +4,7 @@ use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report};
 use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
+use crate::mutex::lock;
 use crate::plan::{self, Learned, Plan};
 use crate::run::agree::Agreed;
 use crate::run::ledger::{self, Settings};
@@ -63,7 +64,7 @@ impl Job<'_> {
         }
         (self.watch.events)(Event::Finished(totals));
         let passage = self.passage(elapsed);
-        let beginnings = std::mem::take(&mut *self.beginnings.lock().unwrap_or_else(|p| p.into_inner()));
+        let beginnings = std::mem::take(&mut *lock(&self.beginnings));
         Report {
             totals,
             agreed,
@@ -86,7 +87,7 @@ impl Job<'_> {
         streams: u16,
         sides: impl FnOnce() -> (SideAccounts, SideAccounts),
     ) {
-        let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
+        let mut at = lock(&self.evidence_at);
         if at.elapsed() < EVIDENCE_EVERY && !self.stop.is_asked() {
             return;
         }
@@ -99,7 +100,7 @@ impl Job<'_> {
     }
 
     fn note_beginning(&self, evidence: &Evidence) {
-        let mut beginnings = self.beginnings.lock().unwrap_or_else(|p| p.into_inner());
+        let mut beginnings = lock(&self.beginnings);
         let passage = self.passage(self.started.elapsed());
         let is_over =
             beginnings.last().is_some_and(|last| last.passage.content_s() >= BEGINNING.as_secs_f64());
@@ -113,7 +114,7 @@ impl Job<'_> {
     /// When content came, of a copy that has lasted so long.
     fn passage(&self, elapsed: Duration) -> Passage {
         let seconds = elapsed.as_secs_f64();
-        match *self.passage.lock().unwrap_or_else(|p| p.into_inner()) {
+        match *lock(&self.passage) {
             // Without content, all of it is before and after.
             None => Passage { first_s: seconds, first_bytes: 0, last_s: seconds, seconds },
             Some([first, last]) => Passage {
@@ -149,7 +150,7 @@ impl Job<'_> {
 
     fn note_progress(&self) {
         let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);
-        let mut passage = self.passage.lock().unwrap_or_else(|p| p.into_inner());
+        let mut passage = lock(&self.passage);
         let now = (self.started.elapsed(), bytes);
         match &mut *passage {
             Some([_, last]) if bytes > last.1 => *last = now,
@@ -159,7 +160,7 @@ impl Job<'_> {
         drop(passage);
         let done = self.watch.meter.bytes_verified.load(Ordering::Relaxed)
             + self.watch.meter.entries_settled.load(Ordering::Relaxed);
-        let mut progress = self.progress.lock().unwrap_or_else(|p| p.into_inner());
+        let mut progress = lock(&self.progress);
         if done > progress.0 {
             *progress = (done, Instant::now());
         }

@@ -2,7 +2,7 @@
 
 use super::{Job, Report, stopped};
 use crate::endpoint::Source;
-use crate::failure::{self, Result};
+use crate::failure::Result;
 use crate::link::{Fingerprint, own_system};
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
@@ -93,7 +93,7 @@ impl Job<'_> {
         }
         client.session.add(number, Transfer::Send(run.clone()))?;
         client.want_streams(plan.streams.value, &plan);
-        run.start().map_err(|error| failure::of_io("start", &error))?;
+        run.start()?;
         let mut steering = self.steering(&plan, Some(client.rtt), rate);
         if self.is_trial() {
             run.steer(&steering.only(plan.streams.value));
@@ -142,8 +142,7 @@ impl Job<'_> {
             receiver::Limits::default(),
             client.session.outbox(),
             self.watch.events.clone(),
-        )
-        .map_err(|error| failure::of_io("start", &error))?;
+        )?;
         run.expect(expected);
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);

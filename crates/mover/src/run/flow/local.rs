@@ -8,7 +8,7 @@ use crate::run::LineSink;
 use crate::run::party::Party;
 use crate::run::sender::Did;
 use crate::run::session::payload_max;
-use crate::run::within::{NUMBER, Within};
+use crate::run::within::{Heard, NUMBER, Within};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,31 +22,45 @@ impl LocalFlow {
     /// Joins two sides: messages both ways, and one stream.
     ///
     /// # Errors
-    /// If there are no threads or no memory to be had.
+    /// If there are no threads or no memory to be had: none of them runs on.
     pub fn start(
         sender: &Arc<FlowSend>,
         receiver: &Arc<FlowReceive>,
         lines: Option<LineSink>,
     ) -> Result<LocalFlow> {
-        let (mut within, [sending, receiving], [sender_hears, receiver_hears]) = Within::new();
+        let (within, [sending, receiving], heard) = Within::new();
         receiver.attach(NUMBER, receiving, None);
         sender.attach(NUMBER, sending, lines);
-        let (hearing, aborting) = (receiver.clone(), sender.clone());
-        within.deliver(
-            receiver_hears,
-            move |message| hearing.hear(message),
-            move |f| aborting.abort(ours(&f)),
-        )?;
-        let (hearing, aborting) = (sender.clone(), sender.clone());
-        within.deliver(
-            sender_hears,
-            move |message| hearing.hear(message),
-            move |f| aborting.abort(ours(&f)),
-        )?;
-        let mut buffer =
-            FrameBuffer::new(payload_max(sender.terms())).map_err(|e| failure::of_memory("start", &e))?;
+        let mut local = LocalFlow(within);
+        match local.start_threads(heard, sender, receiver) {
+            Ok(()) => Ok(local),
+            Err(failure) => {
+                local.close();
+                Err(failure)
+            }
+        }
+    }
+
+    fn start_threads(
+        &mut self,
+        [sender_hears, receiver_hears]: [Heard; 2],
+        sender: &Arc<FlowSend>,
+        receiver: &Arc<FlowReceive>,
+    ) -> Result<()> {
+        let within = &mut self.0;
+        let aborts = |sender: &Arc<FlowSend>| {
+            let sender = sender.clone();
+            move |failure| sender.abort(ours(failure))
+        };
+        let hearing = receiver.clone();
+        within.deliver(receiver_hears, move |message| hearing.hear(message), aborts(sender))?;
+        let hearing = sender.clone();
+        within.deliver(sender_hears, move |message| hearing.hear(message), aborts(sender))?;
+        let mut buffer = FrameBuffer::new(payload_max(sender.terms()))
+            .map_err(|e| failure::of_memory(failure::START, &e))?;
+        let on_panic = aborts(sender);
         let (sender, mut inlet) = (sender.clone(), Inlet(receiver.clone()));
-        within.spawn("stream", move |bell| {
+        within.spawn("stream", on_panic, move |bell| {
             loop {
                 let seen = bell.rings();
                 match sender.work(0, &mut buffer, &mut inlet) {
@@ -59,17 +73,19 @@ impl LocalFlow {
                     return;
                 }
             }
-        })?;
-        Ok(LocalFlow(within))
+        })
     }
 
-    /// Ends its threads. Both sides are over before.
+    /// Ends its threads. Both sides are over before, or nothing was begun.
     pub fn close(mut self) {
         self.0.close();
     }
 }
 
 /// No peer is to blame: both sides are ours.
-fn ours(failure: &Failure) -> Failure {
-    Failure::new(FailureKind::Internal, "stream", failure.to_string())
+fn ours(failure: Failure) -> Failure {
+    match failure.kind {
+        FailureKind::Internal => failure,
+        _ => Failure::new(FailureKind::Internal, "stream", failure.to_string()),
+    }
 }

@@ -4,16 +4,17 @@ use crate::again::Rule;
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result};
 use crate::flow::Over;
 use crate::flow::receiver::{Action, Receiver, Slot, Stood};
 use crate::link::FrameBuffer;
 use crate::memory::{Bytes, Shelf};
+use crate::mutex::lock;
 use crate::run::expected::Expected;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::party::{self, Common, Party, State};
-use crate::run::{Clock, Ended, LineSink, Outbox};
+use crate::run::{Clock, Ended, LineSink, Outbox, thread};
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
 use std::collections::HashMap;
@@ -86,13 +87,15 @@ impl FlowReceive {
     /// By these terms, with its threads; nothing is heard before [`FlowReceive::attach`].
     ///
     /// # Errors
-    /// If there are no threads to be had.
+    /// If there are no threads to be had: the destination is closed then.
     pub fn start(
         destination: Arc<dyn FlowDestination>,
         terms: Terms,
         flow: &FlowTerms,
         events: Events,
     ) -> Result<Arc<FlowReceive>> {
+        // They are filled with the lock held, and so must not wait. The machine bounds them: flows that are opened or go on,
+        // bytes of a window, one round.
         let (opens, open_queue) = mpsc::channel();
         let (writes, write_queue) = mpsc::channel();
         let (rounds, round_queue) = mpsc::channel();
@@ -116,28 +119,29 @@ impl FlowReceive {
             failing: Mutex::default(),
             notes: AtomicU32::new(0),
         });
-        run.spawn("open", open_queue, FlowReceive::open)?;
-        run.spawn("write", write_queue, FlowReceive::write)?;
-        run.spawn("marks", round_queue, FlowReceive::rounds)?;
+        let started = run
+            .spawn("open", open_queue, FlowReceive::open)
+            .and_then(|()| run.spawn("write", write_queue, FlowReceive::write))
+            .and_then(|()| run.spawn("marks", round_queue, FlowReceive::rounds));
+        if let Err(failure) = started {
+            // Those that were started keep the run, and the run their queues: they would wait for ever, and the destination
+            // would stay taken.
+            run.close();
+            return Err(failure);
+        }
         Ok(run)
     }
 
     fn spawn(
         self: &Arc<Self>,
-        name: &str,
+        name: &'static str,
         queue: mpsc::Receiver<Job>,
         work: fn(&FlowReceive, &mpsc::Receiver<Job>),
     ) -> Result<()> {
-        let run = self.clone();
-        let guarded = move || {
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&run, &queue)));
-            if done.is_err() {
-                run.abort(Failure::new(FailureKind::Internal, "stream", "a thread that receives panicked"));
-            }
-        };
-        let thread = std::thread::Builder::new().name(name.into()).spawn(guarded);
-        let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
-        self.threads.lock().unwrap_or_else(|p| p.into_inner()).push(thread);
+        let (run, aborting) = (self.clone(), self.clone());
+        let work = move || work(&run, &queue);
+        let thread = thread::guarded(name, move |failure| aborting.abort(failure), work)?;
+        lock(&self.threads).push(thread);
         Ok(())
     }
 
@@ -176,12 +180,12 @@ impl FlowReceive {
         let (verified_bytes, durable_bytes) = state.machine.written_and_marked_bytes();
         let totals = state.machine.totals();
         drop(state);
-        let writing = *self.writing.lock().unwrap_or_else(|p| p.into_inner());
+        let writing = *lock(&self.writing);
         let what = match self.destination.is_consumer() {
             true => WaitingFor::Consumer,
             false => WaitingFor::Write,
         };
-        let reading = *self.reading.lock().unwrap_or_else(|p| p.into_inner());
+        let reading = *lock(&self.reading);
         let (what, since) = match reading {
             Some(went_on) => (WaitingFor::Read, Some(went_on)),
             None => (what, writing),
@@ -199,7 +203,7 @@ impl FlowReceive {
 
     /// How long it took at worst to make durable what was written, since this was last asked; `None`: nothing was.
     pub fn take_longest_round(&self) -> Option<Duration> {
-        self.longest_round.lock().unwrap_or_else(|p| p.into_inner()).take()
+        lock(&self.longest_round).take()
     }
 
     /// Whether it waits for the sender rather than for its own disk.
@@ -257,7 +261,7 @@ impl FlowReceive {
     }
 
     fn failing(&self) -> MutexGuard<'_, Failing> {
-        self.failing.lock().unwrap_or_else(|p| p.into_inner())
+        lock(&self.failing)
     }
 
     fn check_expected(&self, message: &TransferMessage) -> Result<()> {
@@ -344,10 +348,7 @@ impl FlowReceive {
                         let text = format!("{} goes to {place}", Escaped(begin.path.as_bytes()));
                         (self.events)(Event::Note(text));
                     }
-                    self.files
-                        .lock()
-                        .unwrap_or_else(|p| p.into_inner())
-                        .insert(slot, Opened { number, file, stood: (bytes, Instant::now()) });
+                    lock(&self.files).insert(slot, Opened { number, file, stood: (bytes, Instant::now()) });
                     let _ = self.writes.send(Job::Begin(slot, Box::new(hasher)));
                     Ok(Stood { bytes, digest, is_ours, is_over, name })
                 }
@@ -363,7 +364,7 @@ impl FlowReceive {
         let told: Mutex<Option<Reread>> = Mutex::default();
         let reading = |done: u64, of: u64| {
             let now = Instant::now();
-            *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = Some(now);
+            *lock(&self.reading) = Some(now);
             let what = || format!("the destination, {},", Escaped(begin.path.as_bytes()));
             let mut told = told.lock().unwrap_or_else(|p| p.into_inner());
             if let Some(text) = told.get_or_insert_with(|| Reread::new(what(), of)).look(done, now) {
@@ -373,7 +374,7 @@ impl FlowReceive {
             !state.end.is_closed && state.machine.is_opening(slot)
         };
         let opened = self.destination.open(begin, &reading);
-        *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = None;
+        *lock(&self.reading) = None;
         opened
     }
 
@@ -405,9 +406,10 @@ impl FlowReceive {
                 self.common.notify();
                 continue;
             };
-            *self.writing.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
-            let written = file.write(&bytes, offset);
-            *self.writing.lock().unwrap_or_else(|p| p.into_inner()) = None;
+            let written = {
+                let _since = Since::now(&self.writing);
+                file.write(&bytes, offset)
+            };
             hasher.update(&bytes);
             let digest = Digest(*hasher.finalize().as_bytes());
             watch.lap(Stage::Write, bytes.len() as u64);
@@ -450,7 +452,7 @@ impl FlowReceive {
                     let began = Instant::now();
                     let failed = self.make_durable(&marks, &mut watch);
                     let took = Some(began.elapsed());
-                    let mut longest = self.longest_round.lock().unwrap_or_else(|p| p.into_inner());
+                    let mut longest = lock(&self.longest_round);
                     *longest = longest.max(took);
                     drop(longest);
                     let mut state = self.lock();
@@ -503,7 +505,7 @@ impl FlowReceive {
     }
 
     fn file(&self, slot: Slot) -> Option<Opened> {
-        self.files.lock().unwrap_or_else(|p| p.into_inner()).get(&slot).cloned()
+        lock(&self.files).get(&slot).cloned()
     }
 
     fn pump(&self, state: &mut State<Receiver, ()>) {
@@ -549,7 +551,7 @@ impl FlowReceive {
 
     /// A flow is over. One of which nothing more was written since it was opened has not gone on.
     fn let_go(&self, slot: Slot, over: Over) {
-        let opened = self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
+        let opened = lock(&self.files).remove(&slot);
         let _ = self.writes.send(Job::Settled(slot));
         let went_on = opened.filter(|opened| over.bytes > opened.stood.0);
         let went_on_for = went_on.map_or(Duration::ZERO, |opened| opened.stood.1.elapsed());
@@ -579,15 +581,30 @@ impl Party for FlowReceive {
         for queue in [&self.opens, &self.writes, &self.rounds] {
             let _ = queue.send(Job::Stop);
         }
-        let is_stuck = self.destination.is_consumer()
-            && self.writing.lock().unwrap_or_else(|p| p.into_inner()).is_some();
+        let is_stuck = self.destination.is_consumer() && lock(&self.writing).is_some();
         if !is_stuck {
             party::join(&self.threads);
         }
-        self.files.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        lock(&self.files).clear();
         if !is_stuck {
             self.destination.close(success);
         }
+    }
+}
+
+/// Has it stand since when something goes on, until it is dropped: a thread that panicked is stuck in nothing.
+struct Since<'a>(&'a Mutex<Option<Instant>>);
+
+impl<'a> Since<'a> {
+    fn now(since: &'a Mutex<Option<Instant>>) -> Self {
+        *lock(since) = Some(Instant::now());
+        Since(since)
+    }
+}
+
+impl Drop for Since<'_> {
+    fn drop(&mut self) {
+        *lock(self.0) = None;
     }
 }
 

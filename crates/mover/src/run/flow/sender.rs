@@ -3,18 +3,19 @@
 use crate::again::Again;
 use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result};
 use crate::flow::choice::{Choice, LEFT_MAX, Verdict};
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::memory::Shelf;
+use crate::mutex::lock;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::party::{Common, Party, State};
 use crate::run::sender::Did;
-use crate::run::{Ended, LineSink, Outbox};
+use crate::run::{Ended, LineSink, Outbox, thread};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
 use crate::stage::{Booking, Stage, Stopwatch};
@@ -106,25 +107,24 @@ impl FlowSend {
         self.notes_there.store(true, Ordering::Release);
     }
 
-    /// Reads on a thread of its own.
+    /// Reads on a thread of its own. If that panics, the transfer fails.
     ///
     /// # Errors
     /// If there is no thread to be had.
     pub fn start(self: &Arc<Self>, feed: Box<dyn Feed>) -> Result<()> {
-        let run = self.clone();
+        let (run, aborting) = (self.clone(), self.clone());
         self.lock().beside.failing.set_rule(feed.rule());
         let work = move || {
             run.common.accounts.enter(Stage::Read);
             run.wait_begins();
-            let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
-            run.common.accounts.leave(Stage::Read);
+            feed.run(&*run);
             run.fed();
-            if fed.is_err() {
-                run.abort(Failure::new(FailureKind::Internal, "stream", "the thread that reads panicked"));
-            }
         };
-        let spawned = std::thread::Builder::new().name("read".into()).spawn(work);
-        spawned.map(drop).map_err(|error| failure::of_io("start a thread", &error))
+        let on_panic = move |failure| {
+            aborting.abort(failure);
+            aborting.fed();
+        };
+        thread::guarded("read", on_panic, work).map(drop)
     }
 
     /// From now on it is transfer `number` of the session of `outbox`, and begins to talk. `lines` hears the receipt, which
@@ -407,6 +407,7 @@ impl FlowSend {
 
     /// Nobody reads any more: what was asked of who read has its answer.
     fn fed(&self) {
+        self.common.accounts.leave(Stage::Read);
         let mut state = self.lock();
         state.beside.is_fed = true;
         for wanted in std::mem::take(&mut state.beside.wanted) {
@@ -423,7 +424,7 @@ impl FlowSend {
 
     /// What the thread that reads did since it handed over what it had: it waited for more, and read that.
     fn book_wait(&self, goes_on: bool) {
-        let mut handed_at = self.handed_at.lock().unwrap_or_else(|p| p.into_inner());
+        let mut handed_at = lock(&self.handed_at);
         if let Some(since) = *handed_at {
             let now = Instant::now();
             self.common.accounts.book(Stage::Read, Booking { input: now - since, ..Booking::default() });
@@ -432,7 +433,7 @@ impl FlowSend {
     }
 
     fn wait_begins(&self) {
-        *self.handed_at.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+        *lock(&self.handed_at) = Some(Instant::now());
     }
 
     fn push_now(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
@@ -484,7 +485,7 @@ impl FlowSend {
     }
 
     fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
-        self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.hashers)
     }
 }
 

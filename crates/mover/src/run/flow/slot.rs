@@ -18,10 +18,12 @@ use crate::admission::drift::{Drift, Off};
 use crate::admission::gate::{self, Gate, ramp};
 use crate::admission::{Margin, SlotAsked, SlotHeld};
 use crate::endpoint::grow::Taker;
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::mutex::lock;
 use crate::plan::Plan;
 use crate::run::client::Client;
 use crate::run::party::Party;
+use crate::run::thread;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -242,7 +244,7 @@ impl SlotGate {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.held)
     }
 }
 
@@ -328,16 +330,18 @@ impl TakenSlot {
         Ok(TakenSlot { inner: Arc::new(inner), keeper: None, run: None })
     }
 
-    /// Keeps it from now on, on a thread of its own, and moves it to the first burst of `run` if need be.
+    /// Keeps it from now on, on a thread of its own, and moves it to the first burst of `run` if need be. If that thread
+    /// panics, the slot is lost.
     ///
     /// # Errors
     /// If there is no thread to be had.
     pub fn keep(&mut self, run: Arc<dyn InSlot>) -> Result<()> {
-        let inner = self.inner.clone();
+        let (inner, losing) = (self.inner.clone(), self.inner.clone());
         self.run = Some(run.clone());
-        let work = move || inner.keep(&*run);
-        let spawned = std::thread::Builder::new().name("slot".into()).spawn(work);
-        self.keeper = Some(spawned.map_err(|error| failure::of_io("start a thread", &error))?);
+        let on_panic = move |failure| {
+            losing.state().failure = Some(failure);
+        };
+        self.keeper = Some(thread::guarded("slot", on_panic, move || inner.keep(&*run))?);
         Ok(())
     }
 
@@ -533,7 +537,7 @@ impl Inner {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::frames::clock::{ClockFilter, UNKNOWN};
 use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
+use crate::mutex::lock;
 use crate::run::{Clock, Outbox};
 use crate::stage::Accounts;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -174,7 +175,7 @@ impl<M: Machine, B> ClientEnd<M, B> {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State<M, B>> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 

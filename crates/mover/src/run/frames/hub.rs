@@ -6,7 +6,10 @@
 use super::store::StorePlace;
 use super::windows::Windows;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::OPEN_CHANNEL;
 use crate::memory::Shelf;
+use crate::mutex::lock;
+use crate::run::thread;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -48,7 +51,7 @@ struct Known {
 
 impl Known {
     fn lock(&self) -> Channels<'_> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.channels)
     }
 
     /// Waits until one that was being closed is, at most so long.
@@ -59,6 +62,11 @@ impl Known {
     /// Closes one that was said to be closing: who wants its name waits for that.
     fn end(&self, channel: &Arc<HubChannel>) {
         channel.close();
+        self.forget(channel);
+    }
+
+    /// Its name is free.
+    fn forget(&self, channel: &Arc<HubChannel>) {
         self.lock().retain(|_, known| !Arc::ptr_eq(known, channel));
         self.closed.notify_all();
     }
@@ -67,7 +75,9 @@ impl Known {
     fn end_aside(self: &Arc<Self>, channel: Arc<HubChannel>) {
         channel.is_closing.store(true, Ordering::Release);
         let (known, again) = (self.clone(), channel.clone());
-        let started = std::thread::Builder::new().name("close".into()).spawn(move || known.end(&channel));
+        let (forgetting, half_closed) = (self.clone(), channel.clone());
+        let on_panic = move |_| forgetting.forget(&half_closed);
+        let started = thread::guarded("close", on_panic, move || known.end(&channel));
         if let Err(error) = started {
             tracing::warn!(%error, "a channel that is over stays until it is closed for its age");
             again.is_closing.store(false, Ordering::Release);
@@ -130,7 +140,7 @@ impl Hub {
         wishes: &ChannelWishes,
         place: Option<StorePlace>,
     ) -> Result<Arc<HubChannel>> {
-        let busy = |cause: &str| Failure::new(FailureKind::Busy, "open a channel", cause);
+        let busy = |cause: &str| Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause);
         let wanted = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(self.bytes_max);
         let began = Instant::now();
         let mut channels = self.lock();

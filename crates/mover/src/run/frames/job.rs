@@ -8,9 +8,10 @@ use super::windows::is_of_window;
 use super::within::Joined;
 use crate::admission::SlotAsked;
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
-use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, ProducerId};
+use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, OPEN_CHANNEL, ProducerId};
+use crate::mutex::lock;
 use crate::plan::{self, Asked, Path, Plan};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
@@ -18,6 +19,7 @@ use crate::run::far_mover::FarMover;
 use crate::run::flow::lags::LatePiece;
 use crate::run::flow::slot::{InSlot, TakenSlot, Word, fit_pieces};
 use crate::run::session::Transfer;
+use crate::run::thread;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -99,7 +101,7 @@ impl Keeper {
     /// Ends the link in order, after the last words.
     pub fn stop(&self) {
         self.stop.stop();
-        let thread = self.thread.lock().unwrap_or_else(|p| p.into_inner()).take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -124,7 +126,7 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
         None => hex(&random()?),
     };
     let producer = ProducerId::new(&name)
-        .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
+        .map_err(|error| Failure::new(FailureKind::Usage, OPEN_CHANNEL, error.to_string()))?;
     let asks = Produce {
         producer: producer.clone(),
         process: random()?,
@@ -180,10 +182,9 @@ pub fn consume_within(
     };
     let joined = Joined::begin(run.clone(), channel, &frames, terms)?;
     let stop = Arc::new(Stop::default());
-    let asked = stop.clone();
+    let (asked, failing) = (stop.clone(), run.clone());
     let ride = move || joined.ride(&asked);
-    let thread = std::thread::Builder::new().name("frames".into()).spawn(ride);
-    let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
+    let thread = thread::guarded("frames", move |failure| failing.fail(failure), ride)?;
     Ok((run, Keeper { stop, thread: Mutex::new(Some(thread)) }))
 }
 
@@ -207,7 +208,7 @@ fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>
     };
     if let Some(group) = &wishes.group {
         ProducerId::new(group)
-            .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
+            .map_err(|error| Failure::new(FailureKind::Usage, OPEN_CHANNEL, error.to_string()))?;
     }
     let run = ConsumeRun::new(window, wishes.from, wishes.group.is_some());
     run.set_link(wishes.link_bits_per_s);
@@ -233,7 +234,7 @@ fn keep_ms(keep: Duration) -> u32 {
 fn window(bytes: u64, items: u32) -> Result<Window> {
     if !(limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&bytes) {
         let cause = "the bytes under way are from 64 KiB to 256 MiB";
-        return Err(Failure::new(FailureKind::Usage, "open a channel", cause));
+        return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
     Ok(Window { bytes, items })
 }
@@ -241,7 +242,7 @@ fn window(bytes: u64, items: u32) -> Result<Window> {
 fn random() -> Result<[u8; 16]> {
     let mut id = [0; 16];
     aws_lc_rs::rand::fill(&mut id)
-        .map_err(|_| Failure::new(FailureKind::Internal, "open a channel", "no random numbers"))?;
+        .map_err(|_| Failure::new(FailureKind::Internal, OPEN_CHANNEL, "no random numbers"))?;
     Ok(id)
 }
 
@@ -256,6 +257,7 @@ struct Produce {
 }
 
 /// The end that we are.
+#[derive(Clone)]
 enum End {
     Producer(Arc<ProduceRun>, Produce),
     Consumer(Arc<ConsumeRun>, Consume),
@@ -385,7 +387,7 @@ fn trouble_of(client: &Client, place: &Place, is_done: &dyn Fn() -> bool) -> Opt
 fn keep(opening: Opening, end: End) -> Result<Keeper> {
     let stop = Arc::new(Stop::default());
     let (tells, first) = mpsc::sync_channel(1);
-    let asked = stop.clone();
+    let (asked, failing) = (stop.clone(), end.clone());
     let work = move || {
         let mut job = Job { opening, end, stop: asked, first: Some(tells), alive_at: Instant::now() };
         if let Err(failure) = job.run() {
@@ -395,12 +397,11 @@ fn keep(opening: Opening, end: End) -> Result<Keeper> {
             job.end.fail(failure);
         }
     };
-    let thread = std::thread::Builder::new().name("frames".into()).spawn(work);
-    let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
+    let thread = thread::guarded("frames", move |failure| failing.fail(failure), work)?;
     let keeper = Keeper { stop, thread: Mutex::new(Some(thread)) };
     match first.recv() {
         Ok(begun) => begun.map(|()| keeper),
-        Err(_) => Err(Failure::new(FailureKind::Internal, "open a channel", "a thread panicked")),
+        Err(_) => Err(thread::panicked("frames")),
     }
 }
 

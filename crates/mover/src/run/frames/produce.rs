@@ -7,7 +7,7 @@ use crate::admission::SlotHeld;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
 use crate::frames::producer::{Made, Producer};
-use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures, WRITE_LOG};
+use crate::frames::{FINISH, NewFrame, PUSH, ProducerId, ProducerReport, SenderFigures, WRITE_LOG};
 use crate::link::FrameBuffer;
 use crate::run::Outbox;
 use crate::run::flow::lags::{Lag, Lags, LatePiece};
@@ -167,9 +167,8 @@ impl ProduceRun {
             digest: Digest::default(),
             stamp: None,
         };
-        let usage = |error: thalweg_wire::DecodeError| {
-            Failure::new(FailureKind::Usage, "push a frame", error.to_string())
-        };
+        let usage =
+            |error: thalweg_wire::DecodeError| Failure::new(FailureKind::Usage, PUSH, error.to_string());
         // Before it is digested.
         head.check().map_err(usage)?;
         head.digest = Digest(*blake3::hash(&frame.payload).as_bytes());
@@ -199,7 +198,7 @@ impl ProduceRun {
         state.check()?;
         if !state.machine.has_room(payload_bytes, metadata_bytes) {
             let cause = "the hub takes no more at the moment: its consumers are slower";
-            return Err(state.held_up("push a frame", cause));
+            return Err(state.held_up(PUSH, cause));
         }
         let sequence = state.machine.push(head, payload)?;
         state.beside.first_push.get_or_insert(ready);
@@ -246,7 +245,7 @@ impl ProduceRun {
             state.check()?;
             let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(state.held_up("finish", "the hub has not everything yet"));
+                return Err(state.held_up(FINISH, "the hub has not everything yet"));
             }
             state = self.end.wait(state, left);
         }

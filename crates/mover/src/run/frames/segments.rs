@@ -10,6 +10,7 @@ use crate::frames::hub::What;
 use crate::frames::lane::{entry_of, numbers_of};
 use crate::link::FrameBuffer;
 use crate::memory::{Bytes, Shelf};
+use crate::mutex::lock;
 use crate::run::sender::Did;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Stage, Stopwatch};
@@ -158,7 +159,7 @@ impl Outlets {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Way>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 
@@ -285,7 +286,7 @@ impl Inlets {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arrivals> {
-        self.arrivals.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.arrivals)
     }
 }
 

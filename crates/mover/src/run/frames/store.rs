@@ -13,8 +13,10 @@
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
-use crate::frames::{Payload, READ_SIZE};
+use crate::frames::{OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
 use crate::memory::Shelf;
+use crate::mutex::lock;
+use crate::run::thread;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,8 +86,7 @@ const RECORDED_NEW: &[u8] = b"recorded.new";
 const RECORDED_BYTES_MAX: usize = 20;
 /// Behind the number of a file.
 const FILE_SUFFIX: &str = ".spill";
-/// For messages: what cannot be taken back, and what is left then.
-const SYNC: &str = "sync the spill log";
+/// For messages: what is left where a log does not keep what was written.
 const IS_FINAL: &str = "; the channel takes nothing more, what is in memory is still handed out";
 /// Between two tries to write.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -102,7 +103,7 @@ impl Store {
     /// # Errors
     /// `Busy` if another hub has it; why it cannot be had.
     pub fn open(place: &StorePlace) -> Result<Store> {
-        let of_io = |error: io::Error| failure::of_io("open the spill log", &error);
+        let of_io = |error: io::Error| failure::of_io(OPEN_LOG, &error);
         let at = place.path.iter().rposition(|&byte| byte == b'/');
         let (parent, name) = match at {
             Some(at) => {
@@ -119,7 +120,7 @@ impl Store {
         let dir = parent.open_beneath(&name, Links::Refuse).map_err(of_io)?;
         let Some(lock) = dir.lock(LOCK).map_err(of_io)? else {
             let cause = "another hub has the spill log of this channel";
-            return Err(Failure::new(FailureKind::Busy, "open the spill log", cause));
+            return Err(Failure::new(FailureKind::Busy, OPEN_LOG, cause));
         };
         parent.sync().map_err(of_io)?;
         Ok(Store {
@@ -183,7 +184,7 @@ impl Store {
                     file.truncate(end).map_err(of_io)?;
                 }
                 // A hub that was killed had not synced all of it; ours tells producers that it is durable.
-                file.sync_all().map_err(|error| failure::of_io(SYNC, &error))?;
+                file.sync_all().map_err(|error| failure::of_io(SYNC_LOG, &error))?;
             }
             self.files().insert(number, file);
         }
@@ -210,7 +211,7 @@ impl Store {
         mark().map_err(|error| self.failed("write the spill log", RECORDED, &error))
     }
 
-    /// Begins to write, on a thread of its own.
+    /// Begins to write, on a thread of its own. If that panics, the log is broken.
     ///
     /// # Errors
     /// If there is no thread to be had.
@@ -219,9 +220,10 @@ impl Store {
         file_bytes: u64,
         heard: std::sync::Weak<dyn Heard>,
     ) -> Result<(Sender<Job>, std::thread::JoinHandle<()>)> {
+        // The channel counts what waits here as its memory until it is written.
         let (jobs, queue) = mpsc::channel();
         let next = self.files().keys().next_back().map_or(0, |last| last + 1);
-        let store = self.clone();
+        let (store, hears) = (self.clone(), heard.clone());
         let writer = Writer {
             store,
             file_bytes,
@@ -233,8 +235,13 @@ impl Store {
             waiting: VecDeque::new(),
             is_over: false,
         };
-        let thread = std::thread::Builder::new().name("spill".into()).spawn(move || writer.run(&queue));
-        Ok((jobs, thread.map_err(|error| failure::of_io("start a thread", &error))?))
+        let on_panic = move |why| {
+            if let Some(heard) = hears.upgrade() {
+                heard.broken(why);
+            }
+        };
+        let thread = thread::guarded("spill", on_panic, move || writer.run(&queue))?;
+        Ok((jobs, thread))
     }
 
     /// A frame, if it is there and what it was.
@@ -285,7 +292,7 @@ impl Store {
     fn gone(&self, name: &[u8]) -> Failure {
         let why = "it is not there any more: somebody removed it, moved it away or replaced it";
         let cause = format!("{why}{IS_FINAL}");
-        self.at(name, Failure::new(FailureKind::Damage, SYNC, cause))
+        self.at(name, Failure::new(FailureKind::Damage, SYNC_LOG, cause))
     }
 
     /// Nobody writes any more; a writer that waits for room gives up.
@@ -312,7 +319,7 @@ impl Store {
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<File>>> {
-        self.files.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.files)
     }
 }
 
@@ -609,7 +616,7 @@ impl Writer {
         if let Some((number, file, _)) = &self.now {
             let name = file_name(*number);
             let is_there = file.sync_data().and_then(|()| self.store.has(&name, file)).map_err(|error| {
-                let mut failure = self.store.failed(SYNC, &name, &error);
+                let mut failure = self.store.failed(SYNC_LOG, &name, &error);
                 failure.cause += IS_FINAL;
                 failure
             })?;

@@ -11,7 +11,8 @@
 //! come.
 
 use crate::failure::{Failure, FailureKind, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::mutex::lock;
+use std::sync::{Arc, Mutex};
 use thalweg_wire::limits;
 
 /// Of what is left, one that is new gets at most this part: of half a gibibyte five get the usual 64 MiB, the others
@@ -72,7 +73,7 @@ impl Windows {
     /// `Busy`, with what could be had.
     pub fn take(self: &Arc<Self>, asked: u64, had: u64, who: Asks) -> Result<Lease> {
         let side = who.side();
-        let mut all = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.used);
         let used = &mut all[side];
         let left = self.bytes_max.saturating_sub(used.saturating_sub(had));
         let share = match who {
@@ -102,7 +103,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.windows.used.lock().unwrap_or_else(PoisonError::into_inner)[self.side] -= self.bytes;
+        lock(&self.windows.used)[self.side] -= self.bytes;
     }
 }
 

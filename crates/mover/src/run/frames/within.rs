@@ -8,8 +8,10 @@ use super::consume::ConsumeRun;
 use super::deliver::Deliver;
 use super::hub::{Attached, HubChannel};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::OPEN_CHANNEL;
 use crate::run::bell::Bell;
 use crate::run::copy::Stop;
+use crate::run::thread;
 use crate::run::within::{Heard, NUMBER, Within};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,7 +53,7 @@ impl Joined {
         let instance = attached.instance();
         let (Attached::Consumer(deliver, _), FrameRole::Consume(asks)) = (&attached, &frames.role) else {
             attached.give_up();
-            return Err(Failure::new(FailureKind::Internal, "open a channel", "this is no consumer"));
+            return Err(Failure::new(FailureKind::Internal, OPEN_CHANNEL, "this is no consumer"));
         };
         let (deliver, keep) = (deliver.clone(), Duration::from_millis(asks.keep_ms.into()));
         let link = run.attach(NUMBER, terms, instance, client);
@@ -73,7 +75,7 @@ impl Joined {
         within.deliver(hub_hears, move |message| deliver.hear(message), failed(&self.run))?;
         within.deliver(client_hears, move |message| link.hear(message), failed(&self.run))?;
         let (deliver, run) = (self.deliver.clone(), self.run.clone());
-        within.spawn("frames", move |bell| {
+        within.spawn("frames", failed(&self.run), move |bell| {
             if let Err(failure) = hand_over(bell, &deliver, &run) {
                 run.fail(failure);
             }
@@ -109,8 +111,9 @@ impl Drop for Joined {
         self.deliver.detach();
         let is_kept = self.run.is_let_go() && {
             let (channel, deliver, keep) = (self.channel.clone(), self.deliver.clone(), self.keep);
+            let given_up = deliver.clone();
             let keeps = move || keep_place(&channel, &deliver, keep);
-            std::thread::Builder::new().name("frames".into()).spawn(keeps).is_ok()
+            thread::guarded("frames", move |_| given_up.give_up(), keeps).is_ok()
         };
         if !is_kept {
             self.deliver.give_up();

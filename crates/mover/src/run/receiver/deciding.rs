@@ -2,6 +2,7 @@
 
 use super::{ReceiveRun, next_job};
 use crate::endpoint::Decision;
+use crate::mutex::lock;
 use crate::stage::round::Held;
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Candidate, Decided};
@@ -134,13 +135,13 @@ impl ReceiveRun {
 
     /// What an earlier attempt left of an entry is read: the peer knows that it goes on. False if nobody waits for it.
     fn reads_on(&self, id: EntryId) -> bool {
-        *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+        *lock(&self.reading) = Some(Instant::now());
         !self.is_given_up.load(Ordering::Acquire) && self.lock().machine.is_deciding(id)
     }
 
     fn look(&self, entry: &Arc<Entry>) -> Decision {
         let mut decision = self.destination.decide(entry, &|_, _| self.reads_on(entry.id));
-        *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = None;
+        *lock(&self.reading) = None;
         // A dry run ends here: nothing is asked for, so nothing can be written.
         // But content may be compared.
         let is_candidate = |decision: &Decision| match decision {
@@ -165,17 +166,17 @@ impl ReceiveRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::held_up::{HeldUp, Hold};
     use crate::endpoint::synthetic::NullDestination;
-    use crate::endpoint::together::Together;
-    use crate::endpoint::{Conclusion, Destination, PartialFile, Reading, Ready, Small, SourceFile, Staged};
-    use crate::failure::{Failure, FailureKind, Result};
+    use crate::endpoint::{Destination, Reading};
+    use crate::failure::{Failure, FailureKind};
     use crate::run::Outbox;
     use crate::run::party::Party;
     use crate::stage::receiving::Receiving;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use thalweg_wire::message::{Loss, ScanTotals, Terms, TransferMessage, TransferNumber, WaitingFor, Want};
+    use thalweg_wire::message::{ScanTotals, Terms, TransferMessage, TransferNumber, WaitingFor, Want};
     use thalweg_wire::{Evidence, Kind};
 
     /// Counts what is wanted, and the messages that say so.
@@ -213,73 +214,22 @@ mod tests {
     /// Has more to read of each entry than anybody will wait for, and no end before the test says so.
     #[derive(Default)]
     struct Endless {
-        inner: NullDestination,
         decided: AtomicUsize,
         concludes: AtomicBool,
     }
 
-    impl Destination for Endless {
-        fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+    impl Hold for Endless {
+        fn decide(&self, reading: Reading<'_>) {
             self.decided.fetch_add(1, Ordering::AcqRel);
             while reading(1, 1 << 50) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            self.inner.decide(entry, reading)
         }
 
-        fn link(&self, entry: &Entry) -> Decision {
-            self.inner.link(entry)
-        }
-
-        fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
-            self.inner.begin(entry)
-        }
-
-        fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-            self.inner.existing(entry)
-        }
-
-        fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
-            self.inner.keep(entry, digest)
-        }
-
-        fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
-            self.inner.stage(lane, files, together)
-        }
-
-        fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
-            self.inner.sync(partials)
-        }
-
-        fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
-            self.inner.read_staged_back(staged, bytes)
-        }
-
-        fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
-            self.inner.record(chunks)
-        }
-
-        fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
-            self.inner.finish(entry, ready, digest)
-        }
-
-        fn discard(&self, ready: Ready) {
-            self.inner.discard(ready);
-        }
-
-        fn settled(&self, entry: &Entry, outcome: &Outcome) {
-            self.inner.settled(entry, outcome);
-        }
-
-        fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
+        fn conclude(&self) {
             while !self.concludes.load(Ordering::Acquire) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            self.inner.conclude(complete, goes_on)
-        }
-
-        fn close(&self, success: bool) {
-            self.inner.close(success);
         }
     }
 
@@ -346,17 +296,17 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_any_more_is_not_decided() {
-        let endless = Arc::new(Endless::default());
+        let endless = Arc::new(HeldUp::<Endless>::default());
         let run = run_to(endless.clone(), &Heard::default());
         run.hear(TransferMessage::Offer((0..1000).map(entry).collect())).unwrap();
         wait_until_it_waits_for(&run, Some(WaitingFor::Read));
         run.close();
-        assert_eq!(endless.decided.load(Ordering::Acquire), 1, "the rest of the queue is not looked at");
+        assert_eq!(endless.hold.decided.load(Ordering::Acquire), 1, "the rest of the queue is not looked at");
     }
 
     #[test]
     fn who_waits_for_a_partial_to_be_read_again_hears_that_it_is() {
-        let run = run_to(Arc::new(Endless::default()), &Heard::default());
+        let run = run_to(Arc::new(HeldUp::<Endless>::default()), &Heard::default());
         run.hear(TransferMessage::Offer(vec![entry(0)])).unwrap();
         wait_until_it_waits_for(&run, Some(WaitingFor::Read));
         // What is withdrawn is not read any more.
@@ -368,12 +318,12 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_end_hears_that_it_is_worked_at() {
-        let endless = Arc::new(Endless::default());
+        let endless = Arc::new(HeldUp::<Endless>::default());
         let run = run_to(endless.clone(), &Heard::default());
         let totals = ScanTotals { complete: true, ..ScanTotals::default() };
         run.hear(TransferMessage::OfferEnd(totals)).unwrap();
         wait_until_it_waits_for(&run, Some(WaitingFor::Write));
-        endless.concludes.store(true, Ordering::Release);
+        endless.hold.concludes.store(true, Ordering::Release);
         wait_until_it_waits_for(&run, None);
         run.close();
     }

@@ -5,6 +5,7 @@ use super::{Session, Transfer};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Connection, ControlChannel, ControlEnd};
+use crate::mutex::lock;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use thalweg_wire::limits;
@@ -30,7 +31,7 @@ impl Session {
     /// # Errors
     /// If the session is closed, or there is no thread to be had.
     pub fn attach_control(&self, connection: Connection) -> Result<()> {
-        let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let gate = lock(&self.gate);
         let epoch = {
             let mut state = self.lock();
             if state.closed {
@@ -97,7 +98,7 @@ impl Session {
     }
 
     fn hear(&self, epoch: u64, message: Message) {
-        let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let _gate = lock(&self.gate);
         let transfer = {
             let mut state = self.lock();
             if state.epoch != epoch || state.closed {
@@ -164,7 +165,7 @@ impl Session {
 
     pub(super) fn control_ended(&self, epoch: u64, end: ControlEnd) {
         // A link may end before it is in place: its end is noted when it is, or nobody would ever dial another.
-        let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let gate = lock(&self.gate);
         let fell_silent = matches!(end, ControlEnd::Silent(_));
         let why = match end {
             ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure,
@@ -202,12 +203,21 @@ impl Session {
 pub(super) mod tests {
     use super::super::Owner;
     use super::*;
+    use crate::endpoint::Source;
+    use crate::endpoint::held_up::{HeldUp, Panics};
+    use crate::endpoint::synthetic::NoiseSource;
     use crate::event;
     use crate::link::testing::{LONG, connected, unix_pair};
     use crate::link::{ControlLimits, Fingerprint};
+    use crate::run::Ended;
+    use crate::run::party::Party;
+    use crate::run::receiver::ReceiveRun;
+    use crate::run::sender::SendRun;
+    use crate::transfer::{receiver, sender};
     use std::sync::Arc;
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
+    use thalweg_wire::message::Terms;
     use thalweg_wire::{Digest, EntryId};
 
     struct Nobody;
@@ -241,6 +251,39 @@ pub(super) mod tests {
         drop(gate);
         ending.join().unwrap();
         assert!(session.lost_since().is_some());
+    }
+
+    #[test]
+    fn a_thread_that_panics_at_one_side_ends_the_transfer_at_both() {
+        for (panics, thread) in [(Panics::Scan, "scan"), (Panics::Decide, "decide")] {
+            let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+            let (here, there) = (session(limits), session(limits));
+            let (ours, theirs) = connected(unix_pair());
+            here.attach_control(ours).unwrap();
+            there.attach_control(theirs).unwrap();
+            let (number, terms) = (TransferNumber(1), Terms::of(4 << 20, 1 << 20));
+            let destination = Arc::new(HeldUp::new(panics));
+            let (bounds, outbox) = (receiver::Limits::default(), there.outbox());
+            let receiver =
+                ReceiveRun::start(number, destination, terms.clone(), bounds, outbox, event::nobody())
+                    .unwrap();
+            there.add(number, Transfer::Receive(receiver.clone())).unwrap();
+            let source: Arc<dyn Source> = match panics {
+                Panics::Scan => Arc::new(panics),
+                _ => Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 }),
+            };
+            let (bounds, outbox) = (sender::Limits::for_path(&terms, None), here.outbox());
+            let sender = SendRun::new(number, source, terms, bounds, outbox, event::nobody());
+            here.add(number, Transfer::Send(sender.clone())).unwrap();
+            sender.start().unwrap();
+            for ended in [sender.wait(2 * LONG), receiver.wait(2 * LONG)] {
+                let Some(Ended::Failed(failure)) = &ended else { panic!("{panics:?}: {ended:?}") };
+                assert_eq!(failure.kind, FailureKind::Internal, "{failure}");
+                assert!(failure.cause.contains(&format!("`{thread}` panicked")), "{failure}");
+            }
+            here.close(None);
+            there.close(None);
+        }
     }
 
     #[test]

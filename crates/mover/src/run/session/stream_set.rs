@@ -1,9 +1,10 @@
 //! The streams of the link that stands: put in place, given what their path asks for, taken out.
 
-use super::{Session, TOO_MUCH_MEMORY, Transfer, guarded, spawn};
+use super::{Session, TOO_MUCH_MEMORY, Transfer};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{FrameReader, FrameWriter, PathHints};
+use crate::run::thread;
 use std::sync::atomic::Ordering;
 use thalweg_wire::limits;
 
@@ -49,20 +50,25 @@ impl Session {
             }
             transfer.stream_up(stream);
         }
-        let (sending, receiving) = (self.strong()?, self.strong()?);
-        let send = move || {
-            if let Err(failure) = guarded(|| sending.send_loop(stream, serial, writer)) {
-                sending.end_stream(stream, serial, failure);
+        let sent = move |session: &Session, sent: Result<()>| {
+            if let Err(failure) = sent {
+                session.end_stream(stream, serial, failure);
             }
         };
-        let receive = move || {
-            let received = guarded(|| receiving.receive_loop(stream, serial, reader));
-            receiving.frames().iter().for_each(|run| run.connection_over(serial));
+        let received = move |session: &Session, received: Result<()>| {
+            session.frames().iter().for_each(|run| run.connection_over(serial));
             if let Err(failure) = received {
-                receiving.end_stream(stream, serial, failure);
+                session.end_stream(stream, serial, failure);
             }
         };
-        if let Err(failure) = spawn("send", send).and_then(|()| spawn("receive", receive)) {
+        let (sending, receiving) = (self.strong()?, self.strong()?);
+        let (send_fails, receive_fails) = (sending.clone(), receiving.clone());
+        let send = move || sent(&sending, sending.send_loop(stream, serial, writer));
+        let receive = move || received(&receiving, receiving.receive_loop(stream, serial, reader));
+        // A panic costs the session, not the process.
+        let started = thread::guarded("send", move |why| sent(&send_fails, Err(why)), send)
+            .and_then(|_| thread::guarded("receive", move |why| received(&receive_fails, Err(why)), receive));
+        if let Err(failure) = started {
             // Half a stream would be waited for.
             self.end_stream(stream, serial, failure.clone());
             return Err(failure);

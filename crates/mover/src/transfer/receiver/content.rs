@@ -1,7 +1,7 @@
 //! Content that arrives: who may write it, what counts as written, what is asked for again.
 
 use super::{Action, Claim, Copy, DAMAGED_MAX, Item, Receiver, State, Writer, protocol};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result, VERIFY};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest;
@@ -223,7 +223,7 @@ impl Receiver {
             item.damaged += 1;
             if item.damaged > DAMAGED_MAX {
                 let cause = format!("it came damaged {DAMAGED_MAX} times");
-                let failure = Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path);
+                let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path);
                 self.drop_dirty(id);
                 self.actions.push_back(Action::Discard(id));
                 self.tell(id, Outcome::Failed(failure));

@@ -1,7 +1,7 @@
 //! What the receiver says: what it wants, what arrived, what is damaged or differs, what is settled.
 
 use super::{Action, Aside, Check, Item, Large, Sender, State, protocol};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result, VERIFY};
 use crate::transfer::runs::RunSet;
 use thalweg_wire::digest::{self, PIECES_MAX, Tree};
 use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say, Want};
@@ -177,7 +177,7 @@ impl Sender {
         if item.repairs > repairs_max {
             let cause =
                 format!("still damaged after {repairs_max} repairs: suspect memory, network card or disk");
-            let failure = Failure::new(FailureKind::Damage, "verify", cause).in_range(
+            let failure = Failure::new(FailureKind::Damage, VERIFY, cause).in_range(
                 run.first * chunk_bytes,
                 ((run.first + run.count) * chunk_bytes).min(item.entry.evidence.size),
             );
@@ -297,7 +297,7 @@ impl Sender {
             (Some(_), None) => "the receiver does not say what it has written".to_owned(),
             (None, _) => return outcome,
         };
-        Outcome::Failed(Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path))
+        Outcome::Failed(Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path))
     }
 
     /// The receiver speaks of what was offered instead: of this number it had nothing to say.

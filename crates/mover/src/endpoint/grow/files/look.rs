@@ -4,6 +4,7 @@ use super::super::Taker;
 use super::super::file::{Growing, Identity};
 use super::again::Begins;
 use super::{DONE_MAX, Done, FilesFeed, TOLD_MAX, limit_of, missed, short};
+use crate::endpoint::OPEN;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::staging::is_staging;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,37 +44,9 @@ impl FilesFeed {
         // Those that are there have the same numbers again.
         self.watched.clear();
         match self.spec.name.clone() {
-            Some(name) => {
-                let root = RelativePath::default();
-                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
-                if let Err(error) = self.watch_dir(&dir, &root) {
-                    self.say_unwatched(&error, taker);
-                }
-                let is_no_file = self.consider(&dir, &root, &name, &mut names, taker)?;
-                if !self.left.is_empty() && !self.is_left_told {
-                    self.look_for_renamed(&dir, &name, taker)?;
-                }
-                if let Some(path) = is_no_file {
-                    if !self.has_begun && dir.stat(&name).is_ok_and(|stat| stat.kind == Kind::Dir) {
-                        let cause = "it was waited for, and is a directory: with a slash at its end what is in it is streamed";
-                        return Err(Failure::new(FailureKind::Usage, "open", cause).at(&path));
-                    }
-                    self.note_once(&path, "is no regular file: it is not streamed", taker);
-                } else if names.is_empty()
-                    && self.unread.is_empty()
-                    && !self.has_begun
-                    && !self.spec.until.wait
-                {
-                    let cause = format!("{}: No such file", Escaped(&name));
-                    return Err(Failure::new(FailureKind::NotFound, "open", cause));
-                }
-                if !self.has_begun && !self.spec.until.wait {
-                    // There is nothing else to wait for.
-                    self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
-                }
-            }
+            Some(name) => self.look_at_single(&name, &mut names, taker)?,
             None => {
-                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
+                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io(OPEN, &error))?;
                 self.look_into(Arc::new(dir), self.spec.prefix.clone(), &mut names, taker)?;
             }
         }
@@ -86,6 +59,59 @@ impl FilesFeed {
             }
             names.entry(path).or_insert(identity);
         }
+        self.tell_replaced(&names, taker);
+        self.names = names;
+        if self.waiting > 0 && self.is_blind_told && !std::mem::replace(&mut self.is_crowded_told, true) {
+            taker.note(format!(
+                "{} more files wait until some of the {} that are open are complete, and nobody can see here who writes them: \
+                 they come when the directory is (--until-idle, --until-marker)",
+                self.waiting,
+                self.files.len()
+            ));
+        }
+        self.tell_left(taker);
+        if self.unread.is_empty() {
+            self.give_up_gone();
+            self.forget_gone();
+        }
+        Ok(())
+    }
+
+    /// Looks at the name of a single file, which is there or is waited for.
+    fn look_at_single(
+        &mut self,
+        name: &[u8],
+        names: &mut BTreeMap<RelativePath, Identity>,
+        taker: &dyn Taker,
+    ) -> Result<()> {
+        let root = RelativePath::default();
+        let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io(OPEN, &error))?;
+        if let Err(error) = self.watch_dir(&dir, &root) {
+            self.say_unwatched(&error, taker);
+        }
+        let is_no_file = self.consider(&dir, &root, name, names, taker)?;
+        if !self.left.is_empty() && !self.is_left_told {
+            self.look_for_renamed(&dir, name, taker)?;
+        }
+        if let Some(path) = is_no_file {
+            if !self.has_begun && dir.stat(name).is_ok_and(|stat| stat.kind == Kind::Dir) {
+                let cause = "it was waited for, and is a directory: with a slash at its end what is in it is streamed";
+                return Err(Failure::new(FailureKind::Usage, OPEN, cause).at(&path));
+            }
+            self.note_once(&path, "is no regular file: it is not streamed", taker);
+        } else if names.is_empty() && self.unread.is_empty() && !self.has_begun && !self.spec.until.wait {
+            let cause = format!("{}: No such file", Escaped(name));
+            return Err(Failure::new(FailureKind::NotFound, OPEN, cause));
+        }
+        if !self.has_begun && !self.spec.until.wait {
+            // There is nothing else to wait for.
+            self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
+        }
+        Ok(())
+    }
+
+    /// Tells of files under way whose names lead elsewhere now, or nowhere; once of each.
+    fn tell_replaced(&mut self, names: &BTreeMap<RelativePath, Identity>, taker: &dyn Taker) {
         for (path, identity) in &self.names {
             if names.get(path) != Some(identity)
                 && let Some(file) = self.files.get_mut(identity)
@@ -102,21 +128,6 @@ impl FilesFeed {
                 taker.note(format!("{} {text}", Escaped(path.as_bytes())));
             }
         }
-        self.names = names;
-        if self.waiting > 0 && self.is_blind_told && !std::mem::replace(&mut self.is_crowded_told, true) {
-            taker.note(format!(
-                "{} more files wait until some of the {} that are open are complete, and nobody can see here who writes them: \
-                 they come when the directory is (--until-idle, --until-marker)",
-                self.waiting,
-                self.files.len()
-            ));
-        }
-        self.tell_left(taker);
-        if self.unread.is_empty() {
-            self.give_up_gone();
-            self.forget_gone();
-        }
-        Ok(())
     }
 
     /// Names of the last look at which, or above which, nobody could look this time.
@@ -268,7 +279,7 @@ impl FilesFeed {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => {
                         self.note_once(&path, &format!("cannot be opened: {error}"), taker);
-                        self.unread.insert(path.clone(), failure::of_io("open", &error).at(&path));
+                        self.unread.insert(path.clone(), failure::of_io(OPEN, &error).at(&path));
                     }
                 }
             } else if let Some(path) = self.consider(&dir, &at, &entry.name, names, taker)? {
@@ -327,25 +338,42 @@ impl FilesFeed {
                 Escaped(left.path.as_bytes())
             ));
         }
-        if let Some(file) = self.files.get_mut(&identity) {
-            if file.path == path {
-                // Its name may have led elsewhere in between.
-                file.is_replaced = false;
-            } else if !file.is_replaced {
-                let text =
-                    format!("is streamed as {}: that name it began with", Escaped(file.path.as_bytes()));
-                self.note_once(&path, &text, taker);
-            }
-            return Ok(None);
+        if !self.is_under_way(&path, &identity, taker) && self.is_to_begin((dir, name), &path, &stat, taker) {
+            self.open_and_begin((dir, name), path, identity, taker)?;
         }
+        Ok(None)
+    }
+
+    /// Whether the file that has this name is one of those under way.
+    fn is_under_way(&mut self, path: &RelativePath, identity: &Identity, taker: &dyn Taker) -> bool {
+        let Some(file) = self.files.get_mut(identity) else { return false };
+        if file.path == *path {
+            // Its name may have led elsewhere in between.
+            file.is_replaced = false;
+        } else if !file.is_replaced {
+            let text = format!("is streamed as {}: that name it began with", Escaped(file.path.as_bytes()));
+            self.note_once(path, &text, taker);
+        }
+        true
+    }
+
+    /// Whether a file that is not under way begins now: it is not over, its pause is, and there is room for it.
+    fn is_to_begin(
+        &mut self,
+        (dir, name): (&Dir, &[u8]),
+        path: &RelativePath,
+        stat: &Stat,
+        taker: &dyn Taker,
+    ) -> bool {
         if self.is_last {
-            return Ok(None);
+            return false;
         }
+        let identity = Identity::of(stat);
         let limit = limit_of(&self.spec.until, None);
         let size = stat.size.min(limit);
         let begins = self.begins(&identity);
         if begins == Begins::No {
-            return Ok(None);
+            return false;
         }
         let is_still = |done: &&Done| {
             // Where that decides the end, it is to be so now.
@@ -354,41 +382,49 @@ impl FilesFeed {
             is_kept && (!self.is_end_near || is_now())
         };
         if let Some(done) = self.done.get(&identity).filter(is_still) {
-            if done.name != short(&path) && self.spec.name.is_none() {
-                self.note_once(&path, OTHER_NAME, taker);
+            if done.name != short(path) && self.spec.name.is_none() {
+                self.note_once(path, OTHER_NAME, taker);
             }
-            return Ok(None);
+            return false;
         }
-        if self.files.len() + self.held.len() >= self.at_once {
-            self.waiting += 1;
-            return Ok(None);
-        }
+        let has_room = self.files.len() + self.held.len() < self.at_once;
+        self.waiting += usize::from(!has_room);
+        has_room
+    }
+
+    /// Begins what has the name now: it may be another than was looked at (`seen`), or one under way.
+    fn open_and_begin(
+        &mut self,
+        (dir, name): (&Dir, &[u8]),
+        path: RelativePath,
+        seen: Identity,
+        taker: &dyn Taker,
+    ) -> Result<()> {
         let file = match dir.open_read(name) {
             Ok(file) => file,
             // It may be gone, or another, by now: the next look shows.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
                 self.note_once(&path, &format!("cannot be read: {error}"), taker);
-                self.unread.insert(path.clone(), failure::of_io("open", &error).at(&path));
-                return Ok(None);
+                self.unread.insert(path.clone(), failure::of_io(OPEN, &error).at(&path));
+                return Ok(());
             }
         };
         let stat = match (self.stat_of)(&file) {
             Ok(stat) => stat,
             Err(error) => {
-                let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
+                let cuts = self.done.get(&seen).map_or(0, |done| done.cuts);
                 self.cannot_look(&path, &error, taker);
-                self.begins_when_found(&path, identity, cuts);
-                return Ok(None);
+                self.begins_when_found(&path, seen, cuts);
+                return Ok(());
             }
         };
         let identity = Identity::of(&stat);
         if self.files.contains_key(&identity) {
-            return Ok(None);
+            return Ok(());
         }
         let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
-        self.begin(path, file, identity, cuts, taker)?;
-        Ok(None)
+        self.begin(path, file, identity, cuts, taker)
     }
 
     /// What cannot be looked at does not begin now, and ends nothing else.

@@ -166,57 +166,8 @@ impl FilesFeed {
                     self.begin_cut(identity, taker)?;
                 }
                 Seen::AtEnd(position) => {
-                    let now = (self.clock)();
-                    let grown = self.grown.get(&identity);
-                    let idle = grown.map_or(Duration::ZERO, |since| now.saturating_duration_since(*since));
-                    let until = &self.spec.until;
-                    let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
-                    if let Some(known) = &marks
-                        && !is_whole
-                        && file.refutes(known, position, idle, taker)
-                    {
-                        let path = file.path.clone();
-                        self.note_once(&path, REFUTED, taker);
-                        self.busy.insert(identity);
-                        continue;
-                    }
-                    if marks.is_some()
-                        && !is_whole
-                        && idle >= REPLACED_IDLE
-                        && file.file.stat_now().is_ok_and(|stat| stat.size > position)
-                    {
-                        held_back = Some((file.path.clone(), position));
-                    }
-                    let is_single = self.spec.name.is_some();
-                    // A directory has another end as well.
-                    let rests = file.rests;
-                    let closed = || match file.is_closed() {
-                        Ok(true) if !is_single && idle < rests => Ok(false),
-                        Err(failure) if !is_single && !file.is_replaced => {
-                            if !std::mem::replace(&mut self.is_blind_told, true) {
-                                taker.note(format!(
-                                    "{}: a file is complete when the directory is",
-                                    failure.cause
-                                ));
-                            }
-                            Ok(false)
-                        }
-                        other => other,
-                    };
-                    let is_complete = (is_ending && marks.is_none())
-                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?;
-                    if is_ending || is_complete {
-                        // It may have grown between the two looks.
-                        if file.file.stat_now().is_ok_and(|stat| stat.size.min(limit) > position) {
-                            self.busy.insert(identity);
-                            continue;
-                        }
-                        match is_complete {
-                            true => file.end(taker),
-                            false => file.end_as_it_is(taker),
-                        }
-                        self.is_single_over |= until.closed || is_whole;
-                    }
+                    let path = self.tend_at_end((identity, position), marks.as_ref(), taker, is_ending)?;
+                    held_back = path.map(|path| (path, position)).or(held_back);
                 }
             }
         }
@@ -224,6 +175,67 @@ impl FilesFeed {
             self.note_once(&path, &behind_the_mark(position), taker);
         }
         Ok(())
+    }
+
+    /// All `position` bytes of a file were read: it ends if it is complete, or if all is, unless it grew meanwhile. Gives its
+    /// path if it rests and has more than its mark lets through.
+    fn tend_at_end(
+        &mut self,
+        (identity, position): (Identity, u64),
+        marks: Option<&Known>,
+        taker: &dyn Taker,
+        is_ending: bool,
+    ) -> Result<Option<RelativePath>> {
+        let Some(file) = self.files.get_mut(&identity) else { return Ok(None) };
+        let now = (self.clock)();
+        let grown = self.grown.get(&identity);
+        let idle = grown.map_or(Duration::ZERO, |since| now.saturating_duration_since(*since));
+        let until = &self.spec.until;
+        let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
+        if let Some(known) = marks
+            && !is_whole
+            && file.refutes(known, position, idle, taker)
+        {
+            let path = file.path.clone();
+            self.note_once(&path, REFUTED, taker);
+            self.busy.insert(identity);
+            return Ok(None);
+        }
+        let is_held_back = marks.is_some()
+            && !is_whole
+            && idle >= REPLACED_IDLE
+            && file.file.stat_now().is_ok_and(|stat| stat.size > position);
+        let held_back = is_held_back.then(|| file.path.clone());
+        let is_single = self.spec.name.is_some();
+        // A directory has another end as well.
+        let rests = file.rests;
+        let closed = || match file.is_closed() {
+            Ok(true) if !is_single && idle < rests => Ok(false),
+            Err(failure) if !is_single && !file.is_replaced => {
+                if !std::mem::replace(&mut self.is_blind_told, true) {
+                    taker.note(format!("{}: a file is complete when the directory is", failure.cause));
+                }
+                Ok(false)
+            }
+            other => other,
+        };
+        let is_complete = (is_ending && marks.is_none())
+            || is_complete(until, (position, idle), file.is_replaced, marks, closed)?;
+        if !is_ending && !is_complete {
+            return Ok(held_back);
+        }
+        // It may have grown between the two looks.
+        let limit = limit_of(until, marks);
+        if file.file.stat_now().is_ok_and(|stat| stat.size.min(limit) > position) {
+            self.busy.insert(identity);
+            return Ok(held_back);
+        }
+        match is_complete {
+            true => file.end(taker),
+            false => file.end_as_it_is(taker),
+        }
+        self.is_single_over |= until.closed || is_whole;
+        Ok(held_back)
     }
 
     /// Whether nothing more will begin.

@@ -39,8 +39,13 @@ impl Job<'_> {
         // Events of flows come from one side only.
         let receiver = FlowReceive::start(destination, terms.clone(), &flow, crate::event::nobody())?;
         let sender = FlowSend::new(terms, flow, self.watch.events.clone());
-        let local = LocalFlow::start(&sender, &receiver, self.lines())?;
-        sender.start(feed)?;
+        let local = LocalFlow::start(&sender, &receiver, self.lines()).inspect_err(|_| receiver.close())?;
+        if let Err(failure) = sender.start(feed) {
+            sender.abort(failure.clone());
+            receiver.close();
+            local.close();
+            return Err(failure);
+        }
         let ended = loop {
             let ended = sender.wait(Duration::from_millis(100));
             self.measure_sender(&sender);

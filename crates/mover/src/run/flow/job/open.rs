@@ -1,6 +1,7 @@
 //! What a stream is opened with: its source and destination, its plan, its terms.
 
 use super::{FlowFrom, FlowTo, Job, internal};
+use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::grow::Feed;
 use crate::endpoint::grow::open::{self, GrowingPlace};
@@ -152,7 +153,7 @@ fn destination_of(to: FlowTo, form: &SourceForm, terms: &Terms) -> Result<Arc<dy
         FlowTo::Null => Ok(Arc::new(NullFlows)),
         FlowTo::Pipe(_) if *form == SourceForm::Many => {
             let cause = "a directory does not go into a pipe: name a single file";
-            Err(Failure::new(FailureKind::Usage, "open the destination", cause))
+            Err(Failure::new(FailureKind::Usage, OPEN_DESTINATION, cause))
         }
         FlowTo::Pipe(pipe) => Ok(Arc::new(PipeDestination::new(pipe))),
         FlowTo::Local(path) => {

@@ -7,6 +7,7 @@ use crate::again::Tries;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::{self, Plan};
+use crate::run::Ended;
 use crate::run::agree;
 use crate::run::client::Client;
 use crate::run::far_mover::FarMover;
@@ -19,11 +20,14 @@ use std::time::{Duration, Instant};
 use thalweg_wire::limits;
 use thalweg_wire::message::{Direction, FlowTerms, Place, SourceForm, WaitingFor};
 
+/// What goes on in each session: who sends, what is sent, and by which plan.
+type Begun = (Arc<FlowSend>, SourceForm, Plan);
+
 impl Job<'_> {
     pub(super) fn push(&mut self, from: FlowFrom, far: &Arc<FarMover>, place: &Place) -> Result<FlowReport> {
         let is_pipe = matches!(from, FlowFrom::Pipe(_));
         let mut from = Some(from);
-        let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
+        let mut begun: Option<Begun> = None;
         let mut held = None;
         let result = self.attempts(far, &mut |job, client, number| {
             let ready = begun.as_ref().and_then(|(run, ..)| run.latest_burst());
@@ -31,19 +35,8 @@ impl Job<'_> {
             let (run, form, plan) = match &begun {
                 Some(begun) => begun.clone(),
                 None => {
-                    let mut plan = job.plan(client, Direction::Push);
-                    if let Some(slot) = &slot {
-                        job.check_rate(&slot.held())?;
-                        fit_pieces(&mut plan, slot.held().slot.bytes);
-                    }
-                    let key = job_key_of(Some((far, place)), &FlowTo::Null);
-                    let terms = job.terms(&plan, key);
-                    let from = from.take().ok_or_else(|| internal("the source is gone"))?;
-                    let (feed, form) = job.feed(from, &terms)?;
-                    let flow = job.flow_terms(slot.as_ref())?;
-                    let run = FlowSend::new(terms, flow, job.watch.events.clone());
-                    run.start(feed)?;
-                    begun.insert((run, form, plan)).clone()
+                    let now = job.begin_push(client, &mut from, (far, place), slot.as_ref())?;
+                    begun.insert(now).clone()
                 }
             };
             job.opens_by = Some(job.rule_of(&form, is_pipe));
@@ -57,33 +50,7 @@ impl Job<'_> {
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, Transfer::SendFlows(run.clone()))?;
             client.want_streams(plan.streams.value, &plan);
-            let mut is_read_told = false;
-            let ended = job.wait(client, |job| {
-                let waits_for = client.session.peer_heartbeat().waiting_for;
-                if waits_for == Some(WaitingFor::Read) && !std::mem::replace(&mut is_read_told, true) {
-                    let text = "the destination reads what it has again, to go on behind it";
-                    (job.watch.events)(Event::Note(text.into()));
-                }
-                if let Some(slot) = &slot {
-                    if let Some(news) = slot.news(&mut held) {
-                        (job.watch.events)(Event::Slot(Box::new(news)));
-                    }
-                    slot.look_for_late();
-                    if let Some(failure) = slot.failure() {
-                        return Some(Err(failure));
-                    }
-                }
-                job.measure_sender(&run);
-                job.keep_rate(0, |steer| {
-                    run.steer(steer);
-                    true
-                });
-                job.tell_evidence(&plan, || (run.own_accounts(), run.peer_accounts()));
-                match run.wait(Duration::from_millis(100)) {
-                    None if job.stop.is_asked() => Some(Err(job.stop_sender(&run))),
-                    ended => ended.map(Ok),
-                }
-            })?;
+            let ended = job.wait_for_push(client, (&*run, &plan), slot.as_ref(), &mut held)?;
             // What came during the last wait.
             job.measure_sender(&run);
             let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
@@ -100,6 +67,67 @@ impl Job<'_> {
         }
         let lag = begun.as_ref().map(|(run, ..)| run.lag());
         self.reported(result).map(|report| FlowReport { lag, slot: held, ..report })
+    }
+
+    /// Opens the source and begins to read it, by a plan that fits the link and the slot.
+    fn begin_push(
+        &self,
+        client: &Client,
+        from: &mut Option<FlowFrom>,
+        to: (&Arc<FarMover>, &Place),
+        slot: Option<&TakenSlot>,
+    ) -> Result<Begun> {
+        let mut plan = self.plan(client, Direction::Push);
+        if let Some(slot) = slot {
+            self.check_rate(&slot.held())?;
+            fit_pieces(&mut plan, slot.held().slot.bytes);
+        }
+        let key = job_key_of(Some(to), &FlowTo::Null);
+        let terms = self.terms(&plan, key);
+        let from = from.take().ok_or_else(|| internal("the source is gone"))?;
+        let (feed, form) = self.feed(from, &terms)?;
+        let flow = self.flow_terms(slot)?;
+        let run = FlowSend::new(terms, flow, self.watch.events.clone());
+        run.start(feed)?;
+        Ok((run, form, plan))
+    }
+
+    /// Waits for the end in one session; meanwhile keeps to the rate, looks whether the slot is kept, and tells how far it is.
+    /// `held`: the slot as it was told last.
+    fn wait_for_push(
+        &mut self,
+        client: &Client,
+        (run, plan): (&FlowSend, &Plan),
+        slot: Option<&TakenSlot>,
+        held: &mut Option<SlotHeld>,
+    ) -> Result<Ended> {
+        let mut is_read_told = false;
+        self.wait(client, |job| {
+            let waits_for = client.session.peer_heartbeat().waiting_for;
+            if waits_for == Some(WaitingFor::Read) && !std::mem::replace(&mut is_read_told, true) {
+                let text = "the destination reads what it has again, to go on behind it";
+                (job.watch.events)(Event::Note(text.into()));
+            }
+            if let Some(slot) = slot {
+                if let Some(news) = slot.news(held) {
+                    (job.watch.events)(Event::Slot(Box::new(news)));
+                }
+                slot.look_for_late();
+                if let Some(failure) = slot.failure() {
+                    return Some(Err(failure));
+                }
+            }
+            job.measure_sender(run);
+            job.keep_rate(0, |steer| {
+                run.steer(steer);
+                true
+            });
+            job.tell_evidence(plan, || (run.own_accounts(), run.peer_accounts()));
+            match run.wait(Duration::from_millis(100)) {
+                None if job.stop.is_asked() => Some(Err(job.stop_sender(run))),
+                ended => ended.map(Ok),
+            }
+        })
     }
 
     fn take_slot(&self, client: &Arc<Client>, ready: Option<Instant>) -> Result<Option<TakenSlot>> {
@@ -135,9 +163,13 @@ impl Job<'_> {
         let allowed = self.wishes.asked.memory_bytes.map_or(u64::MAX, |bytes| bytes / 2);
         let most = limits::FLOW_WINDOW_BYTES_MAX.min(allowed);
         if needed > most {
+            let (bound, turn) = match most < limits::FLOW_WINDOW_BYTES_MAX {
+                true => ("half of --memory", "smaller bursts, a shorter --mark-every, or more --memory"),
+                false => ("no buffer is larger", "smaller bursts, or a shorter --mark-every"),
+            };
             let cause = format!(
-                "{needed} bytes would have to be kept until they are durable, and {most} are allowed: smaller \
-                bursts, a shorter --mark-every, or more --memory"
+                "{needed} bytes would have to be kept until they are durable, and {most} are allowed ({bound}): \
+                {turn}"
             );
             return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
         }

@@ -1,7 +1,9 @@
 //! Who waits, and for what, while what is there is read again; and what a far source notes.
 
 use super::*;
+use crate::failure::START_THREAD;
 use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
+use crate::run::thread::scarce;
 use thalweg_wire::message::Until;
 use thalweg_wire::{EntryId, RelativePath};
 
@@ -87,6 +89,36 @@ fn under_way(events: Events) -> Arc<FlowReceive> {
         std::thread::sleep(Duration::from_millis(1));
     }
     run
+}
+
+#[test]
+fn one_that_finds_too_few_threads_leaves_none_and_closes_its_destination() {
+    struct Closed(AtomicU32);
+
+    impl FlowDestination for Closed {
+        fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
+            unreachable!("nothing begins")
+        }
+
+        fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+            Ok(())
+        }
+
+        fn close(&self, success: bool) {
+            assert!(!success);
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    for threads in 0..3 {
+        let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
+        let destination = Arc::new(Closed(AtomicU32::new(0)));
+        let start = || FlowReceive::start(destination.clone(), terms, &flow, crate::event::nobody());
+        let failure = scarce::only(threads, start).map(drop).unwrap_err();
+        assert_eq!(failure.operation, START_THREAD);
+        assert_eq!(destination.0.load(Ordering::Acquire), 1);
+        assert_eq!(Arc::strong_count(&destination), 1, "something of it runs on, of {threads} threads");
+    }
 }
 
 /// In a time that only what hangs takes.

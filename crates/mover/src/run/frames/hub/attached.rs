@@ -2,6 +2,7 @@
 
 use super::HubChannel;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::OPEN_CHANNEL;
 use crate::frames::hub::ConsumerKey;
 use crate::frames::lane::Window;
 use crate::run::Outbox;
@@ -80,7 +81,7 @@ impl HubChannel {
             return Err(failure.clone());
         }
         if state.is_closed {
-            return Err(Failure::new(FailureKind::Connection, "open a channel", "the hub is shutting down"));
+            return Err(Failure::new(FailureKind::Connection, OPEN_CHANNEL, "the hub is shutting down"));
         }
         let owner = Owner::of(&frames.role);
         let asks = match &frames.role {

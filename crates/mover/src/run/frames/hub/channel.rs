@@ -4,6 +4,7 @@ use super::attached::Linked;
 use crate::failure::Failure;
 use crate::frames::hub::{Action, Channel};
 use crate::memory::Shelf;
+use crate::mutex::lock;
 use crate::run::frames::store::{Job, Store, StorePlace};
 use crate::run::frames::wall_ns;
 use crate::run::frames::windows::{Lease, Windows};
@@ -194,7 +195,7 @@ impl HubChannel {
     }
 
     pub(in crate::run::frames) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::HubChannel;
 use super::attached::Owner;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::OPEN_LOG;
 use crate::frames::hub::Record;
 use crate::frames::spill::{Location, SpillTerms};
 use crate::run::frames::store::{Heard, Store};
@@ -42,7 +43,7 @@ impl HubChannel {
         let Some(place) = &self.place else {
             let cause =
                 "nothing can be written there: a channel with a log is below an export that can be written";
-            return Err(Failure::new(FailureKind::Permission, "open the spill log", cause));
+            return Err(Failure::new(FailureKind::Permission, OPEN_LOG, cause));
         };
         let store = Arc::new(Store::open(place)?);
         let recorded_max = store.recorded_bytes_max()?;

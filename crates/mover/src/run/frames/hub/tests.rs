@@ -4,7 +4,7 @@ use super::*;
 use crate::frames::hub::{Channel, What};
 use crate::frames::lane::{Window, cost};
 use crate::frames::spill::SpillTerms;
-use crate::frames::{FrameFrom, Payload, READ_SIZE};
+use crate::frames::{FrameFrom, Payload, READ_SIZE, SYNC_LOG};
 use crate::plan;
 use crate::run::Outbox;
 use crate::run::frames::FramesLink;
@@ -127,7 +127,7 @@ fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_
     let next = || deliver.next_item(0, &|| false).map(|(_, _, what)| what);
     assert!(matches!(next(), Some(What::Frame(held)) if held.head.sequence == 0));
 
-    let why = Failure::new(FailureKind::Io, "sync the spill log", "Input/output error");
+    let why = Failure::new(FailureKind::Io, SYNC_LOG, "Input/output error");
     channel.broken(why.clone());
     let aborts = |message: &TransferMessage| matches!(message, TransferMessage::Abort(told) if *told == why);
     assert!(said.0.lock().unwrap().iter().any(aborts), "its producer waits for good");

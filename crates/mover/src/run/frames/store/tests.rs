@@ -42,6 +42,21 @@ fn hub(may_fail: bool) -> (Arc<dyn Heard>, Receiver<u64>) {
     (Arc::new(Hub { synced: Mutex::new(tells), may_fail }), synced)
 }
 
+/// Has written nothing yet.
+fn begun(store: Arc<Store>, heard: &Arc<dyn Heard>) -> Writer {
+    Writer {
+        store,
+        file_bytes: 1 << 20,
+        heard: Arc::downgrade(heard),
+        next: 0,
+        now: None,
+        dirty: 0,
+        place: 0,
+        waiting: VecDeque::new(),
+        is_over: false,
+    }
+}
+
 #[test]
 fn what_is_durable_does_not_go_back_where_an_older_record_is_written_later() {
     let (_scratch, store) = opened();
@@ -92,17 +107,8 @@ fn a_hub_that_ends_while_nothing_can_be_written_has_synced_what_was_and_its_log_
     std::fs::write(scratch.path().join("scan.frames/0000000000000000.spill"), [0; 10]).unwrap();
     // One record is in it, and nothing can be appended.
     let file = Arc::new(store.dir.open_read(&file_name(0)).unwrap());
-    let writer = Writer {
-        store: store.clone(),
-        file_bytes: 1 << 20,
-        heard: Arc::downgrade(&hub),
-        next: 1,
-        now: Some((0, file, 10)),
-        dirty: 10,
-        place: 1,
-        waiting: VecDeque::new(),
-        is_over: false,
-    };
+    let begun = begun(store.clone(), &hub);
+    let writer = Writer { next: 1, now: Some((0, file, 10)), dirty: 10, place: 1, ..begun };
     let (jobs, queue) = mpsc::channel();
     jobs.send(Job::Write(1, Record::Note(Item::End))).unwrap();
     store.stop();
@@ -138,17 +144,7 @@ fn a_last_sync_that_fails_is_told_with_the_path_of_the_log() {
     let (scratch, store) = opened();
     let troubled = Arc::new(Troubled::default());
     let heard: Arc<dyn Heard> = troubled.clone();
-    let mut writer = Writer {
-        store,
-        file_bytes: 1 << 20,
-        heard: Arc::downgrade(&heard),
-        next: 0,
-        now: None,
-        dirty: 0,
-        place: 0,
-        waiting: VecDeque::new(),
-        is_over: false,
-    };
+    let mut writer = begun(store, &heard);
     let (jobs, queue) = mpsc::channel();
     writer.write(0, &Record::Note(Item::End), &queue).unwrap();
     std::fs::remove_dir_all(scratch.path().join("scan.frames")).unwrap();
@@ -174,17 +170,7 @@ fn what_is_synced_in_a_log_that_lost_its_name_is_not_told_to_be_durable() {
     for act in acts {
         let (scratch, store) = opened();
         let (hub, synced) = hub(false);
-        let mut writer = Writer {
-            store,
-            file_bytes: 1 << 20,
-            heard: Arc::downgrade(&hub),
-            next: 0,
-            now: None,
-            dirty: 0,
-            place: 0,
-            waiting: VecDeque::new(),
-            is_over: false,
-        };
+        let mut writer = begun(store, &hub);
         let (_jobs, queue) = mpsc::channel();
         writer.write(0, &Record::Note(Item::End), &queue).unwrap();
         writer.sync().unwrap();

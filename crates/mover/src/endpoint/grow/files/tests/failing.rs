@@ -1,6 +1,7 @@
 //! Files that fail, and come right or do not.
 
 use super::*;
+use crate::endpoint::grow::file::COMPLETE;
 
 /// A feed and the time that it goes by.
 struct Driven {
@@ -91,6 +92,22 @@ fn what_only_its_user_ends_is_begun_again_however_often_it_fails_and_though_it_d
         driven.rounds(&taker);
         assert_eq!(again(&taker), Some((1000, true)));
         assert!(!taker.lock().is_last && taker.lock().missed.is_empty());
+    }
+}
+
+/// As of a file that another program has leased, or a file server's client has for itself.
+#[test]
+fn a_read_that_finds_its_file_in_use_is_tried_again_and_what_another_stream_has_not_completed_is_not() {
+    for (operation, pause) in [("read", Some((1000, true))), (COMPLETE, None)] {
+        let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+        append(&scratch.path().join("log"), &[1; 1000]);
+        let mut driven = Driven::new(feed_of(scratch.path(), None, until_ended_by_the_user()));
+        driven.rounds(&taker);
+        // Said by who reads it.
+        driven.feed.files.values_mut().for_each(|file| file.is_ended = true);
+        taker.give_up(EntryId(0), Failure::new(FailureKind::Busy, operation, "a test"));
+        driven.rounds(&taker);
+        assert_eq!(again(&taker), pause, "{operation}");
     }
 }
 

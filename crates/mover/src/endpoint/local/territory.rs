@@ -1,0 +1,389 @@
+//! Parts of a destination that renames do not leave: file systems, and what hands something else down than its file
+//! system's top directory does. In the top directory of each is a staging directory.
+//!
+//! Where each user's directory is a project, or a file system, there are as many of them: beside the root's only the
+//! [`OPEN_MAX`] used last are held open. Another one is opened again, and is as it was.
+
+use super::held::Held;
+use super::lock;
+use super::staging::{Abilities, Staging, State};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use thalweg_sys::{Dir, File, FileSystemKind, Inheritance, Links, Stat, Time, usage};
+
+/// A file system that is mounted at the root or below it.
+pub(super) struct Mount {
+    pub(super) key: MountKey,
+    kind: FileSystemKind,
+    /// What its top directory hands down, and almost all others.
+    pub(super) inheritance: Inheritance,
+    /// Its top directory below the root. Opened before anything is written there, so that its sync reports
+    /// every error since.
+    pub(super) top: Arc<Dir>,
+    /// Something was written that no sync covers yet.
+    pub(super) is_dirty: AtomicBool,
+    /// What stood there before us was synced by us.
+    pub(super) past_is_durable: AtomicBool,
+}
+
+/// Device and mount: a bind mount shares its device, and renames do not cross it all the same.
+pub(super) type MountKey = (u64, Option<u64>);
+
+pub(super) fn key_of(stat: &Stat) -> MountKey {
+    (stat.device, stat.mount_id)
+}
+
+impl Mount {
+    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Mount {
+        // Of one that does not say nothing is promised.
+        let kind = top.file_system().map_or(FileSystemKind::Other(0), |system| system.kind);
+        Mount {
+            key: key_of(stat),
+            kind,
+            inheritance: inheritance_of(&top, kind),
+            top,
+            is_dirty: AtomicBool::new(false),
+            past_is_durable: AtomicBool::new(false),
+        }
+    }
+
+    /// What a directory on it hands down.
+    pub(super) fn inheritance_of(&self, dir: &Dir) -> Inheritance {
+        inheritance_of(dir, self.kind)
+    }
+}
+
+/// Of a directory that may not be read nobody can say it: nothing, as of almost all.
+fn inheritance_of(dir: &Dir, kind: FileSystemKind) -> Inheritance {
+    dir.inheritance(kind).unwrap_or_default()
+}
+
+/// One file system below the root, as far as renames reach and what is made gets the same as in its top directory.
+pub(super) struct Territory {
+    pub(super) key: TerritoryKey,
+    pub(super) mount: Arc<Mount>,
+    /// What its directories hand down to what is made in them.
+    pub(super) inheritance: Inheritance,
+    /// The path of its top directory below the root, in which its staging directory is.
+    pub(super) path: Vec<u8>,
+    /// Of that directory.
+    inode: u64,
+    /// Of its staging directory, among those of a destination.
+    pub(super) number: usize,
+    /// What it looked like before us.
+    pub(super) top_mtime: Time,
+    /// The entry of the top directory will be given its times at the end; until then ours do not matter.
+    pub(super) top_is_changed: AtomicBool,
+    /// One call syncs all of its file system; otherwise each file and directory must be synced by itself.
+    pub(super) syncs_whole: bool,
+    /// The top directory's own mode, where it was opened for us for the time being.
+    pub(super) mode_before: Mutex<Option<u32>>,
+    common: Arc<Common>,
+    staging: Mutex<Option<Known>>,
+}
+
+/// Staging directories held open beside the root's, with their top directories: three descriptors each. More than streams
+/// are usually in at once.
+const OPEN_MAX: usize = 32;
+
+/// What the territories of a destination have in common.
+struct Common {
+    root: Arc<Dir>,
+    /// By number.
+    open: Held<Open>,
+    /// Numbers that were given.
+    numbers: AtomicUsize,
+}
+
+/// A staging directory, and the one that it is in.
+struct Open {
+    top: Arc<Dir>,
+    staging: Arc<Staging>,
+}
+
+/// A staging directory that this transfer opened at some time.
+struct Known {
+    state: Arc<State>,
+    /// The root's stays open.
+    open: Option<Arc<Open>>,
+}
+
+/// A territory is that of a mount's top directory, and of all on the mount that hand the same down; or that of one which
+/// hands something else down than that, and of those below it that do the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct TerritoryKey {
+    pub(super) mount: MountKey,
+    /// Inode of its top directory, where that is not the mount's. By itself, not by what it hands down: the next attempt
+    /// may meet two that are alike in another order, and has to find what this one left.
+    apart: Option<u64>,
+}
+
+impl TerritoryKey {
+    /// Of what is like the mount's top directory.
+    pub(super) fn of_mount(mount: &Mount) -> TerritoryKey {
+        TerritoryKey { mount: mount.key, apart: None }
+    }
+}
+
+impl Territory {
+    /// That of the root.
+    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
+        let mount = Arc::new(Mount::new(top.clone(), stat));
+        let (open, numbers) = (Held::with_max(OPEN_MAX), AtomicUsize::new(0));
+        let common = Arc::new(Common { root: top, open, numbers });
+        Territory::of(common, mount.clone(), mount.inheritance, b"", stat)
+    }
+
+    /// One whose top directory is at `path` below the root, which is in this one, and hands that down.
+    pub(super) fn below(
+        &self,
+        mount: Arc<Mount>,
+        inheritance: Inheritance,
+        path: &[u8],
+        stat: &Stat,
+    ) -> Territory {
+        Territory::of(self.common.clone(), mount, inheritance, path, stat)
+    }
+
+    fn of(
+        common: Arc<Common>,
+        mount: Arc<Mount>,
+        inheritance: Inheritance,
+        path: &[u8],
+        stat: &Stat,
+    ) -> Territory {
+        let apart = (inheritance != mount.inheritance).then_some(stat.inode);
+        Territory {
+            key: TerritoryKey { apart, ..TerritoryKey::of_mount(&mount) },
+            inheritance,
+            syncs_whole: mount.kind.syncs_whole(),
+            mount,
+            path: path.to_vec(),
+            inode: stat.inode,
+            // The root's is 0.
+            number: common.numbers.fetch_add(1, Ordering::Relaxed),
+            common,
+            top_mtime: stat.mtime,
+            top_is_changed: AtomicBool::new(false),
+            mode_before: Mutex::new(None),
+            staging: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn touch(&self) {
+        self.mount.is_dirty.store(true, Ordering::Release);
+    }
+
+    /// Whether this is its top directory.
+    pub(super) fn is_top(&self, stat: &Stat) -> bool {
+        key_of(stat) == self.key.mount && stat.inode == self.inode
+    }
+
+    /// Its top directory.
+    fn top(&self) -> io::Result<Arc<Dir>> {
+        if self.path.is_empty() {
+            return Ok(self.common.root.clone());
+        }
+        let top = self.common.root.open_beneath(&self.path, Links::Refuse)?;
+        match self.is_top(&top.stat_self()?) {
+            true => Ok(Arc::new(top)),
+            false => Err(io::Error::other("the directory that its staging directory is in was replaced")),
+        }
+    }
+
+    /// The staging directory here, made if it is not there. `is_new` sees it before anyone else does.
+    ///
+    /// Only for who holds the job's lock: what small files an earlier attempt left is removed.
+    pub(super) fn staging(&self, job: &str, is_new: impl FnOnce(&Staging)) -> io::Result<Arc<Staging>> {
+        let mut known = lock(&self.staging);
+        if let Some(known) = &*known {
+            return self.opened(known, job).map(|open| open.staging.clone());
+        }
+        let top = self.top()?;
+        let opened = match Staging::numbered(&top, job, self.number) {
+            // Another job just removed what they share.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Staging::numbered(&top, job, self.number)?
+            }
+            other => other?,
+        };
+        opened.prepare()?;
+        is_new(&opened);
+        Ok(self.know(&mut known, top, opened))
+    }
+
+    /// Takes over a staging directory that was opened to get at the lock in it: the root's.
+    pub(super) fn adopt(&self, staging: Staging) -> Arc<Staging> {
+        self.know(&mut lock(&self.staging), self.common.root.clone(), staging)
+    }
+
+    fn know(&self, known: &mut Option<Known>, top: Arc<Dir>, staging: Staging) -> Arc<Staging> {
+        let staging = Arc::new(staging);
+        let open = Arc::new(Open { top, staging: staging.clone() });
+        let is_root = self.path.is_empty();
+        if !is_root {
+            self.common.open.put(&self.number.to_le_bytes(), open.clone());
+        }
+        *known = Some(Known { state: staging.state().clone(), open: is_root.then_some(open) });
+        self.touch();
+        staging
+    }
+
+    /// What is known, opened again where it was let go of.
+    fn opened(&self, known: &Known, job: &str) -> io::Result<Arc<Open>> {
+        if let Some(open) = &known.open {
+            return Ok(open.clone());
+        }
+        self.common.open.get_or(&self.number.to_le_bytes(), || {
+            let top = self.top()?;
+            let staging = Arc::new(Staging::again(&top, job, &known.state)?);
+            Ok(Open { top, staging })
+        })
+    }
+
+    /// The root's staging directory, which is open all the time.
+    pub(super) fn open_staging(&self) -> Option<Arc<Staging>> {
+        lock(&self.staging).as_ref()?.open.as_ref().map(|open| open.staging.clone())
+    }
+
+    /// The staging directory here; `None` if this transfer has none.
+    pub(super) fn staging_again(&self, job: &str) -> io::Result<Option<Arc<Staging>>> {
+        match &*lock(&self.staging) {
+            Some(known) => self.opened(known, job).map(|open| Some(open.staging.clone())),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether this transfer has a staging directory here.
+    pub(super) fn has_staging(&self) -> bool {
+        lock(&self.staging).is_some()
+    }
+
+    /// What the file system does; `None` before it was tried.
+    pub(super) fn abilities(&self) -> Option<Abilities> {
+        lock(&self.staging).as_ref().map(|known| known.state.abilities())
+    }
+
+    /// Syncs the names in the staging directory that are new, and its own.
+    pub(super) fn sync_names(&self, job: &str) -> io::Result<()> {
+        let known = lock(&self.staging);
+        let Some(known) = &*known else { return Ok(()) };
+        if !known.state.names_are_new.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let open = self.opened(known, job)?;
+        known.state.names_are_new.store(false, Ordering::Release);
+        open.staging.sync_names()?;
+        open.top.sync()
+    }
+
+    /// Removes the staging directory with all that is in it, and gives the top directory the time it had if
+    /// nothing else was done there. `times`: what its entry says, if it has one. `held`: the job's lock, where it is in
+    /// this one.
+    pub(super) fn clean_up(&self, job: &str, times: Option<Time>, held: Option<File>) {
+        let Some(known) = lock(&self.staging).take() else { return };
+        let open = match self.opened(&known, job) {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::debug!(%error, "a staging directory stays");
+                return;
+            }
+        };
+        let top = &open.top;
+        // By now it may have got a mode that keeps ourselves out.
+        let mode = top.stat_self().ok().filter(|stat| stat.uid == usage::effective_uid()).map(|s| s.mode);
+        let closed = mode.filter(|mode| mode & 0o300 != 0o300 && usage::effective_uid() != 0);
+        let set_mode = |mode| top.as_file().and_then(|top| top.set_mode(mode));
+        if let Some(mode) = closed {
+            let _ = set_mode(mode | 0o300);
+        }
+        self.remove(&open, job, times, held);
+        if let Some(mode) = closed.or(lock(&self.mode_before).take()) {
+            let _ = set_mode(mode);
+        }
+        let _ = top.sync();
+    }
+
+    /// Gives the top directory its own mode again, if it was opened for us for the time being.
+    pub(super) fn close_top(&self) {
+        if let Some(mode) = lock(&self.mode_before).take()
+            && let Ok(top) = self.top()
+        {
+            let _ = top.as_file().and_then(|top| top.set_mode(mode));
+            let _ = top.sync();
+        }
+    }
+
+    fn remove(&self, open: &Open, job: &str, times: Option<Time>, held: Option<File>) {
+        open.staging.remove_own(job, held);
+        // Other jobs may have theirs in it.
+        if open.top.remove_dir(&open.staging.state().name).is_err() {
+            return;
+        }
+        let before = (!self.top_is_changed.load(Ordering::Acquire)).then_some(self.top_mtime);
+        if let Some(mtime) = times.or(before)
+            && let Ok(top) = open.top.as_file()
+        {
+            let _ = top.set_times(None, Some(mtime));
+        }
+    }
+}
+
+/// Also where a destination could not be opened.
+impl Drop for Territory {
+    fn drop(&mut self) {
+        self.close_top();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::staging::own_dir;
+    use super::*;
+
+    #[test]
+    fn a_top_directory_that_was_opened_for_us_is_closed_again_however_it_ends() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Arc::new(Dir::open(scratch.path()).unwrap());
+        let territory = Territory::new(top.clone(), &top.stat_self().unwrap());
+        *lock(&territory.mode_before) = Some(0o555);
+        drop(territory);
+        assert_eq!(top.stat_self().unwrap().mode, 0o555);
+        top.as_file().unwrap().set_mode(0o755).unwrap();
+    }
+
+    /// As where each user's directory is a project of its own.
+    #[test]
+    fn of_very_many_staging_directories_few_are_open_and_each_is_found_again_as_it_was() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Arc::new(Dir::open(scratch.path()).unwrap());
+        let root = Territory::new(top.clone(), &top.stat_self().unwrap());
+        let project = Inheritance { project: Some(4_000_000_000), ..root.inheritance };
+        let make = |number: usize| {
+            let name = number.to_string();
+            std::fs::create_dir(scratch.path().join(&name)).unwrap();
+            root.below(root.mount.clone(), project, name.as_bytes(), &top.stat(name.as_bytes()).unwrap())
+        };
+        let territories: Vec<Territory> = (0..3 * OPEN_MAX).map(make).collect();
+        let begin = |territory: &Territory| {
+            let staging = territory.staging("job", |_| {}).unwrap();
+            staging.dir.create_new(b"partial-7", 0o600).unwrap();
+            own_dir(&staging.dir, b"lane-0").unwrap();
+            Arc::downgrade(&staging)
+        };
+        let begun: Vec<_> = territories.iter().map(begin).collect();
+        assert_eq!(begun.iter().filter(|staging| staging.strong_count() > 0).count(), OPEN_MAX);
+        for territory in &territories {
+            let staging = territory.staging("job", |_| panic!("it is not new")).unwrap();
+            assert_eq!((staging.number(), staging.partials().unwrap()), (territory.number, vec![7]));
+            assert!(staging.dir.stat(b"lane-0").is_ok(), "what is on its way was taken for what is left");
+            assert!(staging.abilities().owner.is_some(), "it was tried before");
+        }
+        territories.iter().for_each(|territory| territory.clean_up("job", None, None));
+        for number in 0..territories.len() {
+            let names = std::fs::read_dir(scratch.path().join(number.to_string())).unwrap();
+            assert_eq!(names.count(), 0, "{number}");
+        }
+    }
+}
