@@ -2467,7 +2467,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cat)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2494,6 +2494,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2508,12 +2512,40 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -e -h --devices --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-D -0 -e -h --sums --devices --filter --include --exclude --include-from --exclude-from --files-from --from0 --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --sums)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --filter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --files-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2538,6 +2570,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2549,7 +2585,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2576,14 +2612,6 @@ _thalweg() {
                     return 0
                     ;;
                 --ionice)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --via)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --bind)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2639,6 +2667,26 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2660,6 +2708,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2696,18 +2748,6 @@ _thalweg() {
                     return 0
                     ;;
                 --window)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cipher)
-                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
-                    return 0
-                    ;;
-                --ktls)
-                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
-                    return 0
-                    ;;
-                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2883,7 +2923,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-s -e -h --summarize --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-s -e -h --summarize --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2910,6 +2950,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3053,7 +3097,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__pull)
-            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
+            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3123,6 +3167,26 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3150,7 +3214,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
-            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
+            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3208,6 +3272,26 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --memory)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3235,7 +3319,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__status)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3265,6 +3349,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3276,12 +3364,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__gc)
-            opts="-h --yes --json --config --help"
+            opts="-h --yes --older-than --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --older-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -4336,7 +4428,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__ls)
-            opts="-l -R -e -h --long --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-l -R -e -h --long --recursive --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4363,6 +4455,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4895,7 +4991,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__predict)
-            opts="-e -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --state --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-e -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4953,6 +5049,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -4964,7 +5064,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__probe)
-            opts="-v -e -h --seconds --svg --streams --verbose --no-profile --state --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-v -e -h --seconds --svg --streams --via --bind --cipher --ktls --tls-records --verbose --no-profile --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4979,6 +5079,26 @@ _thalweg() {
                     return 0
                     ;;
                 --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5007,6 +5127,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5050,7 +5174,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__rm)
-            opts="-r -e -h --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-r -e -h --recursive --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5080,6 +5204,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5091,7 +5219,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --memory --slots --frames-memory --log-format --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --memory --slots --frames-memory --log-format --require-tls --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5161,7 +5289,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__slots)
-            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5191,6 +5319,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5202,7 +5334,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__stream)
-            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
+            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5264,6 +5396,26 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5285,6 +5437,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5319,7 +5475,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --via --bind --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --cipher --ktls --tls-records --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5346,14 +5502,6 @@ _thalweg() {
                     return 0
                     ;;
                 --ionice)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --via)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --bind)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5413,6 +5561,26 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5434,6 +5602,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5470,18 +5642,6 @@ _thalweg() {
                     return 0
                     ;;
                 --window)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --cipher)
-                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
-                    return 0
-                    ;;
-                --ktls)
-                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
-                    return 0
-                    ;;
-                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6001,7 +6161,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__tune)
-            opts="-n -e -h --time --bytes --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-n -e -h --time --bytes --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6043,6 +6203,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -6054,7 +6218,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-e -h --strict --keys --ticket --rsh --port --far-path --far-ports --bootstrap --json --config --help"
+            opts="-e -h --strict --as-b3sum --keys --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6088,6 +6252,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --near-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -6099,7 +6267,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --ticket --rsh --port --far-path --far-ports --bootstrap --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-0 -z -e -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6205,6 +6373,26 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -6226,6 +6414,10 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --near-ports)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -64,8 +64,6 @@ scavenger\t'What others leave'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude -d 'Leave out names that match' -r
@@ -83,11 +81,22 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l direct -d 'Past t
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
@@ -97,22 +106,18 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes o
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
-aes256\t'Sealed frames, AES-256-GCM'
-chacha20\t'Sealed frames, ChaCha20-Poly1305'
-tls\t'Plain TLS 1.3 records'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
-on\t'Wherever the kernel can'
-off\t'Never'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s p -s g -s X -s A -l perms -l links -l times -l owner -l group -l xattrs -l acls -d 'Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers (l, t, o as in `-rlpto`)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-perms -l no-p -d 'Do not keep modes and ACLs: what is new has of the source\'s permissions what the umask there leaves, and no set-id bits; what stands there keeps its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-owner -l no-o -d 'Do not keep owners and groups: what is written belongs to who writes it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-times -l no-t -d 'Do not keep times. What has the same size is then compared by content, unless an earlier comparison is remembered'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-xattrs -d 'Do not keep attributes and ACLs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l human-readable -d 'Sizes for people. Always on; accepted for your fingers, as is `-h` beside places'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s D -l devices -d 'Also copy FIFOs and device nodes'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s n -l dry-run -d 'Say what would be done, change nothing'
@@ -137,8 +142,6 @@ scavenger\t'What others leave'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include -d 'Take in names that match, before a later --exclude' -r
@@ -157,11 +160,22 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l direct -d 'Past
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
@@ -171,22 +185,18 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
-aes256\t'Sealed frames, AES-256-GCM'
-chacha20\t'Sealed frames, ChaCha20-Poly1305'
-tls\t'Plain TLS 1.3 records'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
-on\t'Wherever the kernel can'
-off\t'Never'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s p -s g -s X -s A -l perms -l links -l times -l owner -l group -l xattrs -l acls -d 'Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers (l, t, o as in `-rlpto`)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-perms -l no-p -d 'Do not keep modes and ACLs: what is new has of the source\'s permissions what the umask there leaves, and no set-id bits; what stands there keeps its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-owner -l no-o -d 'Do not keep owners and groups: what is written belongs to who writes it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-times -l no-t -d 'Do not keep times. What has the same size is then compared by content, unless an earlier comparison is remembered'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-xattrs -d 'Do not keep attributes and ACLs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l human-readable -d 'Sizes for people. Always on; accepted for your fingers, as is `-h` beside places'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s D -l devices -d 'Also copy FIFOs and device nodes'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s n -l dry-run -d 'Say what would be done, change nothing'
@@ -219,11 +229,22 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l nice -d 'Take
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
@@ -235,7 +256,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s f -l follow -
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l wait -d 'Wait for a source that is not there yet'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l recheck -d 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s v -l verbose -d 'Name each file, and tell more of the link'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s v -l verbose -d 'Name each file, and tell what the stream goes by and more of the link'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s P -l progress -d 'Show progress even when stderr is no terminal'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l json -d 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
@@ -262,6 +283,16 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l memory -d 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are forgotten. A recorded log never gets less than it had' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -273,7 +304,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l unattended -d 'If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l json -d 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l every -d 'Frames of a file (default: all in one)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l file-name -d 'What the files are called: NAME-000000.raw, and NAME-000000.jsonl beside it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l policy -d 'When this is slower than the producers: block (they wait), spill (the hub writes what its memory does not hold), drop-oldest, drop-oldest:N (at most N frames behind), latest-only' -r -f -a "block\t''
@@ -293,6 +324,16 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l window -d 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l memory -d 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l spill-size -d 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are forgotten. A recorded log never gets less than it had' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -302,12 +343,13 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l unattended -d 'If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l json -d 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l json -d 'As JSON, one object'
@@ -321,6 +363,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s e -l rsh -d 'T
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l json -d 'Events as JSON, one a line, on stdout'
@@ -331,18 +374,29 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l strict -d 'Also report what is there and not in the receipt'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l as-b3sum -d 'Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l sums -d 'Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in it are relative to SRC. What is not in it is not looked for' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l include -d 'Take in names that match, before a later --exclude' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l exclude -d 'Leave out names that match' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s D -l devices -d 'FIFOs and device nodes too, which a copy without --devices leaves out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -351,6 +405,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s e -l rsh -d 'The 
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s l -l long -d 'With kind, mode, owner, bytes and time'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s R -l recursive -d 'All levels'
@@ -362,6 +417,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s e -l rsh -d 'The 
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s s -l summarize -d 'Only the sum. Always on; accepted for your fingers, as is `-h` beside it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
@@ -372,6 +428,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s e -l rsh -d 'The
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l json -d 'Events as JSON, one a line, on stdout'
@@ -381,11 +438,13 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s e -l rsh -d 'The 
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s r -l recursive -d 'Directories, with everything in them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l older-than -d 'Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
@@ -415,6 +474,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s e -l rsh -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-measure -d 'Do not measure: only what is remembered counts'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
@@ -423,12 +483,23 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s h -l help -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l seconds -d 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, up to half as long again (up to 24 s if less was asked for), so that transfers come to their ends' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l svg -d 'Draw the basin into a file' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l streams -d 'TCP connections (default: as a copy would choose)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s v -l verbose -d 'With the accounts of the whole way'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l no-profile -d 'Do not remember the result for `thalweg predict`'
@@ -443,6 +514,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s e -l rsh -d 'Th
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s n -l dry-run -d 'Say what was found, and do not remember it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l forget -d 'Measure nothing: forget what was found for this way'
@@ -475,6 +547,7 @@ on\t'Wherever the kernel can'
 off\t'Never'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l require-tls -d 'Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l on-arrival -d 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l item -d 'What is one item' -r -f -a "file\t'Each file, at any depth'
@@ -506,11 +579,22 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l nice -d 'Take 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l port -d 'Port of sshd' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-path -d 'The thalweg to start at the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F

@@ -28,7 +28,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 45] = [
+pub const OPTIONS: [&str; 47] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -54,6 +54,7 @@ pub const OPTIONS: [&str; 45] = [
     "log-format",
     "max-delete",
     "memory",
+    "near-ports",
     "nice",
     "no-io-uring",
     "no-tune",
@@ -63,6 +64,7 @@ pub const OPTIONS: [&str; 45] = [
     "progress",
     "quiet",
     "request",
+    "require-tls",
     "rsh",
     "slots",
     "stall-timeout",

@@ -183,6 +183,8 @@ pub struct Listener {
     bytes_done: AtomicU64,
     /// Things that could not be kept.
     losses: AtomicU64,
+    /// Names of deleted entries that came; of many only the first do.
+    deleted: AtomicU64,
 }
 
 /// Things that could not be kept, each told in a line; with more, the others are counted.
@@ -199,11 +201,17 @@ impl Listener {
             space_hint: Mutex::default(),
             bytes_done: AtomicU64::new(0),
             losses: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
         }
     }
 
-    /// Writes the prediction into the report file, which is complete after [`Teller::stop`].
-    pub fn write_prediction(&self, report: &Report) {
+    /// Writes into the report file, which is complete after [`Teller::stop`], how many deleted entries it does not name,
+    /// and the prediction.
+    pub fn write_end(&self, report: &Report) {
+        let unnamed = self.unnamed(report);
+        if let (Some(file), 1..) = (&self.teller.report, unnamed) {
+            file.line(&self.unnamed_event(unnamed));
+        }
         if let (Some(file), Some(compared)) = (&self.teller.report, &report.compared) {
             file.line(&numbered(json::compared(compared), self.number, self.teller.copies));
         }
@@ -221,6 +229,7 @@ impl Listener {
                 units::count(untold)
             ));
         }
+        self.tell_unnamed(self.unnamed(report));
         let compared = &report.compared;
         if self.teller.verbose > 0 && !self.teller.json {
             compared.iter().flat_map(comparison::details).for_each(|line| self.line(&line));
@@ -276,11 +285,49 @@ impl Listener {
     }
 
     fn deleted(&self, path: &RelativePath) {
+        self.deleted.fetch_add(1, Ordering::Relaxed);
+        if self.teller.json || self.teller.report.is_some() {
+            let value = numbered(json::about("deleted", path).into(), self.number, self.teller.copies);
+            if self.teller.json {
+                json::tell(&value);
+            }
+            if let Some(report) = &self.teller.report {
+                report.line(&value);
+            }
+        }
+        if self.tells_deleted() {
+            self.line(&format!("{path} ({})", self.deleted_word()));
+        }
+    }
+
+    /// Whether people are told the names of what is deleted.
+    fn tells_deleted(&self) -> bool {
         let Teller { verbose, quiet, json, dry_run, .. } = *self.teller;
-        if json {
-            json::tell(&numbered(json::about("deleted", path).into(), self.number, self.teller.copies));
-        } else if verbose > 0 || (dry_run && !quiet) {
-            self.line(&format!("{path} ({})", if dry_run { "would be deleted" } else { "deleted" }));
+        !json && (verbose > 0 || (dry_run && !quiet))
+    }
+
+    fn deleted_word(&self) -> &'static str {
+        if self.teller.dry_run { "would be deleted" } else { "deleted" }
+    }
+
+    /// Entries deleted of which no name came.
+    fn unnamed(&self, report: &Report) -> u64 {
+        report.totals.deleted.saturating_sub(self.deleted.load(Ordering::Relaxed))
+    }
+
+    fn unnamed_event(&self, unnamed: u64) -> serde_json::Value {
+        let value = serde_json::json!({"event": "deleted-unnamed", "entries": unnamed});
+        numbered(value, self.number, self.teller.copies)
+    }
+
+    fn tell_unnamed(&self, unnamed: u64) {
+        if unnamed == 0 {
+            return;
+        }
+        if self.teller.json {
+            json::tell(&self.unnamed_event(unnamed));
+        } else if self.tells_deleted() {
+            self.line(&format!("{} more ({}, not named)", units::count(unnamed), self.deleted_word()));
         }
     }
 

@@ -7,6 +7,7 @@ use std::io::{BufWriter, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 
 static OUT: LazyLock<Mutex<BufWriter<Stdout>>> =
     LazyLock::new(|| Mutex::new(BufWriter::with_capacity(64 << 10, std::io::stdout())));
@@ -88,7 +89,7 @@ fn with(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Res
     if is_closed() {
         return Err(gone());
     }
-    let mut out = OUT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut out = lock(&OUT);
     match work(&mut out) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {

@@ -33,7 +33,7 @@ impl Progress {
             .zip(meters)
             .map(|(number, meter)| {
                 let bar = bars.add(ProgressBar::new(0));
-                if let Some(style) = style() {
+                if let Some(style) = style(meter) {
                     bar.set_style(style);
                 }
                 if meters.len() > 1 {
@@ -50,7 +50,7 @@ impl Progress {
                 drawn.iter().for_each(|(bar, meter)| draw(bar, meter));
                 if is_hidden && Instant::now() >= next {
                     next = Instant::now() + LINE_EVERY;
-                    drawn.iter().for_each(|(bar, _)| show::line(&as_line(bar)));
+                    drawn.iter().for_each(|(bar, meter)| show::line(&as_line(bar, meter)));
                 }
                 std::thread::sleep(Duration::from_millis(200));
             }
@@ -58,7 +58,7 @@ impl Progress {
                 // How far it came, also where it was over before the first line.
                 drawn.iter().for_each(|(bar, meter)| {
                     draw(bar, meter);
-                    show::line(&as_line(bar));
+                    show::line(&as_line(bar, meter));
                 });
             }
             drawn.iter().for_each(|(bar, _)| bar.finish_and_clear());
@@ -78,40 +78,47 @@ impl Progress {
 }
 
 /// As wide as the terminal, never wider: the bar gets what the words leave.
-fn style() -> Option<ProgressStyle> {
-    let style = ProgressStyle::with_template(
-        "{prefix}{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {rate}{left}",
-    )
-    .ok()?;
-    let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        let _ = out.write_str(&units::bit_rate(state.per_sec() * 8.0));
+fn style(meter: &Arc<Meter>) -> Option<ProgressStyle> {
+    let style = ProgressStyle::with_template("{prefix}{msg} {wide_bar} {amounts}").ok()?;
+    let meter = meter.clone();
+    let told = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let _ = out.write_str(&amounts(&meter));
     };
-    // Before the first byte nobody knows, and after the last one it is not bytes that are waited for.
-    let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        if state.pos() > 0 && state.len().is_some_and(|bytes| state.pos() < bytes) {
-            let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
-        }
-    };
-    Some(style.with_key("rate", rate).with_key("left", left))
+    Some(style.with_key("amounts", told))
+}
+
+/// Content settled of what was found, the rate of what comes, and how long the rest takes.
+fn amounts(meter: &Meter) -> String {
+    let settled = meter.bytes_settled();
+    let (settled, found) = (units::size(settled), units::size(found(meter, settled)));
+    let rate = units::bit_rate(meter.bytes_per_s().unwrap_or(0.0) * 8.0);
+    let left = meter.left().map(|left| format!(", {:#} left", HumanDuration(left))).unwrap_or_default();
+    format!("{settled} of {found}{}, {rate}{left}", more(meter))
+}
+
+/// Content bytes found: no fewer than are settled, for both grow while they are read.
+fn found(meter: &Meter, settled: u64) -> u64 {
+    meter.bytes_found.load(Ordering::Relaxed).max(settled)
+}
+
+/// Behind what is not all yet.
+fn more(meter: &Meter) -> &'static str {
+    if meter.scan_over.load(Ordering::Relaxed) { "" } else { "+" }
 }
 
 fn draw(bar: &ProgressBar, meter: &Meter) {
-    let found = meter.bytes_found.load(Ordering::Relaxed);
     let settled = meter.entries_settled.load(Ordering::Relaxed);
     let entries = meter.entries_found.load(Ordering::Relaxed);
-    let more = if meter.scan_over.load(Ordering::Relaxed) { "" } else { "+" };
-    let verified = meter.bytes_verified.load(Ordering::Relaxed);
-    // Both grow while they are read.
-    bar.set_length(found.max(verified));
-    bar.set_position(verified);
-    bar.set_message(format!("{settled}/{entries}{more} entries"));
+    let bytes = meter.bytes_settled();
+    bar.set_length(found(meter, bytes));
+    bar.set_position(bytes);
+    bar.set_message(format!("{settled}/{entries}{} entries", more(meter)));
 }
 
-/// What the bar would show.
-fn as_line(bar: &ProgressBar) -> String {
-    let (bytes, found) = (units::size(bar.position()), units::size(bar.length().unwrap_or_default()));
-    let rate = units::bit_rate(bar.per_sec() * 8.0);
-    format!("{}{}, {bytes} of {found}, {rate}", bar.prefix(), bar.message())
+/// What the bar would show, and for how long it has gone on.
+fn as_line(bar: &ProgressBar, meter: &Meter) -> String {
+    let elapsed = HumanDuration(meter.elapsed());
+    format!("{}{}, {}, {elapsed:#} elapsed", bar.prefix(), bar.message(), amounts(meter))
 }
 
 impl Drop for Progress {
@@ -136,5 +143,22 @@ mod tests {
         meter.bytes_found.store(6 << 20, Ordering::Relaxed);
         draw(&bar, &meter);
         assert_eq!((bar.position(), bar.length()), (5 << 20, Some(6 << 20)));
+    }
+
+    #[test]
+    fn what_was_there_already_is_done_and_what_is_found_so_far_is_marked() {
+        let (bar, meter) = (ProgressBar::hidden(), Meter::default());
+        meter.bytes_found.store(10 << 30, Ordering::Relaxed);
+        meter.bytes_verified.store(1 << 30, Ordering::Relaxed);
+        meter.bytes_unmoved.store(5 << 30, Ordering::Relaxed);
+        draw(&bar, &meter);
+        assert_eq!((bar.position(), bar.length()), (6 << 30, Some(10 << 30)));
+        let line = as_line(&bar, &meter);
+        assert!(line.starts_with("0/0+ entries, 6.00 GiB of 10.00 GiB+, 0"), "{line}");
+        assert!(line.ends_with(", 0s elapsed") && !line.contains("left"), "{line}");
+        meter.scan_over.store(true, Ordering::Relaxed);
+        draw(&bar, &meter);
+        let line = as_line(&bar, &meter);
+        assert!(line.starts_with("0/0 entries, 6.00 GiB of 10.00 GiB, 0"), "{line}");
     }
 }

@@ -178,6 +178,28 @@ fn a_change_of_mode_at_the_source_sends_no_content() {
 }
 
 #[test]
+fn without_times_what_has_the_same_size_is_compared_once_and_not_sent_again() {
+    for way in WAYS {
+        let scratch = Scratch::new();
+        make_tree(&scratch.path("from"));
+        files(&scratch.path("from")).iter().for_each(|path| set_mtime(path, 1_000_000_000));
+        copy(&scratch, way, &["--no-times"]).expect(0);
+        for path in files(&scratch.path("to")) {
+            assert!(path.metadata().unwrap().mtime() > 1_000_000_000, "{way:?}: {}", path.display());
+        }
+        let ran = copy(&scratch, way, &["--no-times"]).expect(0);
+        assert_eq!(ran.number("bytes_received"), 0, "{way:?}: {}", ran.finished());
+        assert!(ran.number("bytes_same") > 0, "{way:?}: {}", ran.finished());
+        let ran = copy(&scratch, way, &["--no-times"]).expect(0);
+        assert_eq!((ran.number("bytes_received"), ran.number("bytes_same")), (0, 0), "{way:?}");
+        // Who wants them after all gets them, and no content.
+        let ran = copy(&scratch, way, &[]).expect(0);
+        assert_eq!(ran.number("bytes_received"), 0, "{way:?}: {}", ran.finished());
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+    }
+}
+
+#[test]
 fn a_dry_run_compares_and_changes_nothing() {
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.path("from")).unwrap();

@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::chance::in_time;
@@ -10,6 +11,7 @@ use support::job::{Strace, peak_memory};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, finish, make_tree, noise};
 use thalweg_lab::wrap::wrap;
+use thalweg_sys::{Dir, usage};
 
 #[test]
 fn a_tree_copied_locally_is_the_same_in_everything() {
@@ -454,7 +456,8 @@ fn progress_into_a_pipe_comes_in_lines_and_hides_no_error() {
     let told = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{told}");
     assert!(told.contains("error: "), "{told}");
-    assert!(told.lines().any(|line| line.contains(" entries, ") && line.contains(" of 1 B, ")), "{told}");
+    let is_progress = |line: &str| line.contains(" entries, 1 B of 1 B, ") && line.ends_with(" elapsed");
+    assert!(told.lines().any(is_progress), "{told}");
 }
 
 #[test]
@@ -617,4 +620,80 @@ fn directories_that_are_made_on_the_way_have_the_mode_that_the_users_umask_leave
             assert_eq!(mode(made.parent().unwrap()), wanted, "umask {umask}: above {}", made.display());
         }
     }
+}
+
+#[test]
+fn without_modes_what_is_new_has_what_the_umask_leaves_and_what_is_there_keeps_its_own() {
+    const LARGE: usize = 9 << 20;
+    let scratch = Scratch::new();
+    let put = |name: &str, bytes: usize, mode: u32| {
+        std::fs::write(scratch.path(name), noise(1, bytes)).unwrap();
+        std::fs::set_permissions(scratch.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir_all(scratch.path("from/dir")).unwrap();
+    std::fs::set_permissions(scratch.path("from/dir"), Permissions::from_mode(0o777)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    put("from/small", 1, 0o666);
+    put("from/large", LARGE, 0o666);
+    put("from/set-id", 1, 0o6777);
+    put("from/old", 1, 0o777);
+    put("from/old-large", LARGE, 0o777);
+    put("to/old", 2, 0o604);
+    put("to/old-large", 2, 0o604);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 027; exec \"$@\"", "sh"]);
+    let mut thalweg = scratch.thalweg();
+    thalweg.args(["cp", "--no-perms"]).arg(scratch.path("from/")).arg(scratch.path("to"));
+    let mut command = wrap(shell, &thalweg);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(command.spawn().unwrap());
+    assert!(output.status.success(), "{output:?}");
+    for (name, mode) in [
+        ("small", 0o640),
+        ("large", 0o640),
+        ("set-id", 0o750),
+        ("dir", 0o750),
+        ("old", 0o604),
+        ("old-large", 0o604),
+    ] {
+        let there = std::fs::metadata(scratch.path(&format!("to/{name}"))).unwrap();
+        assert_eq!(there.mode() & 0o7777, mode, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_to_be_kept_is_neither_given_nor_a_change() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"x").unwrap();
+    let from = Dir::open(&scratch.path("from")).unwrap();
+    let is_root = usage::effective_uid() == 0;
+    if is_root {
+        from.set_owner(b"file", Some(1234), Some(2345)).unwrap();
+    }
+    from.set_mode(b"file", 0o4755).unwrap();
+    // Not every file system has them.
+    let _ = from.set_xattr(b"file", b"user.a", b"1");
+    let copy = |options: &[&str]| {
+        let mut words: Vec<std::ffi::OsString> = vec!["cp".into(), "--json".into()];
+        words.extend(options.iter().map(Into::into));
+        words.extend([scratch.path("from/").into(), scratch.path("to").into()]);
+        scratch.ok(words)
+    };
+    let look = || {
+        let there = std::fs::metadata(scratch.path("to/file")).unwrap();
+        (there.uid(), there.mode() & 0o7777, there.ctime(), there.ctime_nsec())
+    };
+    let without = ["--no-owner", "--no-xattrs"];
+    copy(&without);
+    let made = look();
+    // The bits of another user would work for root.
+    assert_eq!((made.0, made.1), (usage::effective_uid(), if is_root { 0o755 } else { 0o4755 }));
+    let attributes = Dir::open(&scratch.path("to")).unwrap().xattrs(b"file").unwrap();
+    assert!(attributes.iter().all(|(name, _)| name != b"user.a"), "{attributes:?}");
+    let again = copy(&without);
+    assert!(again.contains("\"bytes_received\":0"), "{again}");
+    assert_eq!(look(), made, "{again}");
+    copy(&[]);
+    assert_same(&scratch.path("from"), &scratch.path("to"));
 }

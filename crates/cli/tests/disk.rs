@@ -146,6 +146,48 @@ fn d1_a_file_that_does_not_fit_is_refused_before_its_bytes_come() {
     assert_no_litter(&to);
 }
 
+/// Here and at a daemon, of a directory that is there and of one that would be made.
+#[test]
+fn d1_what_does_not_fit_is_foretold_and_what_is_there_already_needs_no_room() {
+    let row = "D-1 foretold";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("file"), noise(1, 40 << 20)).unwrap();
+    let volume = Volume::in_memory(scratch.root(), "small", "size=24m");
+    let to = inside(&volume);
+    let daemon = scratch.daemon(&[("data", &volume.path)]);
+    let far = daemon.place("data", "to");
+    let ticket = scratch.path("ticket");
+    let said = |place: &Path| {
+        let command = with(scratch.thalweg(), ["cp", "-n", "--ticket"]);
+        let ran = Running::start(with(command, [&*ticket, &*slashed(&from), place])).end(LIMIT);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stderr
+    };
+    let foretold = "the copy needs 40.00 MiB, and the destination has room for 24.00 MiB: ";
+    for is_there in [false, true] {
+        if is_there {
+            std::fs::create_dir(&to).unwrap();
+        }
+        for place in [&*to, Path::new(&far)] {
+            let told = said(place);
+            assert_eq!(told.matches(foretold).count(), 1, "{is_there}: {told}");
+        }
+    }
+    let predicted = with(scratch.thalweg(), ["predict", "--json", "--no-measure"]);
+    let ran = Running::start(with(predicted, [&slashed(&from), &to])).end(LIMIT);
+    let told: serde_json::Value = serde_json::from_str(ran.stdout.lines().last().unwrap_or("")).unwrap();
+    assert!((23 << 20..=24 << 20).contains(&told["room_bytes"].as_u64().unwrap_or(0)), "{told}");
+    volume.remount("size=48m");
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    let told = said(&to);
+    assert!(!told.contains("the copy needs"), "{told}");
+}
+
 /// Holes cost nothing until they are filled: the disk fills while it is written, not when room is asked for.
 #[test]
 fn d1_a_sparse_file_fills_the_disk_while_it_is_written() {

@@ -222,3 +222,50 @@ fn a_dry_run_counts_the_bytes_that_the_copy_then_moves() {
     let start = |text: &str, until: &str| text.split(until).next().unwrap().to_owned();
     assert_eq!(start(dry.strip_prefix("dry run: ").unwrap(), " would"), start(&copied, " copied"));
 }
+
+/// What a copy left out is neither missing nor extra.
+#[test]
+fn check_with_the_filter_of_a_copy_compares_what_the_copy_moved() {
+    let scratch = Scratch::new();
+    tree(&scratch.path("from"));
+    let options = ["--include", "/keep/***", "--exclude", "*.o", "--exclude", "deep/"];
+    copied(&scratch, &options);
+    let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
+    let from = scratch.path("from").display().to_string();
+    let ticket = ["--ticket".to_owned(), daemon.ticket.display().to_string()];
+    let check = |options: &[&str], to: &str| {
+        let mut words: Vec<&str> = vec!["check", &ticket[0], &ticket[1]];
+        words.extend(options);
+        let out = scratch.run(words.into_iter().chain([from.as_str(), to]));
+        let told = [out.stdout, out.stderr].map(|told| String::from_utf8_lossy(&told).into_owned());
+        (out.status.code(), told.concat())
+    };
+    let places = [scratch.path("to").display().to_string(), daemon.place("data", "")];
+    for to in &places {
+        let (code, told) = check(&[], to);
+        assert!(code == Some(2) && told.contains("missing  a.o "), "{told}");
+        assert!(told.contains("missing  only/deep "), "{told}");
+        let (code, told) = check(&options, to);
+        assert!(code == Some(0) && told.contains("in 4 files compared by digest"), "{told}");
+    }
+    // Of a list: its names, whatever else differs; one that is nowhere is told.
+    std::fs::write(scratch.path("to/a.c"), "A.c").unwrap();
+    std::fs::write(scratch.path("to/keep/new"), "new").unwrap();
+    let list = scratch.path("list").display().to_string();
+    for (names, expected, words) in [
+        ("keep/b.c\nz\n", 0, "in 2 files compared by digest"),
+        ("/keep/b.c\na.c\n", 2, "differs  a.c "),
+        ("keep/b.c\nonly/x.o\n", 2, "missing  only/x.o "),
+        ("keep/new\n", 2, "extra  keep/new "),
+        ("keep/b.c\nnowhere/x\n", 2, "neither place has it"),
+    ] {
+        std::fs::write(&list, names).unwrap();
+        for to in &places {
+            let (code, told) = check(&["--files-from", &list], to);
+            assert!(code == Some(expected) && told.contains(words), "{names}: {told}");
+            let all = ["missing  ", "extra  ", "differs  ", "neither place"];
+            let count: usize = all.iter().map(|word| told.matches(word).count()).sum();
+            assert_eq!(count, usize::from(expected != 0), "{names}: {told}");
+        }
+    }
+}

@@ -101,6 +101,32 @@ fn progress_is_told_about_once_a_second() {
 }
 
 #[test]
+fn what_was_there_already_is_progress_and_the_time_left_is_that_of_what_comes() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/there"), noise(1, 16 << 20)).unwrap();
+    let words = |more: &[&str]| {
+        let mut words = vec!["cp".into(), "--json".into()];
+        words.extend(more.iter().map(|word| word.into()));
+        words.extend([scratch.path("from/"), scratch.path("to")]);
+        words
+    };
+    scratch.ok(words(&[]));
+    std::fs::write(scratch.path("from/new"), noise(2, 6 << 20)).unwrap();
+    let out = scratch.ok(words(&["--bwlimit", "2MB/s", "--chunk", "1MiB"]));
+    let progress = events(&out).into_iter().filter(|event| event["event"] == "progress").collect::<Vec<_>>();
+    let last = progress.last().expect("it takes three seconds");
+    let number = |field: &str| last[field].as_f64().unwrap_or(-1.0);
+    assert_eq!((&last["bytes_found"], &last["scan_over"]), (&(22 << 20).into(), &true.into()), "{last}");
+    assert!(number("bytes_settled") >= f64::from(16 << 20), "{last}");
+    assert!(number("bytes_verified") <= f64::from(6 << 20), "{last}");
+    assert!(number("seconds") > 0.0, "{last}");
+    let (rate, left) = (number("bytes_per_s"), number("left_s"));
+    // 16 MiB that are there would add eight seconds.
+    assert!(rate > 0.0 && (left < 0.0 || left * rate < f64::from(7 << 20)), "{last}");
+}
+
+#[test]
 fn failures_are_events_too_and_name_their_exit_code() {
     let scratch = Scratch::new();
     let (nowhere, to) =
@@ -323,4 +349,51 @@ fn quiet_says_nothing_but_errors() {
     assert_eq!((out.status.code(), &out.stdout[..], &out.stderr[..]), (Some(0), &b""[..], &b""[..]));
     let out = scratch.run(["cp".into(), "-q".into(), scratch.path("nowhere"), scratch.path("to")]);
     assert!(String::from_utf8(out.stderr).unwrap().starts_with("error: "));
+}
+
+/// Where a dry run refuses as where it is done, on stdout as in the report.
+#[test]
+fn what_is_deleted_is_named_in_the_report_too_and_what_is_not_named_is_counted() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"x").unwrap();
+    std::fs::create_dir_all(scratch.path("to/old")).unwrap();
+    let files = thalweg_wire::limits::DELETED_TOLD_MAX + 3;
+    for number in 0..files {
+        std::fs::File::create(scratch.path(&format!("to/old/{number}"))).unwrap();
+    }
+    let (from, to) = (format!("{}/", scratch.path("from").display()), scratch.path("to"));
+    let report = scratch.path("report");
+    let sync = |more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.args(["sync", "--delete", "--report"]).arg(&report).args(more).arg(&from).arg(&to);
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let told = |text: &str| {
+        let events = events(text);
+        let named = events.iter().filter(|event| event["event"] == "deleted").count();
+        let unnamed: Vec<u64> = events
+            .iter()
+            .filter(|event| event["event"] == "deleted-unnamed")
+            .map(|event| event["entries"].as_u64().unwrap())
+            .collect();
+        (named, unnamed)
+    };
+    // The directory is one of them.
+    let all = (thalweg_wire::limits::DELETED_TOLD_MAX, vec![4]);
+    let reported = || told(&std::fs::read_to_string(&report).unwrap());
+    let refused = sync(&["-n", "--json"]);
+    let said = String::from_utf8(refused.stdout).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!((told(&said), reported()), (all.clone(), all.clone()));
+    let last = events(&said).pop().unwrap();
+    assert_eq!((&last["deleted"], &last["failed"]), (&(files + 1).into(), &1.into()), "{last}");
+    let for_people = sync(&["-n", "--max-delete", "20000"]);
+    let said = String::from_utf8(for_people.stderr).unwrap();
+    assert!(said.ends_with("\n4 more (would be deleted, not named)\n"), "{said}");
+    assert_eq!((for_people.status.code(), reported()), (Some(0), all.clone()));
+    assert!(scratch.path("to/old/0").exists());
+    let quiet = sync(&["-q", "--max-delete", "20000"]);
+    assert_eq!((quiet.status.code(), quiet.stderr.is_empty(), reported()), (Some(0), true, all));
+    assert!(!scratch.path("to/old").exists());
 }

@@ -1,4 +1,4 @@
-//! What a daemon logs of transfers: one line for each, whatever its names are, for people or for programs.
+//! What a daemon logs of transfers: that each begins and how it ended, whatever its names are, for people or for programs.
 
 mod support;
 
@@ -63,10 +63,17 @@ fn each_transfer_is_one_object_of_a_log_for_programs() {
             .filter(|line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with("transfer ")))
             .collect()
     };
-    assert!(wait_until(LIMIT, || told().len() >= 3), "{}", scratch.server_log());
+    assert!(wait_until(LIMIT, || told().len() >= 6), "{}", scratch.server_log());
     drop(daemon);
-    let told = told();
-    assert_eq!(told.len(), 3, "{told:?}");
+    let (begun, told): (Vec<Value>, Vec<Value>) =
+        told().into_iter().partition(|line| line["message"] == "transfer begins");
+    assert_eq!((begun.len(), told.len()), (3, 3), "{begun:?} {told:?}");
+    // Whoever looks for what was under way finds it by these.
+    for (begins, ends) in begun.iter().zip(&told) {
+        for field in ["session", "client", "address", "transfer", "direction", "kind", "place"] {
+            assert!(!begins[field].is_null() && begins[field] == ends[field], "{field}: {begins} {ends}");
+        }
+    }
     for (line, (direction, export, outcome)) in
         told.iter().zip([("push", "data", "done"), ("pull", "data", "done"), ("push", "shut", "permission")])
     {
@@ -92,7 +99,9 @@ fn each_transfer_is_one_line_of_a_log_for_people() {
     });
     three_transfers(&scratch, &daemon);
     let lines = || -> Vec<String> {
-        scratch.server_log().lines().filter(|line| line.contains(": transfer ")).map(str::to_owned).collect()
+        let log = scratch.server_log();
+        let ends = |line: &&str| line.contains(": transfer ") && !line.contains(": transfer begins ");
+        log.lines().filter(ends).map(str::to_owned).collect()
     };
     assert!(wait_until(LIMIT, || lines().len() >= 3), "{}", scratch.server_log());
     drop(daemon);
@@ -131,6 +140,39 @@ fn a_client_that_is_gone_leaves_a_line_that_says_so() {
 }
 
 #[test]
+fn all_lines_of_a_session_say_which_it_is_and_whose() {
+    let (scratch, daemon) = stand(&["--log-format", "json", "--patience", "1s"], |command| command);
+    std::fs::write(scratch.path("large"), noise(6, 24 << 20)).unwrap();
+    let told = |session: &Value| -> Vec<Value> {
+        let log = scratch.server_log();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.filter(|line| line["session"] == *session).collect()
+    };
+    let find = |message: &str| {
+        let log = scratch.server_log();
+        let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.find(|line| line["message"] == message)
+    };
+    let mut command = scratch.thalweg();
+    command.args(["cp", "-q", "--bwlimit", "2MB/s", "--chunk", "1MiB", "--ticket"]).arg(&daemon.ticket);
+    let mut client = command.arg(scratch.path("large")).arg(daemon.place("data", "")).spawn().unwrap();
+    let has_begun = wait_until(LIMIT, || find("transfer begins").is_some());
+    client.kill().unwrap();
+    client.wait().unwrap();
+    assert!(has_begun, "{}", scratch.server_log());
+    let begun = find("transfer begins").unwrap();
+    assert!(begun["session"].as_str().is_some_and(|name| name.len() == 16), "{begun}");
+    let messages = ["session begun", "transfer begins", "link lost", "session ended", "transfer failed"];
+    let has = |message: &str| told(&begun["session"]).iter().any(|line| line["message"] == message);
+    let are_told = wait_until(LIMIT, || messages.iter().all(|message| has(message)));
+    assert!(are_told, "{}", scratch.server_log());
+    for line in told(&begun["session"]) {
+        assert_eq!(line["client"], begun["client"], "{line}");
+        assert_eq!(line["address"], begun["address"], "{line}");
+    }
+}
+
+#[test]
 fn streams_and_channels_of_frames_have_lines_too() {
     let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
     let mut stream = scratch.thalweg();
@@ -145,7 +187,7 @@ fn streams_and_channels_of_frames_have_lines_too() {
     let line = |kind: &str| {
         let log = scratch.server_log();
         let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        told.find(|line| line["kind"] == kind)
+        told.find(|line| line["kind"] == kind && line["outcome"].is_string())
     };
     assert!(
         wait_until(LIMIT, || line("stream").is_some() && line("frames").is_some()),
@@ -186,7 +228,7 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
     let told = || -> Vec<Value> {
         let log = scratch.server_log();
         let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        told.filter(|line| line["kind"].is_string()).collect()
+        told.filter(|line| line["outcome"].is_string()).collect()
     };
     assert!(wait_until(LIMIT, || told().len() >= 7), "{}", scratch.server_log());
     drop(daemon);
@@ -214,6 +256,35 @@ fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transf
     wanted.sort_unstable();
     assert_eq!(seen, wanted, "{told:?}");
     assert!(told.iter().all(|line| line["client"].is_string() && line["address"].is_string()), "{told:?}");
+}
+
+#[test]
+fn what_a_sync_deletes_is_in_its_line_and_what_a_dry_run_would_is_not() {
+    let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/kept"), b"x").unwrap();
+    std::fs::create_dir(scratch.path("data/old")).unwrap();
+    std::fs::write(scratch.path("data/old/file"), b"x").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(scratch.path("from/socket")).unwrap();
+    for more in [&["-n"][..], &[], &[]] {
+        let mut command = scratch.thalweg();
+        command.args(["sync", "-q", "--delete", "--ticket"]).arg(&daemon.ticket).args(more);
+        command.arg(scratch.path("from/")).arg(daemon.place("data", ""));
+        let done = finish(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        assert_eq!(done.status.code(), Some(0), "{more:?}");
+    }
+    let told = || -> Vec<Value> {
+        let log = scratch.server_log();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.filter(|line| line["message"] == "transfer done").collect()
+    };
+    assert!(wait_until(LIMIT, || told().len() >= 3), "{}", scratch.server_log());
+    drop(daemon);
+    let told = told();
+    let deleted: Vec<Option<u64>> = told.iter().map(|line| line["deleted"].as_u64()).collect();
+    assert_eq!(deleted, [None, Some(2), None], "{told:?}");
+    assert!(told.iter().all(|line| line["skipped"] == 1), "{told:?}");
+    assert!(told[2]["unchanged"].as_u64() >= Some(1), "{told:?}");
 }
 
 #[test]

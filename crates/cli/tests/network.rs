@@ -504,3 +504,57 @@ fn a_rate_so_low_that_a_frame_takes_longer_than_a_stall_is_no_stall() {
         }
     });
 }
+
+/// All that move data have streams that are spread.
+#[test]
+fn an_address_that_this_machine_does_not_have_is_refused_by_all_that_move_data() {
+    let scratch = Scratch::new();
+    for name in ["from", "export"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("from/file"), b"content").unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let (ticket, place) = (daemon.ticket.display().to_string(), daemon.place("data", "there"));
+    let text = |name: &str| scratch.path(name).display().to_string();
+    let (directory, file) = (text("from"), text("from/file"));
+    let watch = ["watch", "--idle-exit", "500ms", "--attempts", "1", &directory];
+    for words in [
+        &["cp", &file][..],
+        &["sync", &directory],
+        &["stream", &file],
+        &watch,
+        &["probe", &directory],
+        &["frames", "push", "--frame-bytes", "1", &file],
+    ] {
+        let more = [place.as_str(), "--ticket", &ticket, "--bind", "192.0.2.77"];
+        let out = scratch.run([words, &more[..]].concat());
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success(), "{words:?}: {said}");
+        assert!(said.contains("this machine has no address 192.0.2.77 (--bind)"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_daemon_that_requires_tls_records_refuses_who_does_not_ask_for_them_and_says_what_to_ask_for() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"content").unwrap();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("export"))], &["--require-tls"]);
+    let (ticket, file) = (daemon.ticket.display().to_string(), scratch.path("file").display().to_string());
+    let frames = ["frames", "push", "--unattended", "--frame-bytes", "1"];
+    for (words, name) in [(&["cp"][..], "copied"), (&["stream"], "streamed"), (&frames, "channel")] {
+        let place = daemon.place("data", name);
+        let to = [file.as_str(), &place, "--ticket", &ticket];
+        let refused = scratch.run([words, &to[..]].concat());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("ask for `--cipher tls`"), "{words:?}: {said}");
+        let way = ["--cipher", "tls", "--via", "127.0.0.1", "--bind", "127.0.0.1"];
+        scratch.ok([words, &to[..], &way[..]].concat());
+    }
+    for name in ["copied", "streamed"] {
+        assert_eq!(std::fs::read(scratch.path("export").join(name)).unwrap(), b"content");
+    }
+    // Who only asks has no data streams.
+    let place = daemon.place("data", "");
+    assert!(scratch.ok(["ls", "--ticket", &ticket, &place]).contains("copied"));
+}

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -585,12 +585,23 @@ fn leftovers_are_listed_kept_while_they_are_locked_and_removed_if_asked() {
     let dst = scratch.path("dst");
     let listed = scratch.ok(["gc".into(), dst.clone()]);
     assert!(listed.starts_with("left  ") && listed.contains("sub/.thalweg-staging/0123"), "{listed}");
+    assert!(listed.contains("  (changed ") && listed.ends_with(" ago; remove it with --yes)\n"), "{listed}");
     let lock = std::fs::File::open(job.join("lock")).unwrap();
     lock.lock().unwrap();
     assert!(scratch.ok(["gc".into(), "--yes".into(), dst.clone()]).starts_with("in-use  "));
     assert!(job.join("partial-7").exists());
     drop(lock);
-    assert!(scratch.ok(["gc".into(), "--yes".into(), dst.clone()]).starts_with("removed  "));
+    // A copy may resume from it.
+    let cleaned = |age: &str| {
+        let words = ["gc", "--yes", "--json", "--older-than", age].map(OsString::from);
+        let said = scratch.ok(words.into_iter().chain([dst.clone().into_os_string()]));
+        let event: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert!(event["age_s"].as_u64().is_some_and(|age| age < 86_400), "{said}");
+        event["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(cleaned("7d"), "recent");
+    assert!(job.join("partial-7").exists());
+    assert_eq!(cleaned("0s"), "removed");
     assert!(!scratch.path("dst/sub/.thalweg-staging").exists() && scratch.path("dst/sub").exists());
 }
 

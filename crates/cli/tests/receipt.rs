@@ -710,3 +710,85 @@ fn files_that_a_copy_leaves_beside_its_copies_obey_the_umask() {
         assert!(is_link || mode(&path) & 0o077 == 0, "{} is for others", path.display());
     }
 }
+
+/// Names are those that a line has to escape. `b3sum` itself has its say where it is installed.
+#[test]
+fn a_receipt_gives_a_list_of_b3sum_and_check_compares_a_place_with_such_a_list() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from/d")).unwrap();
+    for (name, content) in [("plain", "a"), ("d/line\nbreak", "b"), ("back\\slash", "c")] {
+        std::fs::write(scratch.path("from").join(name), content).unwrap();
+    }
+    std::os::unix::fs::symlink("plain", scratch.path("from/link")).unwrap();
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), to.clone()]);
+    let told = scratch.ok([Path::new("verify"), Path::new("--as-b3sum"), &receipt]);
+    let mut lines: Vec<&str> = told.lines().collect();
+    lines.sort_unstable();
+    let digest = |content: &str| blake3::hash(content.as_bytes()).to_hex().to_string();
+    let mut expected = [
+        format!("{}  plain", digest("a")),
+        format!("\\{}  d/line\\nbreak", digest("b")),
+        format!("\\{}  back\\\\slash", digest("c")),
+    ];
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    let list = scratch.path("list");
+    std::fs::write(&list, lines.join("\n") + "\n").unwrap();
+    match std::process::Command::new("b3sum").arg("--check").arg(&list).current_dir(&to).output() {
+        Ok(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr)),
+        Err(error) => eprintln!("skipped: the word of b3sum: {error}"),
+    }
+    let daemon = scratch.daemon(&[("data", &to)]);
+    let (ticket, far) = (daemon.ticket.display().to_string(), daemon.place("data", ""));
+    let (list_text, to_text) = (list.display().to_string(), to.display().to_string());
+    let check = |more: &[&str], place: &str| {
+        let words = ["check", "--ticket", &ticket, "--sums", &list_text];
+        let out = scratch.run(words.iter().chain(more).copied().chain([place]));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
+    };
+    // To b3sum a link is what it leads to.
+    std::fs::write(&list, format!("{}\n{}  ./link\n", lines.join("\n"), digest("a"))).unwrap();
+    for place in [&to_text, &far] {
+        let (code, out, err) = check(&[], place);
+        assert_eq!(code, 0, "{out}{err}");
+        assert!(out.starts_with("same: 4 files of the list looked at, "), "{out}");
+    }
+    std::fs::write(to.join("plain"), "A").unwrap();
+    std::fs::remove_file(to.join("back\\slash")).unwrap();
+    std::fs::write(to.join("extra"), "").unwrap();
+    std::fs::remove_file(to.join("d/line\nbreak")).unwrap();
+    std::fs::create_dir(to.join("d/line\nbreak")).unwrap();
+    for place in [&to_text, &far] {
+        let (code, out, err) = check(&[], place);
+        assert_eq!(code, 2, "{out}{err}");
+        for line in
+            ["differs  plain ", "differs  link ", "missing  back\\x5cslash ", "(a directory is there)"]
+        {
+            assert!(out.contains(line), "{line}: {out}");
+        }
+        assert!(out.contains("1 missing, 3 differ, 0 unreadable") && out.lines().count() == 5, "{out}");
+        assert!(err.contains("is it a list of b3sum?"), "{err}");
+        let (code, out, _) = check(&["--json", "--exclude", "*"], place);
+        let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        assert_eq!((code, &last["files"], last["extra"].is_null()), (0, &0.into(), true), "{out}");
+    }
+    // One file, whatever its name; with more than one it is no such list.
+    std::fs::write(&list, format!("{}  another name\n", digest("A"))).unwrap();
+    assert_eq!(check(&[], &to.join("plain").display().to_string()).0, 0);
+    for (bad, why) in [
+        (format!("{}  ../x", digest("A")), "line 2: `../x` leads out of the place"),
+        (format!("{}  /etc/passwd", digest("A")), "line 2: `/etc/passwd` is absolute"),
+        (format!("{} *x", digest("A")), "line 2: it is not "),
+    ] {
+        std::fs::write(&list, format!("{}  plain\n{bad}\n", digest("B"))).unwrap();
+        let (code, out, err) = check(&[], &to_text);
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(err.contains(why), "{why}: {err}");
+    }
+    std::fs::write(&list, "\n").unwrap();
+    assert_eq!(check(&[], &to_text).0, 1);
+    // A second place has no part in it.
+    assert_eq!(check(&[to_text.as_str()], &to_text).0, 1);
+}

@@ -2,6 +2,7 @@
 
 mod support;
 
+use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::chance::{has, is_root, skipped};
-use support::job::{Running, Strace};
+use support::job::{Running, Strace, signal};
 use support::machine::elsewhere;
 use support::{Scratch, finish, make_tree, noise, wait_until};
 use thalweg_lab::wrap::wrap;
@@ -42,18 +43,52 @@ fn the_unit_is_one_that_systemd_understands() {
     let unit = packaged("packaging/systemd/thalweg.service");
     let installed = unit.replace("/usr/local/bin/thalweg", env!("CARGO_BIN_EXE_thalweg"));
     assert_ne!(installed, unit);
-    let verified = |text: &str| {
-        std::fs::write(scratch.path("thalweg.service"), text).unwrap();
+    let said_of = |units: &[PathBuf]| {
         let mut command = Command::new("systemd-analyze");
-        command.args(["verify", "--man=no"]).arg(scratch.path("thalweg.service"));
+        command.args(["verify", "--man=no"]).args(units);
         let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         // It speaks of other units too, and ends with 0 whatever it says of keys.
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         said.lines().filter(|line| line.contains("thalweg")).map(str::to_owned).collect::<Vec<_>>()
     };
+    let written = |name: &str, text: &str| {
+        std::fs::write(scratch.path(name), text).unwrap();
+        scratch.path(name)
+    };
+    let verified = |text: &str| said_of(&[written("thalweg.service", text)]);
     assert!(verified(&installed).is_empty(), "{:?}", verified(&installed));
     assert!(!verified(&installed.replace("ProtectHome=", "ProtecHome=")).is_empty(), "it does look");
     assert!(!verified(&installed.replace("@system-service", "@sistem-service")).is_empty(), "at values too");
+    let cleaning = ["thalweg-gc.service", "thalweg-gc.timer"].map(|name| {
+        let unit = packaged(&format!("packaging/systemd/{name}"));
+        written(name, &unit.replace("/usr/local/bin/thalweg", env!("CARGO_BIN_EXE_thalweg")))
+    });
+    assert!(said_of(&cleaning).is_empty(), "{:?}", said_of(&cleaning));
+}
+
+#[test]
+fn what_copies_left_goes_by_the_timer_s_unit_and_by_the_line_of_the_guide() {
+    let unit = packaged("packaging/systemd/thalweg-gc.service");
+    let line = of_the_unit(&unit, "ExecStart");
+    assert_eq!(of_the_unit(&unit, "ReadWritePaths"), EXPORT);
+    let guide = packaged("docs/guide/daemon.md");
+    let of_crontab = guide.lines().find_map(|line| line.strip_prefix("30 3 * * * "));
+    assert_eq!(of_crontab, Some(line.as_str()));
+    let scratch = Scratch::new();
+    let job = scratch.path("srv/.thalweg-staging/0123");
+    std::fs::create_dir_all(&job).unwrap();
+    for name in ["lock", "partial-7"] {
+        std::fs::write(job.join(name), b"").unwrap();
+    }
+    let srv = scratch.path("srv").display().to_string();
+    let clean = |line: &str| {
+        let words = line.split_whitespace().skip(1);
+        scratch.ok(words.map(|word| if word == EXPORT { srv.as_str() } else { word }))
+    };
+    let kept = clean(&line);
+    assert!(kept.starts_with("recent  ") && job.join("partial-7").exists(), "{kept}");
+    let gone = clean(&line.replace(" 7d ", " 0s "));
+    assert!(gone.starts_with("removed  ") && !scratch.path("srv/.thalweg-staging").exists(), "{gone}");
 }
 
 /// The service at the end of docs/guide/watch.md: it has what lets it in at the daemon; being stopped is no failure.
@@ -521,6 +556,102 @@ fn a_state_directory_has_one_daemon_and_a_killed_one_keeps_no_other_out() {
         let _ = daemon.kill();
         let _ = daemon.wait();
     }
+}
+
+/// At each signal the daemon's file is read anew. What is under way to an export that is gone by then goes on.
+#[test]
+fn at_sighup_a_daemon_reads_its_exports_anew_and_serves_on() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let scratch = Scratch::new();
+    for name in ["a", "b"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("file"), noise(1, 8 << 20)).unwrap();
+    let file = scratch.path("config.toml").display().to_string();
+    let configure = |exports: &[(&str, &str)], more: &str| {
+        let of = |(name, at): &(&str, &str)| format!("\"{name}={}\"", scratch.path(at).display());
+        let exports: Vec<String> = exports.iter().map(of).collect();
+        std::fs::write(&file, format!("[serve]\nexport = [{}]\n{more}", exports.join(", "))).unwrap();
+    };
+    configure(&[("old", "a"), ("kept", "a")], "");
+    let more = ["--config", file.as_str(), "--log-format", "json"];
+    let mut daemon = scratch.daemon_at("127.0.0.1:0", &[], &more, |command| command);
+    let server = format!("tw://{}", daemon.address());
+    let ticket = daemon.ticket.display().to_string();
+    let exports = || {
+        let listed = scratch.ok(["ls", "--ticket", &ticket, &server]);
+        let mut names: Vec<String> = listed.lines().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let told = |word: &str| -> Vec<serde_json::Value> {
+        let log = scratch.server_log();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        told.filter(|line| line["message"].as_str().is_some_and(|text| text.contains(word))).collect()
+    };
+    // What it says of the reading that this signal asks for.
+    let reload = || {
+        let before = told("exports").len();
+        signal(daemon.pid(), Signal::SIGHUP);
+        assert!(wait_until(LIMIT, || told("exports").len() > before), "{}", scratch.server_log());
+        told("exports").pop().unwrap()
+    };
+    let mut copy = scratch.thalweg();
+    copy.args(["cp", "--bwlimit", "4MB/s", "--ticket", &ticket, "file"]).arg(daemon.place("old", "there"));
+    copy.current_dir(scratch.root());
+    let copy = Running::start(copy);
+    let is_under_way = || std::fs::read_dir(scratch.path("a")).unwrap().next().is_some();
+    assert!(wait_until(LIMIT, is_under_way));
+
+    let line = reload();
+    assert_eq!(line["message"], "the exports are read anew, and are as they were", "{line}");
+    configure(&[("kept", "b"), ("new", "b")], "patience = \"5min\"\n");
+    let line = reload();
+    assert_eq!((&line["added"], &line["removed"]), (&"new".into(), &"old".into()), "{line}");
+    assert_eq!(line["changed"], "kept", "{line}");
+    assert_eq!(exports(), ["kept/", "new/"]);
+    // What a reading cannot change is said.
+    assert_eq!(told("started anew")[0]["options"], "patience");
+    let ran = copy.end(Duration::from_secs(120));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(std::fs::read(scratch.path("a/there")).unwrap() == noise(1, 8 << 20));
+    let refused = scratch.run(["ls", "--ticket", &ticket, &daemon.place("old", "")]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+
+    // All of it, or nothing: of a file that makes no sense, and of a directory that is not there.
+    for bad in [&[("new", "b"), ("kept", "missing")][..], &[]] {
+        configure(bad, "");
+        let line = reload();
+        assert_eq!((&line["level"], line["failure"].is_string()), (&"ERROR".into(), true), "{line}");
+        assert_eq!(exports(), ["kept/", "new/"]);
+    }
+    assert!(daemon.is_alive());
+    assert_eq!(daemon.terminate().code(), Some(0));
+}
+
+/// Of a daemon that somebody started by hand nothing is left when the terminal is closed.
+#[test]
+fn a_daemon_whose_terminal_is_gone_ends_in_order() {
+    let scratch = Scratch::new();
+    let ends = nix::pty::openpty(None, None).expect("a pseudo-terminal");
+    // What is cloned here is closed in the daemon.
+    let terminal = ends.master.try_clone().unwrap();
+    drop(ends.master);
+    let mut command = scratch.thalweg();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(scratch.path("far")).arg("--export");
+    command.arg(format!("data={}", scratch.root().display()));
+    command.arg("--ticket-file").arg(scratch.path("ticket"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(ends.slave);
+    let mut daemon = command.spawn().unwrap();
+    assert!(wait_until(Duration::from_secs(60), || scratch.path("ticket").exists()));
+    drop(terminal);
+    // A program that another test began just then may have the terminal for as long as it runs.
+    let has_ended = wait_until(Duration::from_secs(60), || {
+        signal(daemon.id(), Signal::SIGHUP);
+        daemon.try_wait().unwrap().is_some()
+    });
+    let _ = daemon.kill();
+    assert_eq!((has_ended, daemon.wait().unwrap().code()), (true, Some(0)));
 }
 
 #[test]

@@ -417,7 +417,7 @@ impl InProcess {
         let ticket = Ticket::read(&site.daemon.ticket).unwrap();
         let identity = ticket.identity().unwrap();
         let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server)).unwrap();
-        let connect = Arc::new(TcpConnect { addresses: vec![site.daemon.address()] });
+        let connect = Arc::new(TcpConnect::new(vec![site.daemon.address()]));
         InProcess { far: Arc::new(FarMover::new(connect, tls, "thalweg")), identity }
     }
 

@@ -259,6 +259,16 @@ fn a_far_side_whose_port_is_shut_dials_back_and_else_data_ride_in_ssh() {
     assert_same(&scratch.path("from"), &scratch.path("far-1"));
     ok(&scratch, &sshd, &[sshd.url(&scratch.path("far-1/")), text(&scratch.path("back-1"))]);
     assert_same(&scratch.path("from"), &scratch.path("back-1"));
+    // At the ports that it may, of which another program has all or none.
+    let free = || std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let (taken, port) = (free(), free().local_addr().unwrap().port());
+    for (port, rides, to) in [(port, false, "far-3"), (taken.local_addr().unwrap().port(), true, "far-4")] {
+        let ports = ["--near-ports".to_owned(), format!("{port}-{port}")];
+        let places = [text(&scratch.path("from/")), sshd.url(&scratch.path(to))];
+        let out = ok(&scratch, &sshd, &[ports, places].concat());
+        assert_eq!(out.contains("ride in ssh (no port of 127.0.0.1"), rides, "{out}");
+        assert_same(&scratch.path("from"), &scratch.path(to));
+    }
     lying_program(&sshd, r#"s/"port":[0-9]*/"port":1/;s/"dials_back":true/"dials_back":false/"#);
     let out = ok(&scratch, &sshd, &[text(&scratch.path("from/")), sshd.url(&scratch.path("far-2"))]);
     assert!(out.contains("ride in ssh (no port of 127.0.0.1"), "{out}");

@@ -227,7 +227,7 @@ fn a_pull_is_tuned_without_a_congestion_control_that_is_not_permitted_any_more()
     // As the program knows the way.
     let ticket = Ticket::read(&daemon.ticket).unwrap();
     let tls = client_config(&ticket.identity().unwrap(), &ServerTrust::Pinned(ticket.server)).unwrap();
-    let connect = Arc::new(TcpConnect { addresses: vec![daemon.address()] });
+    let connect = Arc::new(TcpConnect::new(vec![daemon.address()]));
     let place = Place { export: Some("data".into()), path: Vec::new() };
     let from = Source::Far(Arc::new(FarMover::new(connect, tls, "thalweg")), vec![place]);
     let found = Tuned { congestion: Some("nonesuch".into()), depth: Some(8), ..Tuned::default() };

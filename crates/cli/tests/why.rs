@@ -130,7 +130,22 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     assert!(words.contains("stream 0: ") && !words.contains('\x1b'), "{words}");
     let quiet = scratch.ok(["why", "-q"]);
     assert_eq!(quiet.lines().count(), 1);
-    assert_eq!(scratch.ok(["why", "--list"]).lines().count(), 1);
+    let listed = scratch.ok(["why", "--list"]);
+    assert_eq!(listed.lines().count(), 1);
+    assert!(listed.contains("  24.00 MiB of 24.00 MiB  "), "{listed}");
+    // Who asks for all that a daemon serves hears of each how far it is, and where its client is.
+    let served = served.display().to_string();
+    let listed = scratch.ok(["why", "--list", "--state", &served]);
+    assert!(listed.contains(", client at 127.0.0.1:") && listed.contains(" of 24.00 MiB  "), "{listed}");
+    let listed = scratch.ok(["why", "--list", "--json", "--state", &served]);
+    let told: Value = serde_json::from_str(listed.trim_end()).expect("one object");
+    assert_eq!((&told["event"], &told["served"]), (&"transfer".into(), &true.into()), "{told}");
+    assert!(told["address"].as_str().is_some_and(|at| at.starts_with("127.0.0.1:")), "{told}");
+    let number = |field: &str| told[field].as_f64().unwrap_or(0.0);
+    let whole = f64::from(24 << 20);
+    assert_eq!((number("bytes_settled"), number("bytes_found")), (whole, whole), "{told}");
+    assert!(told["scan_over"] == true && number("bytes") >= whole, "{told}");
+    assert!(number("seconds") > 0.0 && number("bytes_per_s") > 0.0, "{told}");
 }
 
 /// What `why` prints on a terminal of so many columns, its lines without their ends.

@@ -2,6 +2,7 @@
 
 use crate::hint;
 use crate::receipt_file::totals;
+use crate::units;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use thalweg_mover::admission::SlotHeld;
@@ -12,6 +13,7 @@ use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_mover::run::flow::job::FlowReport;
 use thalweg_mover::run::flow::lags::Lag;
+use thalweg_wire::account::RoomAccount;
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Kind, RelativePath};
@@ -85,6 +87,7 @@ pub fn note(event: &Event) -> Option<Note> {
         Event::Note(text) => ("note", text.clone(), Level::All),
         Event::Knob(text) => ("knob", text.clone(), Level::Programs),
         Event::Detail(text) => ("detail", text.clone(), Level::More),
+        Event::LacksRoom { room, is_all } => ("note", lacks_room(room, *is_all), Level::All),
         Event::Settled(..)
         | Event::Aside(..)
         | Event::Deleted(_)
@@ -96,6 +99,15 @@ pub fn note(event: &Event) -> Option<Note> {
         | Event::Finished(_) => return None,
     };
     Some(Note { name, text, level })
+}
+
+fn lacks_room(room: &RoomAccount, is_all: bool) -> String {
+    let (free, wanted) = (units::size(room.free_bytes), units::size(room.wanted_bytes));
+    let needs = if is_all { "needs" } else { "needs at least" };
+    format!(
+        "the copy {needs} {wanted}, and the destination has room for {free}: files that are replaced may make \
+         room"
+    )
 }
 
 /// How an entry ended; `entry` if it was offered.
@@ -196,7 +208,9 @@ pub fn progress(meter: &Meter) -> Value {
         "event": "progress", "entries_found": meter.entries_found.load(Relaxed),
         "bytes_found": meter.bytes_found.load(Relaxed), "scan_over": meter.scan_over.load(Relaxed),
         "entries_settled": meter.entries_settled.load(Relaxed),
-        "bytes_verified": meter.bytes_verified.load(Relaxed),
+        "bytes_verified": meter.bytes_verified.load(Relaxed), "bytes_settled": meter.bytes_settled(),
+        "seconds": meter.elapsed().as_secs_f64(), "bytes_per_s": meter.bytes_per_s(),
+        "left_s": meter.left().map(|left| left.as_secs_f64()),
     })
 }
 
@@ -363,11 +377,18 @@ mod tests {
         let why = || Failure::new(FailureKind::Connection, "read", "the peer is gone");
         let seconds = Duration::from_millis(1_540);
         let lost = format!("link lost: {}; trying again", why());
+        let room = RoomAccount { free_bytes: 5 << 40, wanted_bytes: 10 << 40 };
         for (event, name, text) in [
             (Event::LinkLost(why()), "link-lost", lost.as_str()),
             (Event::LinkUp(seconds), "link-up", "link is back after 1.5 s"),
             (Event::Repaired(3), "repaired", "3 damaged, sent again"),
             (Event::Note("so".into()), "note", "so"),
+            (
+                Event::LacksRoom { room, is_all: true },
+                "note",
+                "the copy needs 10.00 TiB, and the destination has room for 5.00 TiB: files that are replaced may \
+                 make room",
+            ),
             (Event::Knob("turned".into()), "knob", "turned"),
         ] {
             let note = note(&event).unwrap();

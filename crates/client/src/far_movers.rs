@@ -51,6 +51,8 @@ pub struct SshOptions {
     pub far_path: OsString,
     /// Ports that the far side may listen at, the lowest and the highest. Default: any.
     pub far_ports: Option<(u16, u16)>,
+    /// Ports that we may listen at where the far side dials, the lowest and the highest. Default: any.
+    pub near_ports: Option<(u16, u16)>,
     /// If the far side has no thalweg, place our own static one in its user's cache. Default: no.
     pub bootstrap: bool,
     /// Data ride in ssh. Default: only where every port is shut.
@@ -66,6 +68,7 @@ impl Default for SshOptions {
             port: None,
             far_path: "thalweg".into(),
             far_ports: None,
+            near_ports: None,
             bootstrap: false,
             via_ssh: false,
             priority: Priority::default(),
@@ -253,7 +256,7 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     })?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
-    let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });
+    let connect = Arc::new(TcpConnect::new(vec![address.to_owned()]));
     let via = how.via.iter().flat_map(|via| match via.as_str() {
         TICKET => ticket.addresses.clone(),
         _ => vec![via.clone()],

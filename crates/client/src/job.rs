@@ -14,7 +14,7 @@ use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::{self, EvidenceSink, From, Remembered, Report, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
-use thalweg_service::published::{Publisher, State};
+use thalweg_service::published::{Progress, Publisher, State};
 use thalweg_wire::message::Place;
 use thalweg_wire::{RelativePath, limits};
 
@@ -247,7 +247,11 @@ impl Job {
         let (from, to) = &self.names;
         // A dry run moves nothing.
         let told = Publisher::begin(state, from, to, false).filter(|_| !wishes.dry_run).map(Arc::new);
-        let evidence = told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) });
+        let meter = watch.meter.clone();
+        let done = move || Some(Progress::of(&meter));
+        let sink = done.clone();
+        let evidence =
+            told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now, sink())) });
         let watch = Watch { evidence, ..watch.clone() };
         let route = routes::of(&self.from, &self.to).filter(|_| !wishes.movement.holds_still);
         let learned = route.as_ref().and_then(|route| routes::known(state, route));
@@ -293,7 +297,7 @@ impl Job {
         }
         if let Some(told) = told {
             if let Ok(report) = &result {
-                told.tell(&report.evidence);
+                told.tell(&report.evidence, done());
             }
             told.over(if result.is_ok() { State::Finished } else { State::Failed });
         }

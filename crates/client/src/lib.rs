@@ -37,6 +37,8 @@ pub mod receipt_file;
 
 pub mod receipt;
 
+pub mod sums;
+
 pub mod verify;
 
 pub mod frames;

@@ -29,6 +29,7 @@ use thalweg_mover::model::{ModelError, tree};
 use thalweg_mover::plan::{self, Plan};
 use thalweg_mover::run::client::Client;
 use thalweg_mover::run::copy::{From, Stop, To};
+use thalweg_sys::Dir;
 use thalweg_wire::{Entry, Kind, RelativePath};
 
 /// A tree of so many entries is counted in any case, if that takes no longer than [`ANYWAY`].
@@ -91,6 +92,9 @@ pub struct Predicted {
     pub verdict: Option<Deadline>,
     /// Whether both ends are places that a probe can measure.
     pub is_real: bool,
+    /// Bytes that an ordinary user can write at the destination now, quotas not counted; `None` of one that is not of this
+    /// machine, or keeps nothing.
+    pub room_bytes: Option<u64>,
 }
 
 /// Counts what is at the source, for so long; of what is larger takes samples for as long again. `source` is the place as
@@ -182,7 +186,17 @@ pub fn predict(
         (Ok(told), Some(deadline)) => Some(prediction::deadline(told, deadline.as_secs_f64())),
         _ => None,
     };
-    Ok(Predicted { names: job.names.clone(), wanted, size, known, plan, prediction, verdict, is_real })
+    let (names, room_bytes) = (job.names.clone(), room_bytes(&job.to));
+    Ok(Predicted { names, wanted, size, known, plan, prediction, verdict, is_real, room_bytes })
+}
+
+/// Of what is not there yet, in the directory that it would be made in.
+fn room_bytes(to: &To) -> Option<u64> {
+    let To::Local(path) = to else { return None };
+    let path = std::path::absolute(path).ok()?;
+    let there = path.ancestors().find_map(|path| Dir::open(path).ok())?;
+    let system = there.file_system().ok().filter(|system| system.bytes_total > 0)?;
+    Some(system.bytes_available)
 }
 
 impl Predicted {
@@ -244,6 +258,7 @@ impl Predicted {
             "event": "predicted", "from": self.names.0, "to": self.names.1,
             "bytes": work.bytes, "bytes_sd": work.bytes_sd,
             "entries": work.entries, "entries_sd": work.entries_sd, "counted": self.size.how,
+            "room_bytes": self.room_bytes,
             "seconds": told.map(|told| told.seconds), "low_s": told.map(|told| told.low_s),
             "high_s": told.map(|told| told.high_s), "p99_s": told.map(|told| told.p99_s),
             "terms": told.map(events::terms), "transfers": self.known.count(), "probe": self.known.probed,

@@ -18,6 +18,7 @@ use thalweg_mover::basin::{self, Cause, Evidence, Place};
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{self, Tuned};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Beginning, Fidelity, From, Movement, Report, To, Wishes};
@@ -216,7 +217,7 @@ impl Profiles {
 
     /// What cannot be written is not worth a word: the next prediction knows less.
     fn change(state: &Path, change: impl FnOnce(&mut Profiles)) {
-        let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _writing = lock(&WRITING);
         let mut profiles = Profiles::read(state);
         change(&mut profiles);
         if let Err(error) = profiles.write() {
@@ -481,7 +482,7 @@ mod tests {
         let profiles = Profiles::read(Path::new("/nowhere"));
         let us = Identity::generate("somebody").unwrap();
         let tls = client_config(&us, &ServerTrust::Pinned(us.fingerprint())).unwrap();
-        let connect = TcpConnect { addresses: vec!["host".to_owned()] };
+        let connect = TcpConnect::new(vec!["host".to_owned()]);
         let far = Arc::new(FarMover::new(Arc::new(connect), tls, "thalweg"));
         let of = |export: Option<&str>, path: &str| {
             let place = WirePlace { export: export.map(str::to_owned), path: path.as_bytes().to_vec() };

@@ -210,10 +210,12 @@ impl Reach {
         sink: &mut dyn FnMut(Digested) -> Result<()>,
     ) -> Result<()> {
         match &self.at {
-            At::Local(path) => survey::digest_wanted(&local(path), how, wanted, &mut |digested| {
-                self.go_on()?;
-                sink(digested)
-            }),
+            At::Local(path) => {
+                survey::digest_wanted(&local(path), how, survey::WORKERS, wanted, &mut |digested| {
+                    self.go_on()?;
+                    sink(digested)
+                })
+            }
             At::Far(client, place) => {
                 let chunk_bytes = match how {
                     DigestAs::Plain => 0,

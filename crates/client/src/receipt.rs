@@ -153,13 +153,13 @@ impl ReportFile {
 
     /// Writes a line.
     pub fn line(&self, value: &Value) {
-        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut inner = lock(&self.inner);
         inner.attempt(|file| writeln!(file, "{value}"));
     }
 
     /// Who reads the file finds all lines so far, whatever becomes of this process.
     pub fn flush(&self) {
-        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut inner = lock(&self.inner);
         inner.attempt(Write::flush);
     }
 
@@ -168,7 +168,7 @@ impl ReportFile {
     /// # Errors
     /// What went wrong with any line, or does now.
     pub fn finish(&self) -> Result<()> {
-        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut inner = lock(&self.inner);
         inner.attempt(|file| {
             file.flush()?;
             match file.get_ref().sync_all() {

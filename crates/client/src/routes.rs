@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Learned;
 use thalweg_mover::run::copy::{From, To};
 use thalweg_mover::tune::profile::{BYTES_MAX, Profiles};
@@ -25,7 +26,7 @@ pub fn known(state: &Path, route: &str) -> Option<Learned> {
 
 /// Remembers it. What cannot be written is not worth a word: the next copy starts as this one did.
 pub fn learn(state: &Path, route: &str, learned: Learned) {
-    let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _writing = lock(&WRITING);
     let mut profiles = read(state);
     profiles.learn(route, learned, now());
     write(state, &profiles);
@@ -33,7 +34,7 @@ pub fn learn(state: &Path, route: &str, learned: Learned) {
 
 /// Forgets it.
 pub fn forget(state: &Path, route: &str) {
-    let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _writing = lock(&WRITING);
     let mut profiles = read(state);
     if profiles.forget(route) {
         write(state, &profiles);

@@ -25,6 +25,7 @@ pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(FarMover, Identi
         program: FarProgram::from_command(&asked.far_path)?,
         bootstrap: asked.bootstrap,
         ports: asked.far_ports,
+        near_ports: asked.near_ports,
         via_ssh: asked.via_ssh,
         patience: how.patience,
         stall_timeout: how.stall_timeout,

@@ -23,7 +23,7 @@ use links::compare_links;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
-use thalweg_mover::endpoint::local::survey::Found as Listed;
+use thalweg_mover::endpoint::local::survey::{Found as Listed, WORKERS};
 use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
@@ -47,12 +47,11 @@ mod damage;
 
 pub use receipt::{Receipt, parse_key, seal};
 
-/// Files that are asked about at the same time: here, and at a far place, where it hides the round trip.
-const WORKERS: (usize, usize) = (4, 16);
+/// Files that are asked about at the same time at a far place, where it hides the round trip.
+pub const FAR_WORKERS: usize = 16;
 
-/// A file system's clock may be so far behind the one by which a copy says when it began: it ticks seldom, or by whole
-/// seconds.
-const CLOCK_GRAIN_S: u64 = 1;
+/// The clock of the place may be so far behind the one by which a copy says when it began: another machine's.
+const CLOCKS_APART_S: u64 = 60;
 
 /// What is found on the way.
 #[derive(Debug)]
@@ -121,7 +120,7 @@ pub fn verify(
     let is_single = is_single(receipt, seal, reach)?;
     let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(receipt.pass(seal)?);
-    let workers = if reach.is_local() { WORKERS.0 } else { WORKERS.1 };
+    let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
     let stopped = || Failure::new(FailureKind::Stopped, VERIFY, "stopped on request");
     let work = || {
         loop {
@@ -206,7 +205,7 @@ fn is_link_renamed(seal: &Seal, reach: &Reach, line: &Line) -> Result<bool> {
     }
     let itself = reach.itself()?;
     let made = u64::try_from(itself.evidence.ctime.seconds).unwrap_or(0);
-    let is_late_enough = made.saturating_add(CLOCK_GRAIN_S) >= seal.began;
+    let is_late_enough = made.saturating_add(CLOCKS_APART_S) >= seal.began;
     Ok(is_late_enough && matches!(itself.kind, Kind::Symlink { .. }))
 }
 
@@ -235,6 +234,7 @@ fn compare_last_words(receipt: &Receipt, seal: &Seal, judge: &mut Judge<'_, '_>)
 mod tests {
     use super::*;
     use crate::receipt_file::tests::Sample;
+    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
     #[test]
@@ -290,6 +290,9 @@ mod tests {
         assert_eq!(of(long_ago, "new"), (0, 0));
         assert_eq!(of(long_ago, "new/"), (1, 0), "what it leads to");
         assert_eq!(of(one_day, "new"), (1, 0), "it was there before, and led into the directory");
+        let made = u64::try_from(at("new").symlink_metadata().unwrap().ctime()).unwrap();
+        assert_eq!(of(made + CLOCKS_APART_S, "new"), (0, 0), "another machine's clock is behind");
+        assert_eq!(of(made + CLOCKS_APART_S + 1, "new"), (1, 0));
         std::fs::write(at("directory/link"), "").unwrap();
         assert_eq!(of(long_ago, "new"), (0, 1), "what has its name goes first");
         std::fs::remove_file(at("directory/link")).unwrap();

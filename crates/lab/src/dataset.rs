@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_mover::endpoint::dataset::{DESCRIPTION_BYTES_MAX, DESCRIPTION_NAME, DatasetSpec, Made};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::mutex::lock;
 
 /// What is made or compared at once, by one thread.
 const PIECE_BYTES: u64 = 16 << 20;
@@ -83,7 +84,7 @@ impl<'a> Pieces<'a> {
         if self.has_failed.load(Ordering::Relaxed) {
             return None;
         }
-        let mut next = self.next.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut next = lock(&self.next);
         let (number, made, offset) = &mut *next;
         if *number >= self.spec.files {
             return None;

@@ -4,6 +4,7 @@ use crate::admission::SlotHeld;
 use crate::plan::Plan;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_wire::account::RoomAccount;
 use thalweg_wire::message::{Failure, Outcome, ScanTotals, Totals};
 use thalweg_wire::{Entry, RelativePath};
 
@@ -37,6 +38,14 @@ pub enum Event {
     Knob(String),
     /// When a stream may send, and what is promised by that; again when it changes.
     Slot(Box<SlotHeld>),
+    /// More is to come than the destination had room for when the transfer began; if `is_all`, there is no more of it.
+    /// Told once.
+    LacksRoom {
+        /// The room, and what is to come into it.
+        room: RoomAccount,
+        /// Whether all of that is known.
+        is_all: bool,
+    },
     /// The transfer is over.
     Finished(Totals),
     /// Something that a person may want to know.

@@ -15,7 +15,7 @@ import thalweg
 
 def tell(event: thalweg.Event) -> None:
     if event["event"] == "progress":
-        print(f"{event['bytes_verified']} of {event['bytes_found']} bytes")
+        print(f"{event['bytes_settled']} of {event['bytes_found']} bytes")
 
 
 def main(file: Path, place: str, ticket: Path) -> None:

@@ -27,7 +27,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Selection, Stop, Watch, Wishes};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::message::{Check, Outcome, VerifyLevel};
+use thalweg_wire::message::{Check, Outcome, Preserve, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
 /// Events that may wait for Python; then the work waits too.
@@ -238,6 +238,10 @@ pub struct CopyOptions {
     update: bool,
     ignore_existing: bool,
     one_file_system: bool,
+    perms: bool,
+    owner: bool,
+    times: bool,
+    xattrs: bool,
     filter: Vec<String>,
     bwlimit: Option<String>,
     streams: Option<u16>,
@@ -388,6 +392,13 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         filter.extend(parse_filter_line(line)?);
     }
     let fidelity = Fidelity {
+        preserve: Preserve {
+            mode: options.perms,
+            owner: options.owner,
+            times: options.times,
+            xattrs: options.xattrs,
+            ..Preserve::default()
+        },
         delete_max: options.delete_max,
         verify: match options.verify.as_str() {
             "written" => VerifyLevel::Written,
@@ -401,7 +412,6 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
             "nothing" => Check::Nothing,
             other => return Err(usage(format!("check={other:?}: evidence, digest or nothing"))),
         },
-        ..Fidelity::default()
     };
     let streams = streams("copy", options.streams)?;
     Ok(Wishes {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::ticket::ADDRESSES_MAX;
 use thalweg_mover::link::{ClientTrust, Connection, Identity, server_config};
+use thalweg_mover::mutex::lock;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
@@ -50,7 +51,7 @@ struct Door {
 impl Door {
     /// Notes in the log who was turned away and why, or that there were more than it tells.
     fn turned_away(&self, address: Option<SocketAddr>, why: &dyn std::fmt::Display) {
-        let mut turned_away = self.turned_away.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut turned_away = lock(&self.turned_away);
         let Told { is_told, untold } = turned_away.one_more(Instant::now());
         if untold > 0 {
             tracing::info!(more = untold, "as many more were turned away before");
@@ -132,7 +133,7 @@ impl Strangers {
         let source = source_of(address);
         let number = self.serial.fetch_add(1, Ordering::Relaxed);
         let (keep, cut) = oneshot::channel();
-        let mut sources = self.sources.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut sources = lock(&self.sources);
         let from_there = sources.entry(source).or_default();
         from_there.push_back((number, keep));
         if from_there.len() > STRANGERS_PER_SOURCE_MAX {
@@ -145,7 +146,7 @@ impl Strangers {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut sources = self.strangers.sources.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut sources = lock(&self.strangers.sources);
         if let Some(from_there) = sources.get_mut(&self.source) {
             from_there.retain(|(number, _)| *number != self.number);
             if from_there.is_empty() {
@@ -179,7 +180,7 @@ struct Newcomer {
 
 impl Newcomers {
     fn note(self: &Arc<Self>, origin: Origin) -> Result<Newcomer> {
-        let mut counts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut counts = lock(&self.0);
         let count = counts.entry(origin).or_default();
         if *count >= NEWCOMERS_PER_ORIGIN_MAX {
             return Err(Failure::new(
@@ -195,7 +196,7 @@ impl Newcomers {
 
 impl Drop for Newcomer {
     fn drop(&mut self) {
-        let mut counts = self.newcomers.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut counts = lock(&self.newcomers.0);
         if let Some(count) = counts.get_mut(&self.origin) {
             *count -= 1;
             if *count == 0 {

@@ -4,29 +4,31 @@
 //! does not grow with a tree or a file.
 
 use crate::host::{Host, Origin};
-use crate::log::{Done, Line, Reads};
+use crate::log::{Done, Line, Reads, of_session};
 use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
 use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
-/// Answers `question`, piece by piece. `reads`: what the session has read and digested so far. `free`: gives back the
+/// Answers a question, piece by piece. `reads`: what the session has read and digested so far. `free`: gives back the
 /// number and the room of the question, before its end is said: who hears the end may ask anew under the same number at
 /// once.
 pub(crate) fn answer(
     host: &Host,
     session: &Arc<Session>,
-    number: u32,
-    question: Question,
+    (number, question): (u32, Question),
     room: &Room,
     reads: &Reads,
+    crew: &Crew,
     free: impl FnOnce(),
 ) {
     let pen = Pen { session, number, room };
@@ -38,14 +40,17 @@ pub(crate) fn answer(
     let ended = match question {
         Question::About => {
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
-            pen.say(Reply::About { program, exports: host.exports.names() })
+            pen.say(Reply::About { program, exports: host.exports().names() })
         }
         Question::List { place, recursive } => list(host, &pen, &place, recursive),
         Question::Look { place, follow } => look(host, &pen, &place, follow),
         Question::Read { place, offset, bytes, seen } => {
             read(host, &pen, &place, (offset, bytes), seen, &mut done)
         }
-        Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes, &mut done),
+        Question::Digest { place, chunk_bytes } => {
+            let how = DigestAs::of_question(chunk_bytes);
+            how.and_then(|how| digest(host, &pen, &place, (how, &crew.take()), &mut done))
+        }
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
         Question::Channel { place } => {
             host.channel_status(&place).and_then(|status| pen.say(Reply::Channel(Box::new(status))))
@@ -72,7 +77,7 @@ pub(crate) fn answer(
         None => {}
     }
     if let Err(failure) = pen.end(ended.err(), free) {
-        tracing::debug!(%failure, "an answer was not finished");
+        of_session!(debug, session, %failure, "an answer was not finished");
     }
 }
 
@@ -123,13 +128,18 @@ fn read(
     })
 }
 
-fn digest(host: &Host, pen: &Pen<'_>, place: &Place, segment_bytes: u64, done: &mut Done) -> Result<()> {
-    let how = DigestAs::of_question(segment_bytes)?;
+fn digest(
+    host: &Host,
+    pen: &Pen<'_>,
+    place: &Place,
+    (how, hands): (DigestAs, &Hands<'_>),
+    done: &mut Done,
+) -> Result<()> {
     let place = resolve(host, place, false)?;
     let mut batch: Vec<(RelativePath, u64, Digest)> = Vec::new();
     let mut batch_bytes = 0;
     let mut told = Instant::now();
-    survey::digest(&place, how, &mut |digested| {
+    survey::digest(&place, how, hands.count(), &mut |digested| {
         match digested {
             Digested::File(path, bytes, digest) => {
                 done.count_one(bytes);
@@ -186,7 +196,7 @@ fn measure_part(
     time: Duration,
     threads: u16,
 ) -> Result<()> {
-    let resolved = host.exports.resolve(place, part == Part::Write)?;
+    let resolved = host.exports().resolve(place, part == Part::Write)?;
     let Ok(_alone) = host.measuring.try_lock() else {
         let cause = "another client has this server measure itself: try again in some seconds";
         return Err(Failure::new(FailureKind::Busy, "measure", cause));
@@ -215,7 +225,7 @@ fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
 }
 
 fn resolve(host: &Host, place: &Place, write: bool) -> Result<SurveyPlace> {
-    let resolved = host.exports.resolve(place, write)?;
+    let resolved = host.exports().resolve(place, write)?;
     let path = PathBuf::from(std::ffi::OsString::from_vec(resolved.path));
     Ok(SurveyPlace { path, below: resolved.below })
 }
@@ -292,7 +302,40 @@ impl Room {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<u32>> {
-        self.pieces.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.pieces)
+    }
+}
+
+/// Those of a session that digest several files at a time: for one question, whatever others there are meanwhile. They have
+/// one each, as who asks for single files asks for many at once.
+#[derive(Default)]
+pub struct Crew {
+    is_taken: AtomicBool,
+}
+
+impl Crew {
+    fn take(&self) -> Hands<'_> {
+        Hands { of: (!self.is_taken.swap(true, Ordering::AcqRel)).then_some(self) }
+    }
+}
+
+/// Who digests for one question.
+struct Hands<'a> {
+    /// `None`: the one that answers it.
+    of: Option<&'a Crew>,
+}
+
+impl Hands<'_> {
+    fn count(&self) -> usize {
+        if self.of.is_some() { survey::WORKERS } else { 1 }
+    }
+}
+
+impl Drop for Hands<'_> {
+    fn drop(&mut self) {
+        if let Some(crew) = self.of {
+            crew.is_taken.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -338,5 +381,22 @@ impl Pen<'_> {
             pause = (pause * 2).min(Duration::from_millis(50));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_question_of_a_session_digests_several_files_at_a_time_and_another_when_it_is_over() {
+        let crew = Crew::default();
+        let (first, second) = (crew.take(), crew.take());
+        assert_eq!((first.count(), second.count()), (survey::WORKERS, 1));
+        // It never had what it would give back.
+        drop(second);
+        assert_eq!(crew.take().count(), 1);
+        drop(first);
+        assert_eq!(crew.take().count(), survey::WORKERS);
     }
 }

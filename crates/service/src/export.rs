@@ -10,7 +10,8 @@ use thalweg_wire::path::Escaped;
 
 /// What is wrong with an export whose directory has no name any more, or not the one that was given: it is held open,
 /// and would show what was there when the daemon began.
-const REPLACED: &str = "the export's directory was removed or replaced: start the daemon anew";
+const REPLACED: &str =
+    "the export's directory was removed or replaced: reload the daemon (SIGHUP) or start it anew";
 
 /// A directory that clients may use under a name.
 #[derive(Debug, Clone)]
@@ -56,6 +57,17 @@ pub enum Exports {
     User,
 }
 
+/// Names of exports, by what became of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Those that there were not.
+    pub added: Vec<String>,
+    /// Those that there are no more.
+    pub removed: Vec<String>,
+    /// Those that are another directory by now, or may be written, or not, as they might before.
+    pub changed: Vec<String>,
+}
+
 /// A place that was checked.
 pub struct Resolved {
     /// Everything stays beneath this directory. `None`: the user's own rights decide.
@@ -96,6 +108,29 @@ impl Exports {
             Exports::Named(exports) => exports.iter().map(|(e, _)| (e.name.clone(), !e.read_only)).collect(),
             Exports::User => Vec::new(),
         }
+    }
+
+    /// How others differ from these.
+    pub fn changes(&self, others: &Exports) -> Changes {
+        let named = |exports: &Exports| match exports {
+            Exports::Named(exports) => exports.clone(),
+            Exports::User => Arc::default(),
+        };
+        let (before, now) = (named(self), named(others));
+        let find = |exports: &[(Export, Dir)], name: &str| exports.iter().position(|(e, _)| e.name == name);
+        let mut changes = Changes::default();
+        for (export, held) in now.iter() {
+            let list = match find(&before, &export.name).map(|at| &before[at]) {
+                None => &mut changes.added,
+                Some((old, _)) if old.read_only != export.read_only => &mut changes.changed,
+                Some((_, old)) if !is_same(old, held) => &mut changes.changed,
+                Some(_) => continue,
+            };
+            list.push(export.name.clone());
+        }
+        let is_gone = |(export, _): &&(Export, Dir)| find(&now, &export.name).is_none();
+        changes.removed = before.iter().filter(is_gone).map(|(export, _)| export.name.clone()).collect();
+        changes
     }
 
     /// Checks a place that a client named.
@@ -148,6 +183,12 @@ impl Exports {
     }
 }
 
+/// Whether both are one directory.
+fn is_same(one: &Dir, other: &Dir) -> bool {
+    let stats = one.stat_self().ok().zip(other.stat_self().ok());
+    stats.is_some_and(|(one, other)| one.is_same_entry(&other))
+}
+
 /// Whether the directory that is held was removed, or its path leads to another by now. One that was only moved away is
 /// what was meant, and so is one whose path may not be looked at.
 fn is_replaced(export: &Export, held: &Dir) -> bool {
@@ -188,6 +229,28 @@ mod tests {
         assert!(exports.resolve(&place, false).is_ok(), "it is only called otherwise");
         std::fs::create_dir(&directory).unwrap();
         refused(&exports);
+    }
+
+    #[test]
+    fn of_exports_that_are_read_anew_those_that_are_other_are_known() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name).display().to_string();
+        for name in ["a", "b", "c"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        let open = |exports: &[String]| {
+            Exports::open(exports.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
+        };
+        let of = |name: &str, directory: &str| format!("{name}={}", at(directory));
+        let before = open(&[of("same", "a"), of("shut", "a"), of("moved", "b"), of("gone", "c")]);
+        assert_eq!(before.changes(&before), Changes::default());
+        let shut = format!("{}:ro", of("shut", "a"));
+        let now = open(&[of("new", "c"), of("same", "a"), shut, of("moved", "c")]);
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let changes = before.changes(&now);
+        assert_eq!(changes.added, names(&["new"]));
+        assert_eq!(changes.removed, names(&["gone"]));
+        assert_eq!(changes.changed, names(&["shut", "moved"]));
     }
 
     #[test]

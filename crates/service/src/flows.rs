@@ -1,6 +1,6 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Host, check_congestion, in_thread, logged_notes, path_of, totals_of, watch};
+use crate::host::{Host, check_congestion, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
 use thalweg_mover::event;
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::run::agree;
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::{Session, Transfer};
+use thalweg_mover::run::thread;
 use thalweg_wire::message::{FlowTerms, Open, SourceForm};
 
 impl Host {
@@ -26,7 +27,7 @@ impl Host {
         line: &Line,
     ) -> Result<()> {
         let destination = self.when_free(session, &open.terms.job_key, || {
-            let place = self.exports.resolve(&open.places[0], true)?;
+            let place = self.exports().resolve(&open.places[0], true)?;
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
             LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key)
         })?;
@@ -35,12 +36,15 @@ impl Host {
         run.attach(open.transfer, session.outbox(), None);
         let host = self.strong()?;
         let told = (told, false, line.clone());
-        self.receive(session, Transfer::ReceiveFlows(run.clone()), told, run, move |run| {
+        let progress = move |run: &FlowReceive| {
             if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
                 slots.note_settled(took, Instant::now());
             }
-            run.progress()
-        })
+            let progress = run.progress();
+            Done::by_then(progress.settled_entries, progress.verified_bytes)
+        };
+        let transfer = Transfer::ReceiveFlows(run.clone());
+        self.receive(session, transfer, told, run, progress, FlowReceive::abort)
     }
 
     pub(crate) fn send_flows(
@@ -53,14 +57,14 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        let mut place = self.exports.resolve(&open.places[0], false)?;
+        let mut place = self.exports().resolve(&open.places[0], false)?;
         if place.trailing_slash {
             place.path.push(b'/');
         }
         let from = GrowingPlace { path: path_of(place.path), below: place.below };
         let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = FlowSend::new(open.terms, flow, logged_notes());
+        let run = FlowSend::new(open.terms, flow, logged_notes(session));
         let kept = run.clone();
         let told = told.map(|told| told.with_rate(move || kept.rate()));
         run.note_there();
@@ -69,7 +73,13 @@ impl Host {
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());
-        in_thread("transfer", move || {
+        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
+        let on_panic = move |failure: Failure| {
+            its_line.tell(Done::default(), Err(&failure));
+            failed.abort(failure);
+            theirs.remove(open.transfer);
+        };
+        let see_to_its_end = move || {
             let _work = work;
             let seen = || (run.progress().settled, run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
@@ -84,7 +94,8 @@ impl Host {
                 run.abort(failure);
             }
             session.remove(run.number());
-        })?;
+        };
+        thread::guarded("transfer", on_panic, see_to_its_end)?;
         // Else nobody would see that it came to nothing.
         reading.start(feed).inspect_err(|failure| reading.abort(failure.clone()))?;
         Ok(form)

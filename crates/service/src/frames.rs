@@ -1,8 +1,8 @@
 //! The server's side of frames: channels below exports, and who is at them.
 
 use crate::export::Exports;
-use crate::host::{Host, check_congestion, in_thread};
-use crate::log::{Done, Line};
+use crate::host::{Host, check_congestion};
+use crate::log::{Done, Line, of_session};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -14,6 +14,7 @@ use thalweg_mover::run::frames::hub::{Attached, ChannelKey};
 use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper};
 use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::{Session, Transfer};
+use thalweg_mover::run::thread;
 use thalweg_wire::message::{
     ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
     Terms, TransferMessage, TransferNumber,
@@ -43,7 +44,7 @@ impl Host {
         }
         let opened = Opened { transfer: number, source: SourceForm::Many, instance, refused };
         if let Err(failure) = session.say(Message::Opened(opened)) {
-            tracing::info!(%failure, "not opened");
+            of_session!(info, session, %failure, "not opened");
         }
     }
 
@@ -64,7 +65,7 @@ impl Host {
         let writes = is_producer
             || frames.channel.is_recorded
             || matches!(&frames.role, FrameRole::Consume(consume) if consume.policy == FramePolicy::Spill);
-        let (key, store) = channel_at(&self.exports, &open.places[0], writes)?;
+        let (key, store) = channel_at(&self.exports(), &open.places[0], writes)?;
         let channel = self.hub.channel(&key, &frames.channel, store)?;
         let since = Instant::now();
         let attached = loop {
@@ -87,11 +88,21 @@ impl Host {
         session.tune_streams();
         channel.begin();
         let (session, number, keep) = (session.clone(), open.transfer, Keep::of(&frames.role));
+        of_session!(debug, &session, is_producer, "frames");
         let (watched, line) = (attached.clone(), line.clone());
-        let watches = in_thread("frames", move || watch(watched, (&session, number), keep, &line));
+        let (failed, theirs, its_line) = (attached.clone(), session.clone(), line.clone());
+        let on_panic = move |failure: Failure| {
+            its_line.tell(Done::default(), Err(&failure));
+            failed.link().detach();
+            theirs.remove(number);
+            failed.give_up();
+            drop(failed);
+            tell_when_back(&theirs, number, failure);
+        };
+        let see_it_go = move || watch(watched, (&session, number), keep, &line);
+        let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
-        tracing::debug!(is_producer, "frames");
         Ok(attached)
     }
 
@@ -107,7 +118,7 @@ impl Host {
         (window_bytes, kept): (u64, ChannelWishes),
     ) -> Result<(Arc<ConsumeRun>, Keeper)> {
         let writes = kept.is_recorded || wishes.policy == FramePolicy::Spill;
-        let (key, store) = channel_at(&self.exports, place, writes)?;
+        let (key, store) = channel_at(&self.exports(), place, writes)?;
         let channel = self.hub.channel(&key, &kept, store)?;
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
@@ -115,7 +126,7 @@ impl Host {
 
     /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody opened.
     pub fn spill_trouble(&self, place: &Place) -> Option<String> {
-        let (key, _) = channel_at(&self.exports, place, false).ok()?;
+        let (key, _) = channel_at(&self.exports(), place, false).ok()?;
         self.hub.spill_trouble(&key)
     }
 
@@ -124,7 +135,7 @@ impl Host {
     /// # Errors
     /// `NotFound` if nobody has opened it; why it cannot be one.
     pub fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {
-        let (key, _) = channel_at(&self.exports, place, false)?;
+        let (key, _) = channel_at(&self.exports(), place, false)?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,

@@ -2,7 +2,8 @@
 //! and cleans up behind those that do not come back.
 
 use crate::accept::source_of;
-use crate::export::Exports;
+use crate::export::{Changes, Exports};
+use crate::log::of_session;
 use crate::slots::Slots;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -12,14 +13,16 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::event;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
     Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, TlsForm, own_system, proof_matches,
     resume_proof, stream_proof, tune_stream,
 };
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
 use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::session::Session;
+use thalweg_mover::run::thread;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
 
@@ -51,6 +54,8 @@ pub struct HostLimits {
     pub channel_bytes_max: u64,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
+    /// Transfers of sessions whose streams are in another form are refused.
+    pub requires_tls: bool,
     /// What the way to it carries, in bits a second, if it is to be given away in slots.
     pub slots_bits_per_s: Option<u64>,
     /// How long it was seen to take to make durable what arrived, before anything did.
@@ -70,6 +75,7 @@ impl Default for HostLimits {
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             tls_form: TlsForm::default(),
+            requires_tls: false,
             slots_bits_per_s: None,
             settle: Duration::ZERO,
         }
@@ -88,7 +94,8 @@ const CONCLUDE_LOOK: Duration = Duration::from_millis(5);
 /// See the module.
 pub struct Host {
     identity: Identity,
-    pub(crate) exports: Exports,
+    /// Replaced as a whole: see [`Host::replace_exports`].
+    exports: Mutex<Exports>,
     pub(crate) state: Option<PathBuf>,
     /// Channels of frames.
     pub(crate) hub: Hub,
@@ -116,7 +123,7 @@ impl Host {
     ) -> Arc<Host> {
         let host = Arc::new_cyclic(|this| Host {
             identity,
-            exports,
+            exports: Mutex::new(exports),
             state,
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max),
@@ -137,17 +144,38 @@ impl Host {
 
     /// Does this every [`REAP_EVERY`], as long as there is a host.
     fn again_and_again(&self, name: &'static str, work: fn(&Host)) {
-        let host = self.this.clone();
-        let work = move || {
+        let (host, again) = (self.this.clone(), self.this.clone());
+        let go_on = move || {
             while let Some(host) = host.upgrade() {
                 work(&host);
                 drop(host);
                 std::thread::sleep(REAP_EVERY);
             }
         };
-        if let Err(failure) = in_thread(name, work) {
+        // What it panicked over may be gone by then.
+        let on_panic = move |_: Failure| {
+            std::thread::sleep(REAP_EVERY);
+            if let Some(host) = again.upgrade() {
+                host.again_and_again(name, work);
+            }
+        };
+        if let Err(failure) = thread::guarded(name, on_panic, go_on) {
             tracing::error!(%failure, "nobody cleans up");
         }
+    }
+
+    /// What clients may reach now.
+    pub(crate) fn exports(&self) -> Exports {
+        self.exports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Lets clients reach these from now on, and says what is other than before. What is under way keeps the directory that
+    /// it began with, and so does a channel of frames that is open.
+    pub fn replace_exports(&self, exports: Exports) -> Changes {
+        let mut now = self.exports.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let changes = now.changes(&exports);
+        *now = exports;
+        changes
     }
 
     /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.
@@ -210,7 +238,7 @@ impl Host {
                 let (writer, reader) =
                     connection.into_streams(session.cipher, &session.id, hello.stream, Role::Server)?;
                 if let Some(decision) = writer.kernel_tls() {
-                    tracing::info!(stream = hello.stream, %decision, "stream in TLS form");
+                    of_session!(info, &session, stream = hello.stream, %decision, "stream in TLS form");
                 }
                 let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
                 let path = session.wanted_path();
@@ -275,7 +303,7 @@ impl Host {
         if !self.sessions().is_empty() {
             return Duration::ZERO;
         }
-        self.idle_since.lock().unwrap_or_else(|p| p.into_inner()).elapsed()
+        lock(&self.idle_since).elapsed()
     }
 
     /// Ends all sessions in order; what they received stays for the next attempt, and what was complete is put away when this
@@ -300,6 +328,7 @@ impl Host {
             for session in &sessions {
                 scope.spawn(|| {
                     let cause = "the server is shutting down; the transfer resumes with the same command";
+                    of_session!(info, session, why = cause, "session ended");
                     session.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
                 });
             }
@@ -316,6 +345,7 @@ impl Host {
             requests: Arc::default(),
             answers: Arc::default(),
             reads: Arc::default(),
+            crew: Arc::default(),
             limit: self.limits.requests,
         };
         let session =
@@ -323,10 +353,10 @@ impl Host {
         self.sessions().insert(answer.session, session.clone());
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(answer, deadline).and_then(|()| session.attach_control(connection));
-        if begun.is_err() {
-            self.sessions().remove(&answer.session);
+        match &begun {
+            Ok(()) => of_session!(info, &session, "session begun"),
+            Err(_) => drop(self.sessions().remove(&answer.session)),
         }
-        tracing::info!(%peer, "session begun");
         begun
     }
 
@@ -365,9 +395,10 @@ impl Host {
             false
         });
         if !gone.is_empty() {
-            *self.idle_since.lock().unwrap_or_else(|p| p.into_inner()) = Instant::now();
+            *lock(&self.idle_since) = Instant::now();
         }
         for session in gone.into_iter().filter(|session: &Arc<Session>| !session.is_closed()) {
+            of_session!(info, &session, why, "session ended");
             let held = (self.closing.clone(), self.work.clone());
             let failure = Failure::new(FailureKind::Connection, "serve", why);
             let closed = session.clone();
@@ -375,8 +406,8 @@ impl Host {
                 let _held = held;
                 closed.close(Some(failure));
             };
-            if let Err(failure) = in_thread("close", close) {
-                tracing::warn!(%failure, "a session is not closed yet");
+            if let Err(failure) = thread::guarded("close", drop, close) {
+                of_session!(warn, &session, %failure, "a session is not closed yet");
                 self.sessions().insert(session.id, session);
             }
         }
@@ -393,7 +424,7 @@ impl Host {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.sessions)
     }
 }
 
@@ -438,24 +469,19 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
         && ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))
 }
 
-pub(crate) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map(drop)
-        .map_err(|error| failure::of_io(failure::START_THREAD, &error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::{Done, Line};
     use owner::ServerOwner;
     use std::sync::mpsc;
     use thalweg_mover::endpoint::held_up::{HeldUp, Hold};
+    use thalweg_mover::run::Ended;
+    use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::run::session::Transfer;
     use thalweg_mover::transfer::receiver;
-    use thalweg_wire::message::{Terms, TransferNumber};
+    use thalweg_wire::message::{Place, Question, Terms, TransferNumber};
 
     /// A disk that stands still when its destination is closed, until the test ends.
     struct Stuck {
@@ -470,6 +496,37 @@ mod tests {
         }
     }
 
+    /// The lock of its job would stay with it.
+    #[test]
+    fn a_transfer_of_which_a_thread_panics_ends_with_that_and_is_put_away() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let number = TransferNumber(1);
+        let (closes, closed) = mpsc::channel();
+        let (goes_on, waits) = mpsc::channel();
+        drop(goes_on);
+        let stuck = Stuck { reached: closes, goes_on: Mutex::new(waits) };
+        let (limits, outbox) = (receiver::Limits::default(), session.outbox());
+        let terms = Terms::of(1 << 20, 1 << 16);
+        let run =
+            ReceiveRun::start(number, Arc::new(HeldUp::new(stuck)), terms, limits, outbox, event::nobody());
+        let run = run.expect("threads");
+        let place = Place { export: None, path: b"/x".to_vec() };
+        let question = Question::Digest { place, chunk_bytes: 0 };
+        let line = Line::of_question(&session, &question).expect("a line");
+        let transfer = Transfer::Receive(run.clone());
+        let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
+        let told = (None, false, line);
+        host.receive(&session, transfer, told, run.clone(), panics, ReceiveRun::abort).expect("threads");
+        closed.recv_timeout(LIMIT).expect("it is put away");
+        match run.ended() {
+            Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// A session of this host that was cut off.
     fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
         let owner = ServerOwner {
@@ -477,6 +534,7 @@ mod tests {
             requests: Arc::default(),
             answers: Arc::default(),
             reads: Arc::default(),
+            crew: Arc::default(),
             limit: host.limits.requests,
         };
         let (key, peer) = ([id; 32].into(), Fingerprint([7; 32]));

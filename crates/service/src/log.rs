@@ -1,6 +1,6 @@
-//! The log's line of each transfer, one when it is over: who, from where, what, how much of it, how it ended. Likewise
-//! of what is read, digested or removed outside transfers: of reading one for each file, in however many pieces; of
-//! digesting one for each session, in however many questions.
+//! The log's two lines of each transfer: who, from where, what, when it begins; and when it is over also how much of it, and
+//! how it ended. Of what is read, digested or removed outside transfers there is the second alone: of reading one for each
+//! file, in however many pieces; of digesting one for each session, in however many questions.
 //!
 //! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
 //! nobody but us writes its fields. Not here: what each entry became, which the client's report has.
@@ -12,9 +12,24 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
 use thalweg_wire::Digest;
 use thalweg_wire::message::{Direction, Open, Place, Question, Totals};
+
+/// A line about a session: which, whose, and from where that came last.
+macro_rules! of_session {
+    ($level:ident, $session:expr, $($told:tt)*) => {{
+        let session: &thalweg_mover::run::session::Session = $session;
+        tracing::$level!(
+            session = %session.name(),
+            client = %session.peer,
+            address = session.peer_address().map(tracing::field::display),
+            $($told)*
+        );
+    }};
+}
+pub(crate) use of_session;
 
 /// The kind of a push or pull that only says what it would do.
 const DRY_RUN: &str = "dry-run";
@@ -22,8 +37,12 @@ const DRY_RUN: &str = "dry-run";
 /// A transfer, or an answer, that is under way.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
+    /// Name of the session.
+    session: String,
     client: Fingerprint,
     address: Option<SocketAddr>,
+    /// Its number in the session; `None` of an answer.
+    transfer: Option<u16>,
     /// `None` of an answer.
     direction: Option<&'static str>,
     kind: &'static str,
@@ -40,12 +59,18 @@ pub(crate) struct Done {
     pub failed: u64,
     /// Content bytes; of frames those that came or were taken.
     pub bytes: u64,
+    /// Entries that were as they should be.
+    pub unchanged: u64,
+    /// Entries left out on purpose.
+    pub skipped: u64,
+    /// Entries removed by `--delete`; of a dry run those that would be.
+    pub deleted: u64,
 }
 
 impl Done {
     /// Of one that did not come to its end.
     pub fn by_then(entries: u64, bytes: u64) -> Done {
-        Done { entries: Some(entries), failed: 0, bytes }
+        Done { entries: Some(entries), bytes, ..Done::default() }
     }
 
     /// One more entry, with so many bytes.
@@ -57,16 +82,40 @@ impl Done {
 
 impl From<Totals> for Done {
     fn from(totals: Totals) -> Done {
-        Done { entries: Some(totals.done), failed: totals.failed, bytes: totals.bytes_done }
+        Done {
+            entries: Some(totals.done),
+            failed: totals.failed,
+            bytes: totals.bytes_done,
+            unchanged: totals.unchanged,
+            skipped: totals.skipped,
+            deleted: totals.deleted,
+        }
     }
 }
 
 impl Line {
-    /// It begins now.
+    /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it.
     pub fn begin(session: &Session, open: &Open) -> Line {
+        let line = Line::of_open(session, open);
+        tracing::info!(
+            session = %line.session,
+            client = %line.client,
+            address = line.address.map(tracing::field::display),
+            transfer = line.transfer,
+            direction = line.direction,
+            kind = line.kind,
+            place = line.place.as_str(),
+            "transfer begins"
+        );
+        line
+    }
+
+    fn of_open(session: &Session, open: &Open) -> Line {
         Line {
+            session: session.name(),
             client: session.peer,
             address: session.peer_address(),
+            transfer: Some(open.transfer.0),
             direction: Some(match open.direction {
                 Direction::Push => "push",
                 Direction::Pull => "pull",
@@ -92,8 +141,10 @@ impl Line {
             _ => return None,
         };
         Some(Line {
+            session: session.name(),
             client: session.peer,
             address: session.peer_address(),
+            transfer: None,
             direction: None,
             kind,
             place: published::shown(place),
@@ -111,26 +162,40 @@ impl Line {
 
     /// It was done, with this root if it has one, or failed.
     pub fn tell(&self, done: Done, ended: std::result::Result<Option<Digest>, &Failure>) {
-        self.tell_of(self.began.elapsed(), done, ended);
+        self.tell_of(self.began.elapsed(), done, ended, None);
     }
 
-    fn tell_of(&self, time: Duration, done: Done, ended: std::result::Result<Option<Digest>, &Failure>) {
-        let (how, outcome, failure, root) = match ended {
-            Ok(root) => ("done", "done".to_owned(), None, root),
-            Err(failure) => ("failed", failure.kind.word(), Some(failure.to_string()), None),
+    /// `first`: of what failed of something that was done all the same.
+    fn tell_of(
+        &self,
+        time: Duration,
+        done: Done,
+        ended: std::result::Result<Option<Digest>, &Failure>,
+        first: Option<&Failure>,
+    ) {
+        let failure = ended.err().or(first).map(Failure::to_string);
+        let (how, outcome, root) = match ended {
+            Ok(root) => ("done", "done".to_owned(), root),
+            Err(failure) => ("failed", failure.kind.word(), None),
         };
         let what = if self.direction.is_some() { "transfer" } else { "request" };
-        // Counted is what would be moved.
-        let bytes = if self.kind == DRY_RUN { 0 } else { done.bytes };
+        // Counted is what would be moved, or would go.
+        let (bytes, deleted) = if self.kind == DRY_RUN { (0, 0) } else { (done.bytes, done.deleted) };
+        let if_any = |count: u64| (count > 0).then_some(count);
         let seconds = (time.as_secs_f64() * 1e3).round() / 1e3;
         tracing::info!(
+            session = %self.session,
             client = %self.client,
             address = self.address.map(tracing::field::display),
+            transfer = self.transfer,
             direction = self.direction,
             kind = self.kind,
             place = self.place.as_str(),
             entries = done.entries,
             failed = done.failed,
+            unchanged = if_any(done.unchanged),
+            skipped = if_any(done.skipped),
+            deleted = if_any(deleted),
             bytes,
             seconds,
             outcome = outcome.as_str(),
@@ -177,8 +242,10 @@ struct Digests {
     line: Line,
     /// A question that could not be answered is an entry that failed.
     done: Done,
-    /// The first, while no question was answered.
+    /// Of the first of these.
     failure: Option<Failure>,
+    /// Whether any question was answered.
+    is_answered: bool,
     /// From the first question to the end of the last.
     time: Duration,
 }
@@ -228,7 +295,9 @@ impl Reads {
         let seconds = line.began.elapsed().as_secs_f64();
         let text = failure.map(Failure::to_string);
         tracing::debug!(
+            session = %line.session,
             client = %line.client,
+            address = line.address.map(tracing::field::display),
             place = line.place.as_str(),
             entries = done.entries,
             failed = done.failed,
@@ -247,12 +316,14 @@ impl Reads {
         let mut kept = self.lock();
         kept.files.drain(..).for_each(|read| read.tell());
         if let Some(digests) = kept.digests.take() {
-            digests.line.tell_of(digests.time, digests.done, digests.failure.as_ref().map_or(Ok(None), Err));
+            let Digests { line, done, failure, is_answered, time } = digests;
+            let first = failure.as_ref();
+            line.tell_of(time, done, first.filter(|_| !is_answered).map_or(Ok(None), Err), first);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 
@@ -265,8 +336,8 @@ impl Drop for Reads {
 
 impl Read {
     fn tell(&self) {
-        let done = Done { entries: Some(1), failed: 0, bytes: self.bytes };
-        self.line.tell_of(self.time, done, Ok(None));
+        let done = Done::by_then(1, self.bytes);
+        self.line.tell_of(self.time, done, Ok(None), None);
     }
 }
 
@@ -274,9 +345,10 @@ impl Digests {
     /// With one more question.
     fn and(so_far: Option<Digests>, line: Line, mut done: Done, failure: Option<&Failure>) -> Digests {
         done.failed += u64::from(failure.is_some());
+        let is_answered = failure.is_none();
         let Some(so_far) = so_far else {
             let time = line.began.elapsed();
-            return Digests { line, done, failure: failure.cloned(), time };
+            return Digests { line, done, failure: failure.cloned(), is_answered, time };
         };
         let entries = match (so_far.done.entries, done.entries) {
             (None, None) => None,
@@ -286,11 +358,13 @@ impl Digests {
             entries,
             failed: so_far.done.failed + done.failed,
             bytes: so_far.done.bytes.saturating_add(done.bytes),
+            ..Done::default()
         };
         let time = so_far.line.began.elapsed();
         let place = shared(&so_far.line.place, &line.place);
-        let failure = so_far.failure.filter(|_| failure.is_some());
-        Digests { line: Line { place, ..so_far.line }, done, failure, time }
+        let failure = so_far.failure.or_else(|| failure.cloned());
+        let is_answered = so_far.is_answered || is_answered;
+        Digests { line: Line { place, ..so_far.line }, done, failure, is_answered, time }
     }
 }
 
@@ -321,8 +395,10 @@ mod tests {
     fn the_pieces_of_a_file_are_one_line_and_no_more_files_are_kept_than_are_bounded() {
         let reads = Reads::default();
         let line = |place: String| Line {
+            session: String::new(),
             client: Fingerprint([0; 32]),
             address: None,
+            transfer: None,
             direction: None,
             kind: "read",
             place,
@@ -363,10 +439,13 @@ mod tests {
     #[test]
     fn all_that_a_session_has_digested_is_one_line() {
         let reads = Reads::default();
+        let missing = Failure::new(FailureKind::NotFound, "digest", "no such file");
         let ask = |place: &str, done: Done, failure: Option<&Failure>| {
             let line = Line {
+                session: String::new(),
                 client: Fingerprint([0; 32]),
                 address: None,
+                transfer: None,
                 direction: None,
                 kind: "digest",
                 place: place.to_owned(),
@@ -375,21 +454,23 @@ mod tests {
             reads.count_digests(line, done, failure);
             let kept = reads.lock();
             let digests = kept.digests.as_ref().unwrap();
-            let Done { entries, failed, bytes } = digests.done;
-            (digests.line.place.clone(), (entries, failed, bytes), digests.failure.is_some())
+            let Done { entries, failed, bytes, .. } = digests.done;
+            let has_reason = digests.failure.as_ref() == Some(&missing);
+            (digests.line.place.clone(), (entries, failed, bytes), (has_reason, digests.is_answered))
         };
-        let missing = Failure::new(FailureKind::NotFound, "digest", "no such file");
-        let of = |place: &str, counts: (Option<u64>, u64, u64), has_reason: bool| {
-            (place.to_owned(), counts, has_reason)
+        let of = |place: &str, counts: (Option<u64>, u64, u64), is_answered: bool| {
+            (place.to_owned(), counts, (true, is_answered))
         };
         let alone = ask("data/run/a", Done::default(), Some(&missing));
-        assert_eq!(alone, of("data/run/a", (None, 1, 0), true));
+        assert_eq!(alone, of("data/run/a", (None, 1, 0), false));
+        // One that is answered does not take the reason of what failed with it, nor does another that fails.
         let answered = ask("data/run/b", Done::by_then(1, 5), None);
-        assert_eq!(answered, of("data/run", (Some(1), 1, 5), false));
-        let failed = ask("data/run/deep/c", Done::default(), Some(&missing));
-        assert_eq!(failed, of("data/run", (Some(1), 2, 5), false));
-        let tree = ask("data/other", Done { entries: Some(3), failed: 1, bytes: 7 }, None);
-        assert_eq!(tree, of("data", (Some(4), 3, 12), false));
+        assert_eq!(answered, of("data/run", (Some(1), 1, 5), true));
+        let denied = Failure::new(FailureKind::Permission, "digest", "denied");
+        let failed = ask("data/run/deep/c", Done::default(), Some(&denied));
+        assert_eq!(failed, of("data/run", (Some(1), 2, 5), true));
+        let tree = ask("data/other", Done { failed: 1, ..Done::by_then(3, 7) }, None);
+        assert_eq!(tree, of("data", (Some(4), 3, 12), true));
         reads.tell();
         assert!(reads.lock().digests.is_none());
         assert_eq!([shared("data/a", "data/a"), shared("data/a", "shut/a")], ["data/a", "/"]);

@@ -1,20 +1,25 @@
 //! What transfers of this user tell of themselves while they run and after, for `thalweg why`.
 //!
 //! One file for each in `STATE/transfers`, written anew about once a second and put in place by rename, so that a reader
-//! always finds a whole one. After the end it stays; of those that are over the last [`KEPT`] do. Nothing in them is
-//! secret beyond names of places. What cannot be written is not told: no copy fails for that.
+//! always finds a whole one. After the end it stays; of those that are over the last [`KEPT`] do. Beyond [`AT_ONCE`] that
+//! run, further ones are only counted, which the others of their process tell. Nothing in them is secret beyond names of
+//! places and addresses of clients. What cannot be written is not told: no copy fails for that.
 
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::plan;
+use thalweg_mover::run::copy::Meter;
 use thalweg_mover::run::ledger::{self, Settings};
+use thalweg_mover::run::session::Session;
 use thalweg_sys::atomic_file;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest;
@@ -23,8 +28,8 @@ use thalweg_wire::path::Escaped;
 
 /// Transfers that are over whose last word is kept.
 pub const KEPT: usize = 16;
-/// Transfers that are told of at the same time; more keep to themselves.
-pub const AT_ONCE: usize = 64;
+/// Transfers that are told of at the same time: twice as many as a daemon has sessions. More are only counted.
+pub const AT_ONCE: usize = 512;
 /// Without news for so long a transfer that does not say that it is over is gone, in seconds.
 pub const SILENT_S: u64 = 10;
 /// Larger files are none of ours.
@@ -67,25 +72,104 @@ pub struct Snapshot {
     pub from: String,
     /// Where it writes.
     pub to: String,
+    /// Where the client of a served one is, or was last; `None` of others, and of what is no internet socket.
+    #[serde(default)]
+    pub address: Option<SocketAddr>,
+    /// How much of its content is done; `None` where nobody knows how much there is, as of streams.
+    #[serde(default)]
+    pub progress: Option<Progress>,
+    /// Transfers of the same process that ran and were not told of, because [`AT_ONCE`] were.
+    #[serde(default)]
+    pub left_out: u32,
     /// What is known of it.
     pub evidence: Evidence,
+}
+
+/// How much of the content of a copy is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Content bytes for which nothing more is to be done: verified at the destination, or of entries that came to their
+    /// end without.
+    pub bytes_settled: u64,
+    /// Content bytes found at the source so far.
+    pub bytes_found: u64,
+    /// Whether these are all.
+    pub scan_over: bool,
+}
+
+impl Progress {
+    /// What the counters of a copy say now.
+    pub fn of(meter: &Meter) -> Progress {
+        Progress {
+            bytes_settled: meter.bytes_settled(),
+            bytes_found: meter.bytes_found.load(Ordering::Relaxed),
+            scan_over: meter.scan_over.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The same of a side of one. What changed at the source and came again is found once.
+    pub(crate) fn of_side(bytes_settled: u64, bytes_found: u64, scan_over: bool) -> Progress {
+        let most = if scan_over { bytes_found } else { u64::MAX };
+        Progress { bytes_settled: bytes_settled.min(most), bytes_found, scan_over }
+    }
+}
+
+/// Transfers of this process that are told of, by their names: no file need be read to know that they run.
+static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Transfers of this process that are not told of, because too many are.
+static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
+
+/// That a transfer of this process runs, until it is dropped.
+enum Runs {
+    /// And is told of, by this name.
+    Told(String),
+    /// And is one of too many.
+    LeftOut,
+}
+
+impl Runs {
+    fn told(id: &str) -> Runs {
+        told_here().insert(id.to_owned());
+        Runs::Told(id.to_owned())
+    }
+
+    fn left_out() -> Runs {
+        LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+        Runs::LeftOut
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        match self {
+            Runs::Told(id) => {
+                told_here().remove(id.as_str());
+            }
+            Runs::LeftOut => {
+                LEFT_OUT.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn told_here() -> MutexGuard<'static, BTreeSet<String>> {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tells of one transfer.
 pub struct Publisher {
     directory: PathBuf,
     told: Mutex<Snapshot>,
+    runs: Runs,
 }
 
 impl Publisher {
-    /// Begins to tell of a transfer. `None` if there is no place to, or too many do already.
+    /// Begins to tell of a transfer; if too many do already, only that it is left out. `None` if there is no place to.
     pub fn begin(state: &Path, from: &str, to: &str, is_served: bool) -> Option<Publisher> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let directory = state.join("transfers");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
-        if tidy(&directory) >= AT_ONCE {
-            return None;
-        }
+        let is_left_out = tidy(&directory) >= AT_ONCE;
         let (pid, now) = (std::process::id(), since_1970());
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let told = Snapshot {
@@ -103,14 +187,21 @@ impl Publisher {
             told_at: now.as_secs(),
             from: from.to_owned(),
             to: to.to_owned(),
+            address: None,
+            progress: None,
+            left_out: 0,
             evidence: Evidence::default(),
         };
-        Some(Publisher { directory, told: Mutex::new(told) })
+        let runs = if is_left_out { Runs::left_out() } else { Runs::told(&told.id) };
+        Some(Publisher { directory, told: Mutex::new(told), runs })
     }
 
-    /// Tells what is known now.
-    pub fn tell(&self, evidence: &Evidence) {
-        self.put(|told| told.evidence = evidence.clone());
+    /// Tells what is known now. Without `progress`, what was told of that stands.
+    pub fn tell(&self, evidence: &Evidence, progress: Option<Progress>) {
+        self.put(|told| {
+            told.evidence = evidence.clone();
+            told.progress = progress.or(told.progress);
+        });
     }
 
     /// The last word; what was told last stands.
@@ -119,9 +210,13 @@ impl Publisher {
     }
 
     fn put(&self, change: impl FnOnce(&mut Snapshot)) {
+        if matches!(self.runs, Runs::LeftOut) {
+            return;
+        }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut told);
         told.told_at = since_1970().as_secs();
+        told.left_out = LEFT_OUT.load(Ordering::Relaxed);
         let path = self.directory.join(format!("{}.json", told.id));
         // The name says whose it is, so that [`tidy`] can tell what a process that was killed left.
         let new = self.directory.join(format!("{}.new", told.id));
@@ -142,6 +237,8 @@ pub struct Served {
     is_flow: bool,
     /// The rate that is kept now; absent where the client keeps it.
     rate: Option<Box<dyn Fn() -> Option<u64> + Send>>,
+    /// How much is done now; absent of streams.
+    progress: Option<Box<dyn Fn() -> Progress + Send>>,
 }
 
 impl Served {
@@ -154,7 +251,8 @@ impl Served {
             Direction::Pull => (here, there),
         };
         let publisher = Publisher::begin(state?, &from, &to, true)?;
-        Some(Served { publisher, terms: open.terms.clone(), is_flow: open.flow.is_some(), rate: None })
+        let (terms, is_flow) = (open.terms.clone(), open.flow.is_some());
+        Some(Served { publisher, terms, is_flow, rate: None, progress: None })
     }
 
     /// Of what is sent from here: `rate` says what is kept now, as the client may have changed it since.
@@ -163,9 +261,21 @@ impl Served {
         Served { rate: Some(Box::new(rate)), ..self }
     }
 
-    /// Tells where the time goes on both sides.
-    pub fn tell(&self, streams: usize, entries: u64, sender: SideAccounts, receiver: SideAccounts) {
-        self.publisher.tell(&self.evidence(streams, entries, sender, receiver));
+    /// Of a copy: `progress` says how much of it is done now.
+    #[must_use]
+    pub fn with_progress(self, progress: impl Fn() -> Progress + Send + 'static) -> Served {
+        Served { progress: Some(Box::new(progress)), ..self }
+    }
+
+    /// Tells where the client is, how much is done, and where the time goes on both sides.
+    pub fn tell(&self, session: &Session, entries: u64, sender: SideAccounts, receiver: SideAccounts) {
+        let evidence = self.evidence(session.streams().len(), entries, sender, receiver);
+        let (address, progress) = (session.peer_address(), self.progress.as_ref().map(|progress| progress()));
+        self.publisher.put(|told| {
+            told.address = address;
+            told.progress = progress;
+            told.evidence = evidence;
+        });
     }
 
     /// The last word.
@@ -246,6 +356,17 @@ fn all_at(state: &Path, now: u64) -> Vec<Snapshot> {
     all
 }
 
+/// Transfers that run besides those, and are not told of: so many as the processes that run them said last.
+pub fn left_out(all: &[Snapshot]) -> u64 {
+    let mut last: BTreeMap<(u32, Option<&str>), (u64, u32)> = BTreeMap::new();
+    for told in all.iter().filter(|told| told.state == State::Running) {
+        let process = (told.pid, told.id.split('-').nth(3));
+        let said = last.entry(process).or_default();
+        *said = (*said).max((told.told_at, told.left_out));
+    }
+    last.values().map(|(_, left_out)| u64::from(*left_out)).sum()
+}
+
 /// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how many
 /// run.
 fn tidy(directory: &Path) -> usize {
@@ -254,9 +375,14 @@ fn tidy(directory: &Path) -> usize {
     files.retain(|path| !is_being_written(path));
     files.sort();
     let now = since_1970().as_secs();
-    let (running, mut over): (Vec<_>, Vec<_>) = files
-        .into_iter()
-        .partition(|path| read(path, now).is_some_and(|snapshot| snapshot.state == State::Running));
+    let is_own = |path: &PathBuf| {
+        let id = path.file_stem().and_then(|id| id.to_str());
+        id.is_some_and(|id| told_here().contains(id))
+    };
+    let runs = |path: &PathBuf| {
+        is_own(path) || read(path, now).is_some_and(|snapshot| snapshot.state == State::Running)
+    };
+    let (running, mut over): (Vec<_>, Vec<_>) = files.into_iter().partition(runs);
     while over.len() >= KEPT {
         let _ = fs::remove_file(over.remove(0));
     }
@@ -325,7 +451,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let terms = Terms { rate_bytes_per_s: Some(9_000_000), ..Terms::of(4 << 20, 1 << 20) };
         let publisher = Publisher::begin(state.path(), "a", "b", true).unwrap();
-        let served = Served { publisher, terms, is_flow: false, rate: None };
+        let served = Served { publisher, terms, is_flow: false, rate: None, progress: None };
         let told = |served: &Served| {
             served.evidence(2, 0, SideAccounts::default(), SideAccounts::default()).rate_bytes_per_s
         };
@@ -347,12 +473,12 @@ mod tests {
         assert!(all(state).is_empty());
         for number in 0..KEPT + 5 {
             let publisher = Publisher::begin(state, "a", &format!("b{number}"), false).unwrap();
-            publisher.tell(&Evidence { bytes: number as u64, ..Evidence::default() });
+            publisher.tell(&Evidence { bytes: number as u64, ..Evidence::default() }, None);
             let told_at = publisher.told.lock().unwrap().told_at;
             let last = |now| all_at(state, now).last().map(|snapshot| snapshot.state);
             assert_eq!(last(told_at + SILENT_S), Some(State::Running));
             assert_eq!(last(told_at + SILENT_S + 1), Some(State::Gone));
-            publisher.tell(&Evidence { bytes: 7, ..Evidence::default() });
+            publisher.tell(&Evidence { bytes: 7, ..Evidence::default() }, None);
             publisher.over(State::Finished);
         }
         let told = all(state);
@@ -364,6 +490,37 @@ mod tests {
         let lost = Publisher::begin(state, "a", "lost", false).unwrap();
         lost.put(|told| told.pid = u32::MAX);
         assert_eq!(all(state).last().map(|s| s.state), Some(State::Gone));
+    }
+
+    #[test]
+    fn of_too_many_that_run_the_others_tell_how_many_are_left_out() {
+        let state = tempfile::tempdir().unwrap();
+        let begin = || Publisher::begin(state.path(), "a", "b", true).unwrap();
+        let tell = |publisher: &Publisher| publisher.tell(&Evidence::default(), None);
+        let mut told: Vec<Publisher> = (0..AT_ONCE)
+            .map(|_| {
+                let publisher = begin();
+                tell(&publisher);
+                publisher
+            })
+            .collect();
+        // However long this takes, none is silent.
+        let seen = || {
+            let all = all_at(state.path(), 0);
+            (all.len(), left_out(&all))
+        };
+        assert_eq!(seen(), (AT_ONCE, 0));
+        let beyond = [begin(), begin()];
+        beyond.iter().for_each(tell);
+        told.iter().for_each(tell);
+        assert_eq!(seen(), (AT_ONCE, 2));
+        drop(beyond);
+        told.iter().for_each(tell);
+        assert_eq!(seen(), (AT_ONCE, 0));
+        // Where one is over there is room for another.
+        told.remove(0).over(State::Finished);
+        tell(&begin());
+        assert_eq!(seen(), (AT_ONCE + 1, 0));
     }
 
     #[test]

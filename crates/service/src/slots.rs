@@ -17,7 +17,8 @@ use thalweg_mover::admission::calendar::{Calendar, Promise};
 use thalweg_mover::admission::turn::{self, Lately, Share, Turn};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::PathHints;
-use thalweg_mover::run::session::Session;
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::session::{self, Session};
 use thalweg_wire::hello::SessionId;
 use thalweg_wire::limits;
 use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
@@ -210,7 +211,7 @@ impl Slots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.book)
     }
 }
 
@@ -280,7 +281,9 @@ impl Book {
                     over_bytes: 0,
                 };
                 self.leases.insert(id, lease);
-                tracing::info!(client = %client, ?promise, "slot taken");
+                let (session, address) = (session::name_of(asker.session), asker.origin.source);
+                let address = address.map(tracing::field::display);
+                tracing::info!(%session, %client, address, ?promise, "slot taken");
                 self.slot(&id, at, now).ok_or_else(ended)
             }
             (Err(failure), given_up) => {
@@ -344,8 +347,10 @@ impl Book {
     fn end(&mut self, id: &LeaseId) {
         if let Some(lease) = self.leases.remove(id) {
             self.calendar.release(lease.number);
-            let over_bytes = lease.over_bytes;
-            tracing::info!(client = %lease.origin.client, over_bytes, "slot free again");
+            let (session, over_bytes) = (session::name_of(&lease.session), lease.over_bytes);
+            let (client, address) = (&lease.origin.client, lease.origin.source);
+            let address = address.map(tracing::field::display);
+            tracing::info!(%session, %client, address, over_bytes, "slot free again");
         }
     }
 }

@@ -19,8 +19,8 @@ pub mod ktls;
 
 pub use account::{TcpInfo, tcp_info};
 pub use blocking::{
-    Interest, Readiness, Wake, open_pipe, open_pipe_to_write, poll, receive, receive_exact, receive_now,
-    send_all, send_all_vectored, set_timeouts, shutdown, shutdown_write, widen_pipe,
+    Interest, Readiness, Wake, begin_connect, open_pipe, open_pipe_to_write, poll, receive, receive_exact,
+    receive_now, send_all, send_all_vectored, set_timeouts, shutdown, shutdown_write, widen_pipe,
 };
 
 /// The user at the other end of a Unix socket, as he was when it was connected (`SO_PEERCRED`).

@@ -24,6 +24,19 @@ pub struct SideAccounts {
     pub disk: Option<DiskAccount>,
     /// Sender: what its kernel says about each stream; at most [`limits::STREAMS_MAX`].
     pub streams: Vec<StreamAccount>,
+    /// Receiver: the room at the destination, where it is known.
+    #[serde(default)]
+    pub room: Option<RoomAccount>,
+}
+
+/// The room at a destination, and what is to come into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct RoomAccount {
+    /// Bytes that an ordinary user could write there when the transfer began. Quotas are not in it.
+    pub free_bytes: u64,
+    /// Content bytes of new files, as far as it is decided by now: in a dry run of those that would come. Sparse files are
+    /// not in it, nor is what an earlier attempt left or what may be found there by comparing.
+    pub wanted_bytes: u64,
 }
 
 /// Where one stage of a mover spent its time; all threads together.

@@ -1,6 +1,6 @@
 //! Options of cp and sync, and the values that they take.
 
-use super::link::{LinkArgs, TlsArgs};
+use super::link::LinkArgs;
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
 use crate::args::manners::MannersArgs;
@@ -11,10 +11,7 @@ use clap::ArgMatches;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use std::ffi::OsString;
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
-use thalweg_mover::run::spread::Local;
-use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
 use thalweg_wire::message::{Check, Direct, Order, VerifyLevel};
 
@@ -72,6 +69,19 @@ pub struct CopyArgs {
         action = clap::ArgAction::Count
     )]
     pub perms: u8,
+    /// Do not keep modes and ACLs: what is new has of the source's permissions what the umask there leaves, and no set-id
+    /// bits; what stands there keeps its own
+    #[arg(long, visible_alias = "no-p")]
+    pub no_perms: bool,
+    /// Do not keep owners and groups: what is written belongs to who writes it
+    #[arg(long, visible_alias = "no-o")]
+    pub no_owner: bool,
+    /// Do not keep times. What has the same size is then compared by content, unless an earlier comparison is remembered
+    #[arg(long, visible_alias = "no-t")]
+    pub no_times: bool,
+    /// Do not keep attributes and ACLs
+    #[arg(long)]
+    pub no_xattrs: bool,
     /// Sizes for people. Always on; accepted for your fingers, as is `-h` beside places
     #[arg(long, action = clap::ArgAction::Count)]
     pub human_readable: u8,
@@ -100,13 +110,6 @@ pub struct CopyArgs {
     /// How it stands to others.
     #[command(flatten)]
     pub manners: MannersArgs,
-    /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
-    /// ticket names
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = parse_via)]
-    pub via: Vec<String>,
-    /// Addresses or network cards of this machine over which data streams are spread
-    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
-    pub bind: Vec<Local>,
     /// Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route
     #[arg(long)]
     pub no_tune: bool,
@@ -174,17 +177,11 @@ pub struct CopyArgs {
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
-    /// Protection of the data streams
-    #[arg(long, value_enum)]
-    pub cipher: Option<CipherArg>,
-    /// With `--cipher tls`.
-    #[command(flatten)]
-    pub tls: TlsArgs,
     /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not
     /// with --and
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
-    /// Write how each entry ended, as JSON lines, to a file
+    /// Write how each entry ended, and what was deleted, as JSON lines, to a file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout
@@ -236,31 +233,6 @@ impl Verify {
     }
 }
 
-/// How data streams are protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum CipherArg {
-    /// Sealed frames, AES-128-GCM
-    Aes128,
-    /// Sealed frames, AES-256-GCM
-    Aes256,
-    /// Sealed frames, ChaCha20-Poly1305
-    Chacha20,
-    /// Plain TLS 1.3 records
-    Tls,
-}
-
-impl CipherArg {
-    /// As a link takes it.
-    pub fn cipher(self) -> Cipher {
-        match self {
-            CipherArg::Aes128 => Cipher::Aes128Gcm,
-            CipherArg::Aes256 => Cipher::Aes256Gcm,
-            CipherArg::Chacha20 => Cipher::ChaCha20Poly1305,
-            CipherArg::Tls => Cipher::Tls,
-        }
-    }
-}
-
 /// A value for each side; `None`: nothing was said of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sides<T> {
@@ -285,37 +257,6 @@ fn parse_chunk(text: &str) -> Result<u64, String> {
         return Err("a chunk is a power of two from 64KiB to 64MiB".into());
     }
     Ok(bytes)
-}
-
-/// An address that streams can be dialled at: a name that is none would be looked up for as long as there is patience.
-fn parse_via(text: &str) -> Result<String, String> {
-    let is_six = |host: &str| host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
-    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-    let is_odd = |letter: char| letter.is_whitespace() || matches!(letter, ':' | '/' | '@' | '[' | ']');
-    let is_name = |host: &str| !host.is_empty() && !host.contains(is_odd);
-    let is_address = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
-        Some(Some((host, ""))) => is_six(host),
-        Some(Some((host, port))) => is_six(host) && port.strip_prefix(':').is_some_and(is_port),
-        Some(None) => false,
-        None if is_six(text) => true,
-        None => match text.split_once(':') {
-            Some((host, port)) => is_name(host) && is_port(port),
-            None => is_name(text),
-        },
-    };
-    match is_address {
-        true => Ok(text.to_owned()),
-        false => Err("HOST, HOST:PORT (of IPv6 [ADDRESS]:PORT), or `ticket`".into()),
-    }
-}
-
-fn parse_local(text: &str) -> Result<Local, String> {
-    match (text.parse(), text.len()) {
-        (Ok(address), _) => Ok(Local::Address(address)),
-        // IFNAMSIZ, the final NUL not counted.
-        (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
-        (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
-    }
 }
 
 fn parse_concurrency(text: &str) -> Result<u32, String> {
@@ -397,22 +338,5 @@ fn parse_window(text: &str) -> Result<u64, String> {
     match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
         true => Ok(bytes),
         false => Err("a window has from 4KiB to 1GiB".into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_for_streams_is_a_host_with_or_without_a_port() {
-        let names = ["ticket", "host", "dtn.example.org:8487", "10.1.0.7", "10.1.0.7:1"];
-        for good in names.into_iter().chain(["::1", "[::1]", "[fe80::1%eth0]:9"]) {
-            assert_eq!(parse_via(good), Ok(good.to_owned()));
-        }
-        let ports = [":8487", "host:", "host:0", "host:65536"];
-        for odd in ports.into_iter().chain(["", " host", "[::1", "[::1]9", "[host]:1", "h/x"]) {
-            assert!(parse_via(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `thalweg frames`.
 
-use crate::args::link::{CongestionArgs, SshArgs};
+use crate::args::link::{CongestionArgs, SshArgs, WayArgs};
 use crate::args::whole;
 use crate::exit;
 use crate::units;
@@ -51,6 +51,9 @@ pub struct ChannelArgs {
     /// How its streams answer congestion.
     #[command(flatten)]
     pub congestion: CongestionArgs,
+    /// Which ways they take.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_window_min)]
     pub memory: Option<u64>,
@@ -81,7 +84,7 @@ pub struct ChannelArgs {
 impl ChannelArgs {
     /// How the far mover is reached.
     pub fn how(&self, places: &Places) -> How {
-        let how = How::to_ask(places, self.ticket.as_deref(), SshOptions::default());
+        let how = self.way.on(How::to_ask(places, self.ticket.as_deref(), SshOptions::default()));
         How { patience: self.patience, stall_timeout: self.stall_timeout, ..how }
     }
 

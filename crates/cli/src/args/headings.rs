@@ -16,7 +16,7 @@ const ASKS: [&str; 7] = ["verify", "check", "ls", "du", "cat", "rm", "slots"];
 const REACHING: Heading = (
     "Reaching the far side",
     &["ticket", "rsh", "bootstrap", "stall-timeout", "patience"],
-    &["port", "far-path", "far-ports", "state"],
+    &["port", "far-path", "far-ports", "near-ports", "state"],
 );
 
 const OF_COPIES: [Heading; 7] = [
@@ -38,6 +38,10 @@ const OF_COPIES: [Heading; 7] = [
             "hard-links",
             "sparse",
             "perms",
+            "no-perms",
+            "no-owner",
+            "no-times",
+            "no-xattrs",
             "devices",
             "filter",
             "include-from",

@@ -6,6 +6,7 @@ use crate::units;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use std::ffi::OsString;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
@@ -13,7 +14,9 @@ use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
 use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::Priority;
+use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::is_congestion_name;
 
 /// How a far place is reached, and for how long: of copies, and of other commands that keep a link standing.
@@ -25,6 +28,9 @@ pub struct LinkArgs {
     /// How its streams answer congestion.
     #[command(flatten)]
     pub congestion: CongestionArgs,
+    /// Which ways they take.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// Before the options themselves, for what is read of them is taken.
     #[command(flatten)]
     pub typed: TypedWay,
@@ -48,18 +54,76 @@ pub struct LinkArgs {
 impl LinkArgs {
     /// How far movers are reached by one whose keys are in `state`.
     pub fn how(&self, places: &Places, state: &Path, priority: Priority, events: Events) -> How {
+        let ssh = SshOptions { priority, ..self.ssh.options() };
         How {
             patience: self.patience,
             stall_timeout: self.stall_timeout,
             state: Some(state.to_owned()),
             events,
-            ..How::to_ask(places, self.ticket.as_deref(), SshOptions { priority, ..self.ssh.options() })
+            ..self.way.on(How::to_ask(places, self.ticket.as_deref(), ssh))
         }
     }
 
-    /// How patient the link is; the rest as usual.
+    /// How patient the link is, and how data are protected on it; the rest as usual.
     pub fn settings(&self) -> LinkSettings {
-        LinkSettings { stall_timeout: self.stall_timeout, patience: self.patience, ..LinkSettings::default() }
+        LinkSettings { stall_timeout: self.stall_timeout, patience: self.patience, ..self.way.settings() }
+    }
+}
+
+/// Which ways data streams take, and how they are protected there: of all commands that move data over a link.
+#[derive(Debug, clap::Args)]
+pub struct WayArgs {
+    /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
+    /// ticket names
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = parse_via)]
+    pub via: Vec<String>,
+    /// Addresses or network cards of this machine over which data streams are spread
+    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
+    pub bind: Vec<Local>,
+    /// Protection of the data streams
+    #[arg(long, value_enum)]
+    pub cipher: Option<CipherArg>,
+    /// With `--cipher tls`.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+impl WayArgs {
+    /// The same far movers, with data streams on these ways.
+    pub fn on(&self, how: How) -> How {
+        How { via: self.via.clone(), bind: self.bind.clone(), ..how }
+    }
+
+    /// How data streams are protected; the rest as usual.
+    pub fn settings(&self) -> LinkSettings {
+        let usual = LinkSettings::default();
+        let cipher = self.cipher.map_or(usual.cipher, CipherArg::cipher);
+        LinkSettings { cipher, tls_form: self.tls.form(), ..usual }
+    }
+}
+
+/// How data streams are protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CipherArg {
+    /// Sealed frames, AES-128-GCM
+    Aes128,
+    /// Sealed frames, AES-256-GCM
+    Aes256,
+    /// Sealed frames, ChaCha20-Poly1305
+    Chacha20,
+    /// Plain TLS 1.3 records
+    Tls,
+}
+
+impl CipherArg {
+    /// As a link takes it.
+    pub fn cipher(self) -> Cipher {
+        match self {
+            CipherArg::Aes128 => Cipher::Aes128Gcm,
+            CipherArg::Aes256 => Cipher::Aes256Gcm,
+            CipherArg::Chacha20 => Cipher::ChaCha20Poly1305,
+            CipherArg::Tls => Cipher::Tls,
+        }
     }
 }
 
@@ -86,6 +150,9 @@ pub struct SshArgs {
     /// Ports that the far side may listen at, if a firewall lets only some through
     #[arg(long, value_name = "LOW-HIGH", value_parser = parse_ports)]
     pub far_ports: Option<(u16, u16)>,
+    /// Ports that this side may listen at where the far side dials, if a firewall lets only some through
+    #[arg(long, value_name = "LOW-HIGH", value_parser = parse_ports)]
+    pub near_ports: Option<(u16, u16)>,
     /// If the far side has no thalweg, place our own static one in its user's cache
     #[arg(long)]
     pub bootstrap: bool,
@@ -102,6 +169,7 @@ impl SshArgs {
             port: self.port,
             far_path: self.far_path.clone(),
             far_ports: self.far_ports,
+            near_ports: self.near_ports,
             bootstrap: self.bootstrap,
             via_ssh: self.via_ssh,
             ..SshOptions::default()
@@ -118,11 +186,12 @@ pub struct TypedWay {
 }
 
 /// Names of [`SshArgs`], and the options as they are told.
-const OF_SSH: [(&str, &str); 6] = [
+const OF_SSH: [(&str, &str); 7] = [
     ("rsh", "-e"),
     ("port", "--port"),
     ("far_path", "--far-path"),
     ("far_ports", "--far-ports"),
+    ("near_ports", "--near-ports"),
     ("bootstrap", "--bootstrap"),
     ("via_ssh", "--via-ssh"),
 ];
@@ -204,6 +273,37 @@ pub enum KtlsArg {
     Off,
 }
 
+/// An address that streams can be dialled at: a name that is none would be looked up for as long as there is patience.
+fn parse_via(text: &str) -> Result<String, String> {
+    let is_six = |host: &str| host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_odd = |letter: char| letter.is_whitespace() || matches!(letter, ':' | '/' | '@' | '[' | ']');
+    let is_name = |host: &str| !host.is_empty() && !host.contains(is_odd);
+    let is_address = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, ""))) => is_six(host),
+        Some(Some((host, port))) => is_six(host) && port.strip_prefix(':').is_some_and(is_port),
+        Some(None) => false,
+        None if is_six(text) => true,
+        None => match text.split_once(':') {
+            Some((host, port)) => is_name(host) && is_port(port),
+            None => is_name(text),
+        },
+    };
+    match is_address {
+        true => Ok(text.to_owned()),
+        false => Err("HOST, HOST:PORT (of IPv6 [ADDRESS]:PORT), or `ticket`".into()),
+    }
+}
+
+fn parse_local(text: &str) -> Result<Local, String> {
+    match (text.parse(), text.len()) {
+        (Ok(address), _) => Ok(Local::Address(address)),
+        // IFNAMSIZ, the final NUL not counted.
+        (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
+        (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
+    }
+}
+
 fn parse_congestion(text: &str) -> Result<String, String> {
     match is_congestion_name(text) {
         true => Ok(text.to_owned()),
@@ -249,19 +349,34 @@ mod tests {
             "/x",
             "--far-ports",
             "1-3",
+            "--near-ports",
+            "4-4",
             "--bootstrap",
         ];
         let all = typed("", &all);
         let here = all.unused(&[]);
-        assert_eq!(here, ["--ticket", "-e", "--port", "--far-path", "--far-ports", "--bootstrap"]);
+        let names = ["--ticket", "-e", "--port", "--far-path", "--far-ports", "--near-ports", "--bootstrap"];
+        assert_eq!(here, names);
         let daemon = |ticket: Option<&str>| Whom::Daemon("h:1".to_owned(), ticket.map(PathBuf::from));
         let ssh = Whom::Ssh("h".to_owned(), None);
         let at_daemon = all.unused(&[daemon(None)]);
-        assert_eq!(at_daemon.len(), 5, "{at_daemon:?}");
+        assert_eq!(at_daemon.len(), 6, "{at_daemon:?}");
         assert_eq!(at_daemon[1], "--port (no place is reached by ssh)");
         assert_eq!(all.unused(&[ssh.clone(), daemon(Some("/own"))]), ["--ticket (no place needs it)"]);
         assert!(all.unused(&[ssh, daemon(None)]).is_empty());
         // A file has them for every command.
         assert!(typed("ticket = \"/t\"\n", &[]).unused(&[]).is_empty());
+    }
+
+    #[test]
+    fn an_address_for_streams_is_a_host_with_or_without_a_port() {
+        let names = ["ticket", "host", "dtn.example.org:8487", "10.1.0.7", "10.1.0.7:1"];
+        for good in names.into_iter().chain(["::1", "[::1]", "[fe80::1%eth0]:9"]) {
+            assert_eq!(parse_via(good), Ok(good.to_owned()));
+        }
+        let ports = [":8487", "host:", "host:0", "host:65536"];
+        for odd in ports.into_iter().chain(["", " host", "[::1", "[::1]9", "[host]:1", "h/x"]) {
+            assert!(parse_via(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! Options of what looks at places: ls, du, cat, rm, check, verify, gc.
 
+use super::filters::FilterArgs;
 use super::link::SshArgs;
+use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 use thalweg_client::verify::parse_key;
 
 /// Options of everything that only asks.
@@ -79,15 +82,22 @@ pub struct RmArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
 pub struct CheckArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH. Names are relative to it, as of a copy of `SRC/`
     #[arg(value_name = "SRC")]
     pub source: OsString,
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
-    #[arg(value_name = "DST")]
-    pub destination: OsString,
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH; none with --sums
+    #[arg(value_name = "DST", required_unless_present = "sums", conflicts_with = "sums")]
+    pub destination: Option<OsString>,
+    /// Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in
+    /// it are relative to SRC. What is not in it is not looked for
+    #[arg(long, value_name = "FILE")]
+    pub sums: Option<PathBuf>,
     /// FIFOs and device nodes too, which a copy without --devices leaves out
     #[arg(short = 'D', long)]
     pub devices: bool,
+    /// Which names.
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -104,11 +114,14 @@ pub struct VerifyArgs {
     #[arg(value_name = "RECEIPT")]
     pub receipt: PathBuf,
     /// Where it was copied to: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
-    #[arg(value_name = "PLACE")]
-    pub place: OsString,
+    #[arg(value_name = "PLACE", required_unless_present = "as_b3sum", conflicts_with = "as_b3sum")]
+    pub place: Option<OsString>,
     /// Also report what is there and not in the receipt
     #[arg(long)]
     pub strict: bool,
+    /// Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them
+    #[arg(long, conflicts_with_all = ["strict", "json"])]
+    pub as_b3sum: bool,
     /// Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or
     /// Ed25519 public keys, in hexadecimal
     #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
@@ -127,6 +140,9 @@ pub struct GcArgs {
     /// Remove what no copy uses; without it only list. Copies that would resume from it begin anew
     #[arg(long)]
     pub yes: bool,
+    /// Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub older_than: Option<Duration>,
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! Options of what measures a way before anything is moved: probe, predict.
 
 use super::copy::Verify;
+use super::link::WayArgs;
 use super::places::AskArgs;
 use crate::args::whole;
 use crate::units;
@@ -32,6 +33,9 @@ pub struct ProbeArgs {
     /// TCP connections (default: as a copy would choose)
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
+    /// Which ways they take.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// With the accounts of the whole way
     #[arg(short = 'v', long)]
     pub verbose: bool,

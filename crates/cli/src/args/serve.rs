@@ -48,6 +48,9 @@ pub struct ServeArgs {
     /// THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
     #[arg(long, value_name = "FORM", value_enum)]
     pub log_format: Option<LogFormat>,
+    /// Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)
+    #[arg(long)]
+    pub require_tls: bool,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -1,14 +1,17 @@
 //! `thalweg check`: compares two places by content, and changes nothing.
 //!
 //! 1. Both sides are listed at once and paired by path: what is missing, extra, or of another kind or size.
-//! 2. If there are files on both sides that are alike so far, both sides digest theirs, each its own, past the page cache;
-//!    digests of the same path are compared. Of the files here only those are read; a far mover is asked for all of its own.
+//! 2. If there are files on both sides that are alike so far, both sides digest theirs, each its own, several at a time and
+//!    past the page cache; digests of the same path are compared. Of the files here only those are read; a far mover is
+//!    asked for all of its own.
 //!
 //! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told at
 //! once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536 names:
 //! there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
 //!
 //! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is unreadable.
+//!
+//! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
 
 use crate::args::places::CheckArgs;
 use crate::commands::places::{Troubles, answered};
@@ -16,9 +19,10 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::reach::{self, Reach};
 use crate::{json, out, threads, units};
+use selected::Selected;
 use std::cmp::Ordering;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::hash::BuildHasher;
 use std::sync::Mutex;
@@ -28,6 +32,12 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+
+/// Which names.
+mod selected;
+
+/// With a list instead of a second place.
+mod sums;
 
 /// Pieces that one side may be ahead.
 const AHEAD: usize = 1024;
@@ -92,24 +102,23 @@ impl<T> Tell<'_, T> {
 /// `thalweg check`.
 ///
 /// # Errors
-/// When a place cannot be listed at all.
+/// When a place cannot be listed at all; `Usage` for a filter or a list that is none.
 pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
-    let mut far_movers = reach::far_movers(&args.ask, places);
-    let source = Reach::open(&args.source, &mut far_movers)?;
-    let destination = Reach::open(&args.destination, &mut far_movers)?;
-    let mut report = Differences {
-        json: args.ask.json,
-        places: [args.source.clone(), args.destination.clone()],
-        known: Known::default(),
-        closed: Default::default(),
-        troubles: Troubles::new(args.ask.json),
-        counts: [0; 3],
-        left_out: 0,
+    let selected = &Selected::new(&args.filter)?;
+    let destination = match (&args.sums, &args.destination) {
+        (Some(list), _) => return sums::check(args, list, selected, places),
+        (None, Some(destination)) => destination,
+        // It is asked for where words are read.
+        (None, None) => return Err(Failure::new(FailureKind::Usage, "check", "there is no second place")),
     };
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut report = Differences::new(args.ask.json, [args.source.clone(), destination.clone()]);
+    let (source, destination) =
+        (Reach::open(&args.source, &mut far_movers)?, Reach::open(destination, &mut far_movers)?);
     let sides = [&source, &destination];
-    let listed = compare_listings(sides, args.devices, &mut report)?;
+    let listed = compare_listings(sides, args.devices, selected, &mut report)?;
     let (files, bytes) = match listed.has_alike {
-        true => compare_digests(sides, listed.single, &mut report)?,
+        true => compare_digests(sides, listed.single, selected, &mut report)?,
         false => (0, 0),
     };
     report.end(listed.entries, files, bytes)
@@ -131,10 +140,12 @@ struct Compared {
 fn compare_listings(
     [source, destination]: [&Reach; 2],
     devices: bool,
+    selected: &Selected,
     report: &mut Differences,
 ) -> Result<Compared> {
     let mut compared = Compared::default();
-    let mut listed = |report: &mut Differences, path: &RelativePath, met: Met<(Entry, bool)>| match met {
+    let mut awaited: BTreeSet<&RelativePath> = selected.names().collect();
+    let mut meet = |report: &mut Differences, path: &RelativePath, met: Met<(Entry, bool)>| match met {
         Met::Pair((a, a_single), (b, b_single)) => {
             compared.entries += 1;
             compared.single = [a_single, b_single];
@@ -162,7 +173,23 @@ fn compare_listings(
             report.alone(side, path)
         }
     };
-    both(|tell| list(source, tell), |tell| list(destination, tell), Told::InOrder, report, &mut listed)?;
+    let mut listed = |report: &mut Differences, path: &RelativePath, met: Met<(Entry, bool)>| {
+        awaited.remove(path);
+        meet(report, path, met)
+    };
+    both(
+        |tell| list(source, selected, tell),
+        |tell| list(destination, selected, tell),
+        Told::InOrder,
+        report,
+        &mut listed,
+    )?;
+    let nobody_knows = |path: &RelativePath| report.closed.iter().any(|closed| closed.may_cover(path));
+    awaited.retain(|path| !nobody_knows(path));
+    for path in awaited {
+        let cause = "neither place has it, and --files-from names it";
+        report.trouble(0, &Failure::new(FailureKind::NotFound, "look", cause).at(path));
+    }
     Ok(compared)
 }
 
@@ -170,6 +197,7 @@ fn compare_listings(
 fn compare_digests(
     [source, destination]: [&Reach; 2],
     single: [bool; 2],
+    selected: &Selected,
     report: &mut Differences,
 ) -> Result<(u64, u64)> {
     let (mut files, mut bytes) = (0u64, 0u64);
@@ -188,8 +216,8 @@ fn compare_digests(
         Met::Alone(..) => report.differs(path, "it came or went while it was compared"),
     };
     both(
-        |tell| digest(source, how, single[0], &known, tell),
-        |tell| digest(destination, how, single[1], &known, tell),
+        |tell| digest(source, how, single[0], (selected, &known), tell),
+        |tell| digest(destination, how, single[1], (selected, &known), tell),
         Told::Anyhow,
         report,
         &mut digested,
@@ -333,37 +361,50 @@ fn in_order(a: &RelativePath, b: &RelativePath) -> Ordering {
     a.as_bytes().split(|&byte| byte == b'/').cmp(b.as_bytes().split(|&byte| byte == b'/'))
 }
 
-/// Tells entries, and with each whether the place is that one entry: it has no name of its own then.
-fn list(reach: &Reach, tell: &Tell<'_, (Entry, bool)>) -> Result<()> {
-    let mut is_directory = false;
+/// Tells entries that are selected, and with each whether the place is that one entry: it has no name of its own then.
+fn list(reach: &Reach, selected: &Selected, tell: &Tell<'_, (Entry, bool)>) -> Result<()> {
+    let (mut is_directory, mut is_told) = (false, false);
     reach.list_in_order(true, &mut |listed| match listed {
         Listed::Found(Found::Entry(entry)) => {
             is_directory |= entry.path.is_root();
             let path = if is_directory { entry.path.clone() } else { RelativePath::root() };
-            tell.say(Piece::Item(path, (entry, !is_directory)))
+            is_told = selected.has(&path, matches!(entry.kind, Kind::Directory));
+            match is_told {
+                true => tell.say(Piece::Item(path, (entry, !is_directory))),
+                false => tell.go_on(),
+            }
         }
-        Listed::Found(Found::Trouble(failure)) => tell.say(Piece::Trouble(failure)),
-        Listed::Unordered => tell.say(Piece::Unordered),
+        Listed::Found(Found::Trouble(failure)) if selected.is_concerned(&failure) => {
+            tell.say(Piece::Trouble(failure))
+        }
+        // What is in a directory that is left out is left out too.
+        Listed::Unordered if is_told => tell.say(Piece::Unordered),
+        Listed::Found(Found::Trouble(_)) | Listed::Unordered => tell.go_on(),
     })
 }
 
-/// Tells digests, but for what is `known` to be different.
+/// Tells digests of what is selected, but for what is `known` to be different.
 fn digest(
     reach: &Reach,
     how: DigestAs,
     single: bool,
-    known: &Known,
+    (selected, known): (&Selected, &Known),
     tell: &Tell<'_, (u64, Digest)>,
 ) -> Result<()> {
     let root = RelativePath::root();
-    let wanted = |path: &RelativePath| !known.has(if single { &root } else { path });
+    let wanted = |path: &RelativePath| {
+        let path = if single { &root } else { path };
+        !known.has(path) && selected.has(path, false)
+    };
     reach.digest_wanted(how, &wanted, &mut |digested| match digested {
         Digested::File(_, bytes, digest) if single => {
             tell.say(Piece::Item(RelativePath::root(), (bytes, digest)))
         }
         Digested::File(path, bytes, digest) => tell.say(Piece::Item(path, (bytes, digest))),
-        Digested::Trouble(failure) => tell.say(Piece::Trouble(failure)),
-        Digested::Alive => tell.go_on(),
+        Digested::Trouble(failure) if single || selected.is_concerned(&failure) => {
+            tell.say(Piece::Trouble(failure))
+        }
+        Digested::Trouble(_) | Digested::Alive => tell.go_on(),
     })
 }
 
@@ -438,6 +479,19 @@ struct Differences {
 }
 
 impl Differences {
+    /// None so far, of two places.
+    fn new(json: bool, places: [OsString; 2]) -> Differences {
+        Differences {
+            json,
+            places,
+            known: Known::default(),
+            closed: Default::default(),
+            troubles: Troubles::new(json),
+            counts: [0; 3],
+            left_out: 0,
+        }
+    }
+
     /// One side alone told it. Where the other could not look, nobody knows whether it has it too.
     fn alone(&mut self, side: usize, path: &RelativePath) -> Result<()> {
         match (self.closed[1 - side].may_cover(path), side) {
@@ -476,6 +530,14 @@ impl Differences {
         if out::is_closed() { Ok(()) } else { told }
     }
 
+    fn verdict(&self) -> (&'static str, Exit) {
+        match (self.counts == [0; 3], self.troubles.is_empty()) {
+            (true, true) => ("same", Exit::Done),
+            (true, false) => ("not comparable in full", Exit::Partial),
+            (false, _) => ("different", Exit::Partial),
+        }
+    }
+
     fn end(&self, entries: u64, files: u64, bytes: u64) -> Result<Exit> {
         let [missing, extra, differing] = self.counts;
         let left_out = match self.left_out {
@@ -483,11 +545,7 @@ impl Differences {
             count => format!("; {} left out: FIFOs and devices, without --devices", units::entries(count)),
         };
         let unreadable = self.troubles.count();
-        let (verdict, exit) = match (self.counts == [0; 3], unreadable) {
-            (true, 0) => ("same", Exit::Done),
-            (true, _) => ("not comparable in full", Exit::Partial),
-            (false, _) => ("different", Exit::Partial),
-        };
+        let (verdict, exit) = self.verdict();
         let told = match self.json {
             true => json::line(&serde_json::json!({
                 "event": "checked", "exit": exit.code(), "entries": entries, "files": files, "bytes": bytes,
@@ -516,15 +574,7 @@ mod tests {
     const HANG: Duration = Duration::from_secs(120);
 
     fn nothing_told() -> Differences {
-        Differences {
-            json: false,
-            places: ["from", "to"].map(OsString::from),
-            known: Known::default(),
-            closed: Default::default(),
-            troubles: Troubles::new(false),
-            counts: [0; 3],
-            left_out: 0,
-        }
+        Differences::new(false, ["from", "to"].map(OsString::from))
     }
 
     fn path(text: &str) -> RelativePath {
@@ -645,14 +695,14 @@ mod tests {
         let path = scratch.path().to_owned();
         std::thread::spawn(move || {
             let mut report = nothing_told();
-            let known = &Known::default();
+            let every = (&Selected::default(), &Known::default());
             let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
             for failing in [0, 1] {
                 let side = |number| {
                     let path = path.clone();
                     move |tell: &Tell<'_, (u64, Digest)>| match number == failing {
                         true => lost(),
-                        false => digest(&Reach::local(path), DigestAs::Plain, false, known, tell),
+                        false => digest(&Reach::local(path), DigestAs::Plain, false, every, tell),
                     }
                 };
                 let ended = both(side(0), side(1), Told::Anyhow, &mut report, &mut |_, _, _| Ok(()));

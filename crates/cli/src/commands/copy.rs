@@ -1,6 +1,6 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
-use crate::args::copy::{CipherArg, CopyArgs};
+use crate::args::copy::CopyArgs;
 use crate::congestion::{self, Wished};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
@@ -99,7 +99,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     // Ends links in order, and what ssh started.
     drop(far_movers);
     teller.tell_held(held_before, priority::held());
-    done.iter().for_each(Done::write_prediction);
+    done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
     if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..]) {
         reported = reported.worst(teller.kept(receipt.finish(&report.agreed)));
@@ -126,8 +126,7 @@ fn read_places(
 /// How far movers are reached.
 fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
     let events = if args.quiet { event::nobody() } else { show::notes() };
-    let how = args.link.how(places, state, args.manners.priority(), events);
-    How { via: args.via.clone(), bind: args.bind.clone(), ..how }
+    args.link.how(places, state, args.manners.priority(), events)
 }
 
 /// What the copies of one command share.
@@ -210,10 +209,10 @@ impl Copies<'_> {
 }
 
 impl Done {
-    /// The last line of the report file.
-    fn write_prediction(&self) {
+    /// The last lines of the report file.
+    fn write_end(&self) {
         if let Ok(report) = &self.result {
-            self.listener.write_prediction(report);
+            self.listener.write_end(report);
         }
     }
 
@@ -255,7 +254,14 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             ignore_existing: args.ignore_existing,
         },
         fidelity: Fidelity {
-            preserve: Preserve { devices: args.devices, ..Preserve::default() },
+            preserve: Preserve {
+                mode: !args.no_perms,
+                owner: !args.no_owner,
+                times: !args.no_times,
+                xattrs: !args.no_xattrs,
+                devices: args.devices,
+                ..Preserve::default()
+            },
             delete_max: args.delete.then_some(args.max_delete),
             check: args.check.check(),
             verify: args.verify.level(),
@@ -277,7 +283,6 @@ fn movement(args: &CopyArgs) -> Result<Movement> {
     {
         return Err(usage("--request: a request is at most a chunk (--chunk)"));
     }
-    let usual = args.link.settings();
     Ok(Movement {
         asked: plan::Asked {
             streams: args.link.streams,
@@ -294,14 +299,9 @@ fn movement(args: &CopyArgs) -> Result<Movement> {
         },
         rate: Arc::new(Rate::of_bits(args.bwlimit)),
         holds_still: args.no_tune,
-        link: LinkSettings {
-            cipher: args.cipher.map_or(usual.cipher, CipherArg::cipher),
-            tls_form: args.tls.form(),
-            dscp: args.manners.dscp(),
-            ..usual
-        },
-        has_via: !args.via.is_empty(),
-        has_bind: !args.bind.is_empty(),
+        link: LinkSettings { dscp: args.manners.dscp(), ..args.link.settings() },
+        has_via: !args.link.way.via.is_empty(),
+        has_bind: !args.link.way.bind.is_empty(),
     })
 }
 

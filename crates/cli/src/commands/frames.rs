@@ -241,6 +241,6 @@ fn link_settings(args: &ChannelArgs, teller: Teller, sends: bool) -> Result<Link
         stall_timeout: args.stall_timeout,
         patience: args.patience,
         congestion: wished.where_we_send(sends),
-        ..LinkSettings::default()
+        ..args.way.settings()
     })
 }

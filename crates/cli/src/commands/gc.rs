@@ -25,22 +25,28 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
             Err(Failure::new(FailureKind::Unsupported, "clean up", cause))
         }
     };
+    let older_than = args.older_than.unwrap_or_default();
     // All of them before anything is removed.
     for path in args.places.iter().map(read).collect::<Result<Vec<_>>>()? {
-        for left in leftovers(&path, args.yes, SystemTime::now(), &mut |failure| troubles.add(&failure))? {
+        let now = SystemTime::now();
+        for left in leftovers(&path, args.yes, older_than, now, &mut |failure| troubles.add(&failure))? {
             let (word, more) = match left.state {
                 LeftoverState::InUse => ("in-use", "a copy uses it"),
                 LeftoverState::Unknown => ("unknown", "its lock is not below this directory"),
                 LeftoverState::Left => ("left", "remove it with --yes"),
+                LeftoverState::Recent => ("recent", "--older-than keeps it"),
                 LeftoverState::Removed => ("removed", "nothing uses it"),
             };
             if args.json {
                 let mut object = json::about("leftover", &left.path);
                 object.insert("state".into(), word.into());
                 object.insert("bytes".into(), left.bytes.into());
+                object.insert("age_s".into(), left.age.map(|age| age.as_secs()).into());
                 json::tell(&serde_json::Value::Object(object));
             } else {
-                out::tell(&format!("{word}  {}  {}  ({more})", units::size(left.bytes), left.path));
+                let age = left.age.map(|age| units::time(age.as_secs() as f64));
+                let changed = age.map(|age| format!("changed {age} ago; ")).unwrap_or_default();
+                out::tell(&format!("{word}  {}  {}  ({changed}{more})", units::size(left.bytes), left.path));
             }
         }
     }

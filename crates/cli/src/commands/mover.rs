@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, Order, Ready};
 use thalweg_mover::link::{ClientTrust, Identity};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::by_ssh::FIRST_SESSION_LIMIT;
 use thalweg_service::accept::{self, Listening};
 use thalweg_service::export::Exports;
@@ -229,7 +230,7 @@ impl Stdin {
                     break;
                 }
             }
-            *at_end.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+            *lock(&at_end) = Some(Instant::now());
         };
         std::thread::Builder::new()
             .name("stdin".into())
@@ -246,7 +247,7 @@ impl Stdin {
     }
 
     fn ended_at(&self) -> Option<Instant> {
-        *self.ended.lock().unwrap_or_else(|p| p.into_inner())
+        *lock(&self.ended)
     }
 }
 

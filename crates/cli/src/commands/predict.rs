@@ -2,7 +2,7 @@
 
 use crate::args::copy::Verify;
 use crate::args::probe::PredictArgs;
-use crate::commands::probe::{self, Measurer, how};
+use crate::commands::probe::{self, Measurer, how, with_streams};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{copy_output, json, out, units};
@@ -27,7 +27,8 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut far_movers, &state)?;
     let size = predict::size(&job, &args.source, &mut far_movers, args.scan, &Arc::default())?;
-    let measurer = Measurer::new(&job, args.streams, args.measure, &state, args.ask.json)?;
+    let moved = with_streams(args.streams);
+    let measurer = Measurer::new(&job, moved, args.measure, &state, args.ask.json)?;
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,
         reads_twice: args.verify == Verify::Paranoid,
@@ -91,6 +92,12 @@ impl Said<'_> {
             )),
         }
         out::tell(&format!("({} -> {}; {})", self.told.names.0, self.told.names.1, self.told.size.how));
+        if let Some(room) = self.told.room_bytes.filter(|room| work.bytes > *room as f64) {
+            out::tell(&format!(
+                "the destination has room for {}: all of it fits only if files are there already or replaced",
+                units::size(room)
+            ));
+        }
         if let Ok(told) = predicted {
             self.terms(told);
         }

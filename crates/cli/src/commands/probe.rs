@@ -26,7 +26,8 @@ use thalweg_mover::basin::terms::{self, Passage};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::model::history::{Moved, Observed, Probed};
-use thalweg_mover::run::copy::{From, To};
+use thalweg_mover::plan;
+use thalweg_mover::run::copy::{From, Movement, To, Wishes};
 
 mod schedule;
 
@@ -55,18 +56,24 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     if let Some(path) = &args.svg {
         files::can_be_written(DRAW, path)?;
     }
-    let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
+    let mut far_movers = FarMovers::new(args.way.on(how(&args.ask, places, &state)));
     let job = asked.reach(&mut far_movers, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
         let cause = "a probe measures real places; `thalweg cp zero:1GiB null:` measures others";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    let measurer = Measurer::new(&job, args.streams, args.seconds, &state, args.ask.json)?;
+    let movement = Movement {
+        link: args.way.settings(),
+        has_via: !args.way.via.is_empty(),
+        has_bind: !args.way.bind.is_empty(),
+        ..with_streams(args.streams)
+    };
+    let measurer = Measurer::new(&job, movement.clone(), args.seconds, &state, args.ask.json)?;
     let measured = measurer.measure()?;
     let finding = probe::find(&measured);
     drop(measurer);
     if !args.no_profile {
-        let by_hand = ByHand::streams(args.streams);
+        let by_hand = ByHand::of(&Wishes { movement, ..Wishes::default() });
         Profiles::probed(&state, &job.from, &job.to, &by_hand, remembered(&measured, &finding));
     }
     drop(far_movers);
@@ -82,6 +89,11 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
         files::write_whole(DRAW, path, drawn.as_bytes())?;
     }
     Ok(if output::missing(&measured).is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+/// How content moves in transfers that measure: by so many streams, and else as a copy would choose.
+pub fn with_streams(streams: Option<u16>) -> Movement {
+    Movement { asked: plan::Asked { streams, ..plan::Asked::default() }, ..Movement::default() }
 }
 
 /// How the far side is reached, which transfers are measured with.

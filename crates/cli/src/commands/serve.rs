@@ -2,15 +2,19 @@
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
-use crate::{identity, out, threads, units};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use crate::{config, identity, out, threads, units};
+use clap::FromArgMatches;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use thalweg_cli::args::copy::MEMORY_BYTES_MIN;
 use thalweg_cli::args::slots::SlotRate;
+use thalweg_cli::args::{Args, Command};
 use thalweg_client::hint::operation::TAKE_STATE;
 use thalweg_lab::doctor::{Roots, group_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -18,15 +22,15 @@ use thalweg_mover::link::{ClientTrust, Identity, Ticket};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_service::accept;
-use thalweg_service::export::{Export, Exports};
+use thalweg_service::export::{Changes, Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
 use thalweg_service::manager::Manager;
-use thalweg_sys::{Dir, File};
+use thalweg_sys::{Dir, File, usage};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
 use thalweg_wire::path::Escaped;
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT. At SIGHUP it reads its exports anew; if that came because its terminal is gone, it ends.
 ///
 /// # Errors
 /// If it cannot begin.
@@ -35,7 +39,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
-    let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
+    let exports = exports(args)?;
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
@@ -48,15 +52,18 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         stall_timeout: args.stall_timeout,
         channel_bytes_max: args.frames_memory.unwrap_or_else(|| frames_bytes(group_bytes)),
         tls_form: args.tls.form(),
+        requires_tls: args.require_tls,
         slots_bits_per_s,
         settle,
         ..HostLimits::default()
     };
     let fingerprint = own.fingerprint();
-    let host = Host::new(reload(&own)?, exports, Some(state.clone()), limits);
-    let listening = accept::listen(host, &own, &trust, &args.listen)?;
+    let host = Host::new(copied(&own)?, exports, Some(state.clone()), limits);
+    let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
-    let ends = signals()?;
+    let ends_with_terminal = std::io::stderr().is_terminal() && !usage::ignores(SIGHUP);
+    let signals = signals()?;
+    let reloads = reload_on_request(host, fixed(args))?;
     if let Some(path) = &args.ticket_file {
         let addresses = match args.advertise.is_empty() {
             true => listening.reachable()?,
@@ -77,7 +84,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     if let Some(manager) = &manager {
         manager.ready(&where_to);
     }
-    wait_for(ends)?;
+    wait_for(signals, ends_with_terminal, reloads)?;
     if let Some(manager) = &manager {
         manager.stopping("ending its sessions");
     }
@@ -173,24 +180,110 @@ const MEASURE: Duration = Duration::from_secs(1);
 const SHARE: f64 = 0.8;
 
 /// The host keeps its own copy of the key, for receipts.
-fn reload(identity: &Identity) -> Result<Identity> {
+fn copied(identity: &Identity) -> Result<Identity> {
     Identity::from_pem(&identity.to_pem())
 }
 
-/// Those that end it, from now on.
-fn signals() -> Result<Signals> {
-    Signals::new([SIGINT, SIGTERM]).map_err(|error| failure::of_io("listen for signals", &error))
+fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
+    args.export.iter().map(|text| text.parse()).collect()
 }
 
-fn wait_for(mut signals: Signals) -> Result<()> {
+/// What is asked for that takes effect at the start alone, by its option.
+type Fixed = [(&'static str, String); 12];
+
+fn fixed(args: &ServeArgs) -> Fixed {
+    [
+        ("listen", format!("{:?}", args.listen)),
+        ("state", format!("{:?}", args.state)),
+        ("ticket-file", format!("{:?}", args.ticket_file)),
+        ("advertise", format!("{:?}", args.advertise)),
+        ("patience", format!("{:?}", args.patience)),
+        ("stall-timeout", format!("{:?}", args.stall_timeout)),
+        ("memory", format!("{:?}", args.memory)),
+        ("slots", format!("{:?}", args.slots)),
+        ("frames-memory", format!("{:?}", args.frames_memory)),
+        ("log-format", format!("{:?}", args.log_format)),
+        ("require-tls", format!("{:?}", args.require_tls)),
+        ("ktls, tls-records", format!("{:?}", args.tls)),
+    ]
+}
+
+/// Reads the exports anew whenever it is asked to. On a thread of its own: a directory may be on a disk that stands still,
+/// and the daemon is to end all the same.
+fn reload_on_request(host: Arc<Host>, began: Fixed) -> Result<mpsc::SyncSender<()>> {
+    // One that waits stands for all that come until it is begun.
+    let (asks, asked) = mpsc::sync_channel(1);
+    threads::spawn("reload", move || {
+        for () in asked {
+            match reload(&host, &began) {
+                Ok(changes) => tell(&changes),
+                Err(failure) => tracing::error!(%failure, "the exports stay as they were"),
+            }
+        }
+    })?;
+    Ok(asks)
+}
+
+/// All of the exports, or none: what cannot be read or opened leaves them as they were.
+fn reload(host: &Host, began: &Fixed) -> Result<Changes> {
+    let args = read_again()?;
+    let opened = Exports::open(exports(&args)?)?;
+    let now = fixed(&args);
+    let other = began.iter().zip(&now).filter(|(began, now)| began != now);
+    let other: Vec<&str> = other.map(|((option, _), _)| *option).collect();
+    if !other.is_empty() {
+        let options = other.join(", ");
+        tracing::warn!(%options, "changed, which takes effect when the daemon is started anew");
+    }
+    Ok(host.replace_exports(opened))
+}
+
+/// What the command line, the environment and the files say by now.
+fn read_again() -> Result<ServeArgs> {
+    let usage = |cause: String| Failure::new(FailureKind::Usage, "read the configuration", cause);
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let (command, _) = config::layered(&words)?;
+    let parsed = command.try_get_matches_from(words).and_then(|found| Args::from_arg_matches(&found));
+    let args = parsed.map_err(|error| {
+        let text = error.to_string();
+        // What follows is how the command is used.
+        let cause = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        usage(cause.split_whitespace().collect::<Vec<_>>().join(" "))
+    })?;
+    match args.command {
+        Command::Serve(args) => Ok(args),
+        _ => Err(usage("it is no daemon's".to_owned())),
+    }
+}
+
+fn tell(Changes { added, removed, changed }: &Changes) {
+    if [added, removed, changed].iter().all(|names| names.is_empty()) {
+        return tracing::info!("the exports are read anew, and are as they were");
+    }
+    let [added, removed, changed] = [added, removed, changed].map(|names| names.join(", "));
+    tracing::info!(%added, %removed, %changed, "the exports are read anew");
+}
+
+/// Those that it hears, from now on.
+fn signals() -> Result<Signals> {
+    Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| failure::of_io("listen for signals", &error))
+}
+
+fn wait_for(mut signals: Signals, ends_with_terminal: bool, reloads: mpsc::SyncSender<()>) -> Result<()> {
     let (told, hears) = mpsc::channel();
     threads::spawn("signals", move || {
-        let mut first = true;
+        let mut is_first = true;
         for signal in signals.forever() {
-            if !first {
+            if signal == SIGHUP {
+                // A terminal that is gone is none any more by then. Its end may come twice, by the kernel and by a shell.
+                let is_end = ends_with_terminal && !std::io::stderr().is_terminal();
+                let _ = if is_end { told.send(()).is_ok() } else { reloads.try_send(()).is_ok() };
+                continue;
+            }
+            if !is_first {
                 std::process::exit(128 + signal);
             }
-            first = false;
+            is_first = false;
             let _ = told.send(());
         }
     })?;

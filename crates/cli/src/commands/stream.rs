@@ -21,6 +21,7 @@ use thalweg_client::stream::{End, Ends};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::flow::numbers::Numbers;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{Asked, Plan};
 use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
 use thalweg_mover::run::flow::job::{self, FlowReport, FlowTo, FlowWishes};
@@ -75,7 +76,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let reported = teller.stop();
     if let Some(told) = told {
         if let Ok(report) = &result {
-            told.tell(&report.evidence);
+            told.tell(&report.evidence, None);
         }
         told.over(if result.is_ok() { State::Finished } else { State::Failed });
     }
@@ -112,7 +113,7 @@ fn watch(teller: &Arc<Teller>, meter: Arc<Meter>, told: Option<Arc<Publisher>>) 
         events: Arc::new(move |event| hears.hear(&event)),
         link_events: Arc::new(move |event| hears_link.hear(&event)),
         meter,
-        evidence: told.map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
+        evidence: told.map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now, None)) }),
     }
 }
 
@@ -141,6 +142,8 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     wishes.rate = Arc::new(Rate::of_bits(args.bwlimit));
     wishes.slot = args.slot;
     wishes.link = args.link.settings();
+    wishes.has_via = !args.link.way.via.is_empty();
+    wishes.has_bind = !args.link.way.bind.is_empty();
     wishes.link.dscp = args.priority.dscp;
     wishes
 }
@@ -209,7 +212,7 @@ impl Teller {
         let (name, text) = match event {
             Event::Settled(entry, outcome) => {
                 if let Outcome::Failed(failure) = outcome {
-                    let mut kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner());
+                    let mut kinds = lock(&self.failed);
                     if !kinds.contains(&failure.kind) {
                         kinds.push(failure.kind);
                     }
@@ -278,7 +281,7 @@ impl Teller {
     }
 
     fn line(&self, text: &str) {
-        match &*self.progress.lock().unwrap_or_else(|p| p.into_inner()) {
+        match &*lock(&self.progress) {
             Some(progress) => progress.line(text),
             // Nothing is to be done about a reader that is gone.
             None => drop(writeln!(std::io::stderr(), "{text}")),
@@ -288,11 +291,11 @@ impl Teller {
     /// Shows no more progress, and has the report whole.
     fn stop(&self) -> Result<()> {
         self.over.store(true, Ordering::Release);
-        if let Some(ticker) = self.ticker.lock().unwrap_or_else(|p| p.into_inner()).take() {
+        if let Some(ticker) = lock(&self.ticker).take() {
             ticker.thread().unpark();
             let _ = ticker.join();
         }
-        self.progress.lock().unwrap_or_else(|p| p.into_inner()).take();
+        lock(&self.progress).take();
         self.report.as_ref().map_or(Ok(()), |report| report.file.finish())
     }
 
@@ -315,7 +318,7 @@ impl Teller {
 
     /// The last line, and the exit code, which is at least what became of report and receipt (`kept`).
     fn finish(&self, report: &FlowReport, kept: Exit) -> Exit {
-        let kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner()).clone();
+        let kinds = lock(&self.failed).clone();
         let exit = Exit::of_entries(kinds.into_iter()).worst(kept);
         if self.json {
             tell(self.is_stdout, &finished(report, exit));
@@ -334,7 +337,7 @@ struct Report {
 
 impl Report {
     fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
-        if self.told.lock().unwrap_or_else(|p| p.into_inner()).add(flow) {
+        if lock(&self.told).add(flow) {
             self.file.line(&event());
             // A stream may go on for months, and is read about meanwhile.
             self.file.flush();

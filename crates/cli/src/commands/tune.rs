@@ -7,7 +7,7 @@
 //! Bounded in time and in bytes; each trial is stopped after twice the time that it should take. What is under trial when
 //! either is used up is not kept.
 
-use super::probe::{Measurer, how};
+use super::probe::{Measurer, how, with_streams};
 use crate::args::tune::TuneArgs;
 use crate::congestion;
 use crate::exit::Exit;
@@ -64,7 +64,7 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
 fn find(args: &TuneArgs, way: &Way) -> Result<()> {
     let began = Instant::now();
     let Way { state, job, .. } = way;
-    let measurer = Measurer::new(job, None, args.time, state, args.ask.json)?;
+    let measurer = Measurer::new(job, with_streams(None), args.time, state, args.ask.json)?;
     let path = measurer.path();
     let (now, mut known) = way.settings(&path);
     if job.is_push() && known.congestion.as_ref().is_some_and(|name| !congestion::is_permitted(name)) {

@@ -1,14 +1,16 @@
-//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there?
+//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there? And with `--as-b3sum` and no place: what it says, for
+//! others to verify.
 
 use crate::args::places::VerifyArgs;
-use crate::commands::places::Troubles;
+use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::reach::{self, Reach};
-use crate::{json, out, units};
+use crate::{json, out, show, units};
 use serde_json::Value;
 use std::ops::Range;
 use thalweg_client::receipt_file::Seal;
+use thalweg_client::sums;
 use thalweg_client::verify::{self, Found, Receipt, Told};
 use thalweg_mover::failure::Result;
 use thalweg_mover::run::copy::Stop;
@@ -27,8 +29,11 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     if !json {
         tell_signers(&seal, args.keys.is_empty());
     }
+    let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
+        return as_b3sum(&receipt, &seal);
+    };
     let mut far_movers = reach::far_movers(&args.ask, places);
-    let reach = Reach::open(&args.place, &mut far_movers)?;
+    let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
     let mut troubles = Troubles::new(json);
     let mut tell = |told: Told<'_>| match told {
@@ -40,6 +45,33 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let never = Stop::default();
     let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never)?;
     Ok(end(json, &found))
+}
+
+/// Prints a line for each file. What `b3sum` could not check is told, and such a list is not whole.
+fn as_b3sum(receipt: &Receipt, seal: &Seal) -> Result<Exit> {
+    let (mut unknown, mut unnamed) = (0u64, 0u64);
+    let printed = receipt.last_lines(seal, &mut |line| {
+        match (line.kind.as_str(), line.digest) {
+            // It is what `b3sum` prints of a file that has no marked holes.
+            ("file" | "hardlink", Some(digest)) => match sums::line(&line.path, digest) {
+                Some(text) => return out::write(text.as_bytes()),
+                None => unnamed += 1,
+            },
+            ("file" | "file-marked-holes" | "hardlink", _) => unknown += 1,
+            _ => {}
+        }
+        Ok(())
+    });
+    for (count, why) in [
+        (unknown, "the receipt has no digest of them that b3sum knows (unchanged, hard links, large holes)"),
+        (unnamed, "b3sum takes no names that are not UTF-8"),
+    ] {
+        if count > 0 {
+            show::line(&format!("warning: {} left out: {why}", units::entries(count)));
+        }
+    }
+    let is_whole = unknown + unnamed == 0 && seal.failed == 0;
+    answered(printed, if is_whole { Exit::Done } else { Exit::Partial })
 }
 
 fn tell_signers(seal: &Seal, unknown: bool) {

@@ -1,6 +1,7 @@
 //! `thalweg watch`: what becomes complete in a directory is copied, and analysed on arrival.
 
 use crate::args::copy::Verify;
+use crate::args::link::WayArgs;
 use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
 use crate::place::{Named, Places};
@@ -72,6 +73,9 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
     let mut unused: Vec<String> = is_unused.then(|| "--cca".to_owned()).into_iter().collect();
     let places = [Some(&watch.source), Some(&watch.destination), watch.results.as_ref()];
     let far: Vec<Whom> = places.into_iter().flatten().filter_map(Whom::of).collect();
+    if far.is_empty() {
+        unused.extend(way_within(&args.link.way, &mut watch.wishes.movement));
+    }
     unused.extend(args.link.typed.unused(&far));
     // Of far places each option has its reason.
     let within = if far.is_empty() { " within this machine, where nothing is sent" } else { "" };
@@ -80,6 +84,20 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
         teller.note(None, &Event::Note(text));
     }
     Ok(())
+}
+
+/// What was asked of the way of data streams, of which there are none: taken out of what copies go by, each of which would
+/// tell of it.
+fn way_within(way: &WayArgs, movement: &mut Movement) -> Vec<String> {
+    let usual = LinkSettings::default();
+    (movement.has_via, movement.has_bind) = (false, false);
+    (movement.link.cipher, movement.link.tls_form) = (usual.cipher, usual.tls_form);
+    let options = [
+        ("--via", !way.via.is_empty()),
+        ("--bind", !way.bind.is_empty()),
+        ("--cipher", way.cipher.is_some()),
+    ];
+    options.into_iter().filter(|(_, is_asked)| *is_asked).map(|(option, _)| option.to_owned()).collect()
 }
 
 /// The keeper of one command; see [`command`].
@@ -163,6 +181,8 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
                 },
                 rate: Arc::new(Rate::of_bits(args.bwlimit)),
                 link: LinkSettings { dscp: args.manners.dscp(), ..args.link.settings() },
+                has_via: !args.link.way.via.is_empty(),
+                has_bind: !args.link.way.bind.is_empty(),
                 ..Movement::default()
             },
             remembered: Remembered { state: Some(state.clone()), ..Remembered::default() },

@@ -62,22 +62,48 @@ fn list(args: &WhyArgs, state: &Path) -> Result<Exit> {
     if all.is_empty() {
         return Err(nothing(args.state.as_deref()));
     }
-    for told in all {
-        if args.json {
-            json::line(&Value::Object(about(&told)))?;
-            continue;
+    for told in &all {
+        match args.json {
+            true => json::line(&Value::Object(about(told)))?,
+            false => out::line(&listed(told))?,
         }
-        let began = units::moment(i64::try_from(told.began_at).unwrap_or(0));
-        out::line(&format!(
-            "{}  {began}  {:8}  {} -> {}",
-            told.id,
-            word(told.state),
-            inert(&told.from),
-            inert(&told.to)
-        ))?;
+    }
+    let left_out = published::left_out(&all);
+    match args.json {
+        _ if left_out == 0 => {}
+        true => json::line(&json!({ "event": "untold", "transfers": left_out }))?,
+        false => out::line(&format!("and {} more that run", units::count(left_out)))?,
     }
     out::flush()?;
     Ok(Exit::Done)
+}
+
+/// A transfer on one line.
+fn listed(told: &Snapshot) -> String {
+    let began = units::moment(i64::try_from(told.began_at).unwrap_or(0));
+    let bytes = match told.progress {
+        Some(done) => {
+            let more = if done.scan_over { "" } else { "+" };
+            format!("{} of {}{more}", units::size(done.bytes_settled), units::size(done.bytes_found))
+        }
+        None => units::size(told.evidence.bytes),
+    };
+    let seconds = seconds(told);
+    let client = told.address.map(|address| format!(", client at {address}")).unwrap_or_default();
+    format!(
+        "{}  {began}  {:8}  {bytes}  {}  {}  {} -> {}{client}",
+        told.id,
+        word(told.state),
+        units::time(seconds),
+        units::rate(told.evidence.bytes, seconds),
+        inert(&told.from),
+        inert(&told.to)
+    )
+}
+
+/// How long it has run, or did.
+fn seconds(told: &Snapshot) -> f64 {
+    told.evidence.elapsed_nanos as f64 / 1e9
 }
 
 fn nothing(state: Option<&Path>) -> Failure {
@@ -323,9 +349,14 @@ fn heat(process: &ProcessAccount) -> String {
 
 /// What a transfer says of itself, besides evidence.
 fn about(told: &Snapshot) -> Map<String, Value> {
+    let (bytes, seconds, done) = (told.evidence.bytes, seconds(told), told.progress);
     let value = json!({
         "event": "transfer", "id": told.id, "pid": told.pid, "served": told.is_served, "state": told.state,
         "began_at": told.began_at, "told_at": told.told_at, "from": told.from, "to": told.to,
+        "address": told.address, "bytes": bytes, "seconds": seconds,
+        "bytes_per_s": if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
+        "bytes_settled": done.map(|done| done.bytes_settled),
+        "bytes_found": done.map(|done| done.bytes_found), "scan_over": done.map(|done| done.scan_over),
     });
     match value {
         Value::Object(object) => object,

@@ -17,6 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
+use thalweg_mover::mutex::lock;
 
 /// IP header with options, TCP header with options: 60 each at most.
 const HEAD_BYTES: u32 = 120;
@@ -119,7 +120,7 @@ impl Shared {
 
     /// The wire; hold it shortly, packets wait.
     pub fn wire(&self) -> MutexGuard<'_, Wire> {
-        self.wire.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.wire)
     }
 }
 

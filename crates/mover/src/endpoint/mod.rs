@@ -354,6 +354,12 @@ pub trait Destination: Send + Sync {
         None
     }
 
+    /// Bytes that an ordinary user can still write there, quotas not counted; `None` where that is not known, or nothing is
+    /// kept.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Gives an entry its final name and metadata, atomically, over what stood there when it was decided.
     ///
     /// # Errors

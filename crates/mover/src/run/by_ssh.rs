@@ -64,6 +64,8 @@ pub struct SshWishes {
     pub bootstrap: bool,
     /// Ports that the far mover may choose from.
     pub ports: Option<(u16, u16)>,
+    /// Ports here that it may dial.
+    pub near_ports: Option<(u16, u16)>,
     /// Bridges only.
     pub via_ssh: bool,
     /// For how long the far side keeps a session without a link.
@@ -350,7 +352,7 @@ impl SshConnect {
             return Way::Direct(address);
         }
         if far.ready.dials_back
-            && let Ok(fd) = dial_back(DIAL_LIMIT, |request| far.ask(request))
+            && let Ok(fd) = dial_back(self.wishes.near_ports, DIAL_LIMIT, |request| far.ask(request))
             && self.is_far_mover(fd)
         {
             return Way::Back;
@@ -431,7 +433,7 @@ impl SshConnect {
                     failure
                 })
             }
-            Way::Back => dial_back(deadline, |request| match &mut self.lock().far {
+            Way::Back => dial_back(self.wishes.near_ports, deadline, |request| match &mut self.lock().far {
                 Some(far) => far.ask(request),
                 None => Err(Failure::new(FailureKind::Connection, CONNECT, "the copy is over")),
             }),
@@ -520,13 +522,55 @@ fn unreached(mut failure: Failure) -> Failure {
 /// Time for all of the token. The far mover says it at once; a stranger who trickles keeps it out for so long.
 const TOKEN_LIMIT: Duration = Duration::from_secs(1);
 
+/// Between two looks whether one of the ports is free by now.
+const PORT_LOOK: Duration = Duration::from_millis(10);
+
+/// Listens at one of these ports, the lowest that is free, or at any.
+fn listen_within(ports: Option<(u16, u16)>) -> std::io::Result<TcpListener> {
+    let listen = |port: u16| {
+        TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|error| match error.kind() {
+            ErrorKind::AddrInUse => Err(error),
+            _ => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)),
+        })
+    };
+    let (low, high) = ports.unwrap_or((0, 0));
+    let mut listening = listen(low);
+    for port in (low..=high).skip(1) {
+        if listening.is_ok() {
+            break;
+        }
+        listening = listen(port);
+    }
+    listening
+}
+
+/// The same. Dials beside this one may have all of these ports, each for a moment: one is waited for.
+fn listen_until(ports: Option<(u16, u16)>, until: Instant) -> Result<TcpListener> {
+    loop {
+        let error = match listen_within(ports) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => error,
+        };
+        if error.kind() != ErrorKind::AddrInUse || Instant::now() >= until {
+            let failure = failure::of_io(CONNECT, &error);
+            return Err(match ports {
+                Some((low, high)) => failure::with_words(failure, &format!("--near-ports {low}-{high}")),
+                None => failure,
+            });
+        }
+        std::thread::sleep(PORT_LOOK);
+    }
+}
+
 /// Listens, has the far mover dial, and takes the connection that says the token first.
-fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> Result<OwnedFd> {
+fn dial_back(
+    ports: Option<(u16, u16)>,
+    deadline: Duration,
+    ask: impl FnOnce(&DialBack) -> Result<()>,
+) -> Result<OwnedFd> {
     let of_io = |error: std::io::Error| failure::of_io(CONNECT, &error);
     let until = Instant::now() + deadline;
-    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
-        .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))
-        .map_err(of_io)?;
+    let listener = listen_until(ports, until)?;
     listener.set_nonblocking(true).map_err(of_io)?;
     let port = listener.local_addr().map_err(of_io)?.port();
     let mut random = [0; TOKEN_BYTES / 2];
@@ -592,6 +636,7 @@ mod tests {
                 program,
                 bootstrap: false,
                 ports: None,
+                near_ports: None,
                 via_ssh: true,
                 patience: LONG,
                 stall_timeout: LONG,
@@ -704,7 +749,7 @@ mod tests {
     #[test]
     fn a_stranger_who_trickles_does_not_keep_the_far_mover_from_dialling_back() {
         let mut far = None;
-        let fd = dial_back(Duration::from_secs(10), |request| {
+        let fd = dial_back(None, Duration::from_secs(10), |request| {
             let here = SocketAddr::from((Ipv4Addr::LOCALHOST, request.port));
             let mut stranger = TcpStream::connect(here).unwrap();
             // He would need longer than there is.
@@ -723,5 +768,22 @@ mod tests {
         let mut said = [0];
         near.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"!", "it is the far mover's, and nothing but the token was read of it");
+    }
+
+    #[test]
+    fn the_far_mover_is_asked_to_dial_a_port_that_it_may_and_none_where_all_are_taken() {
+        let free = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let (taken, port) = (free(), free().local_addr().unwrap().port());
+        let fd = dial_back(Some((port, port)), LONG, |request| {
+            assert_eq!(request.port, port);
+            let mut dials = TcpStream::connect((Ipv4Addr::LOCALHOST, request.port)).unwrap();
+            dials.write_all(request.token.as_bytes()).unwrap();
+            Ok(())
+        });
+        assert_eq!(TcpStream::from(fd.unwrap()).local_addr().unwrap().port(), port);
+        let taken = taken.local_addr().unwrap().port();
+        let nothing = |_: &DialBack| -> Result<()> { unreachable!("there is no port to dial") };
+        let failure = dial_back(Some((taken, taken)), Duration::from_millis(20), nothing).unwrap_err();
+        assert!(failure.cause.contains(&format!("--near-ports {taken}-{taken}")), "{failure}");
     }
 }

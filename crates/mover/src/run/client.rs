@@ -24,6 +24,8 @@ use thalweg_wire::message::{
 
 mod dial;
 
+mod race;
+
 mod keeper;
 
 mod pulse;
@@ -31,8 +33,8 @@ mod pulse;
 mod answers;
 
 pub use answers::Answers;
-pub(super) use dial::connect_any;
 pub use dial::{CONNECT, Connect, DIAL_TIMEOUT, TcpConnect};
+pub(super) use race::{Answered, connect_any};
 
 /// A stream for which there was no memory is not dialled again before.
 const REFUSED_PAUSE: Duration = Duration::from_secs(3);

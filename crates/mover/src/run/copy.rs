@@ -16,7 +16,7 @@ use crate::run::far_mover::FarMover;
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
@@ -29,6 +29,10 @@ mod places;
 mod terms;
 
 mod told;
+
+mod meter;
+
+pub use meter::Meter;
 
 /// Where a copy reads.
 #[derive(Clone)]
@@ -174,23 +178,6 @@ impl Stop {
     }
 }
 
-/// Counters of a copy while it runs.
-#[derive(Debug, Default)]
-pub struct Meter {
-    /// Entries found so far.
-    pub entries_found: AtomicU64,
-    /// Content bytes found so far.
-    pub bytes_found: AtomicU64,
-    /// Whether that is all.
-    pub scan_over: AtomicBool,
-    /// Entries settled.
-    pub entries_settled: AtomicU64,
-    /// Those of them whose content came, where we are the receiver.
-    pub entries_moved: AtomicU64,
-    /// Content bytes verified at the destination.
-    pub bytes_verified: AtomicU64,
-}
-
 /// What a copy did.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -279,12 +266,14 @@ pub fn copy(
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         unused_told: AtomicBool::new(false),
+        room_told: AtomicBool::new(false),
         tuned_congestion_refused: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
         passage: Mutex::new(None),
         beginnings: Mutex::new(Vec::new()),
         evidence_at: Mutex::new(Instant::now()),
     };
+    watch.meter.came(0);
     job.attempts()
 }
 
@@ -302,6 +291,7 @@ struct Job<'a> {
     is_dialling: AtomicBool,
     had_link: AtomicBool,
     unused_told: AtomicBool,
+    room_told: AtomicBool,
     /// The far side does not permit the congestion control that trials found.
     tuned_congestion_refused: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.

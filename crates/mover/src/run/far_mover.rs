@@ -6,11 +6,13 @@
 
 use crate::event::Events;
 use crate::failure::Result;
+use crate::link::{KernelTls, TlsForm};
 use crate::mutex::lock;
 use crate::run::client::{Client, Connect, LinkSettings};
 use crate::run::spread::{Local, Spread};
 use rustls::ClientConfig;
 use std::sync::{Arc, Mutex, MutexGuard};
+use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
 use thalweg_wire::message::TransferNumber;
 
@@ -26,6 +28,36 @@ pub(super) fn without_effect(far: Option<&FarMover>, options: &[(&str, bool)]) -
         Some(_) => "",
     };
     (!unused.is_empty()).then(|| format!("without effect{place}: {}", unused.join(", ")))
+}
+
+/// Options of a link; of each whether it was asked for and does nothing on the way to a far mover, or within this machine.
+/// What is as it would be anyway was not asked for, or does not matter.
+pub(super) fn unused_of_link(
+    far: Option<&FarMover>,
+    link: &LinkSettings,
+    has_via: bool,
+    has_bind: bool,
+) -> Vec<(&'static str, bool)> {
+    // Of what rides in ssh, or goes nowhere, no socket is ours.
+    let has_sockets = far.is_some_and(|far| !far.is_carried());
+    let is_dialled = far.is_some_and(FarMover::is_dialled);
+    let is_ciphered = link.cipher != LinkSettings::default().cipher;
+    let is_tls = link.cipher == Cipher::Tls;
+    let (ktls, tls_records) = match is_tls {
+        true => ("--ktls", "--tls-records"),
+        false => ("--ktls (without --cipher tls)", "--tls-records (without --cipher tls)"),
+    };
+    let has_kernel = link.tls_form.kernel == KernelTls::On;
+    let has_records = link.tls_form.records_max != TlsForm::default().records_max;
+    let goes_as_tls = is_tls && far.is_some();
+    vec![
+        ("--cca", link.congestion.is_some() && !has_sockets),
+        ("--via", has_via && !is_dialled),
+        ("--bind", has_bind && !is_dialled),
+        ("--cipher", is_ciphered && far.is_none()),
+        (ktls, has_kernel && !goes_as_tls),
+        (tls_records, has_records && !goes_as_tls),
+    ]
 }
 
 /// See the module.

@@ -91,6 +91,7 @@ impl Ledger {
             process: self.process(),
             disk: self.disk(),
             streams,
+            room: None,
         }
     }
 

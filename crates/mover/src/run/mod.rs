@@ -11,7 +11,7 @@
 //!   alike, [`ledger`] the account of their time, `end` how they ended. Ends of a lane of `frames` are in its own room;
 //! - what bounds it: [`expected`], the names that a pull may write; [`steer`], knobs that turn while it runs;
 //! - the end: [`agree`], where both sides compare what was done, and sign;
-//! - `thread` starts threads, and tells of those that panic; [`bell`] wakes those that wait for work.
+//! - [`thread`] starts threads, and tells of those that panic; [`bell`] wakes those that wait for work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use thalweg_wire::message::{TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Block;
 use thalweg_wire::{Digest, RelativePath};
 
-mod thread;
+pub mod thread;
 
 pub mod bell;
 

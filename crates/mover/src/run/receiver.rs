@@ -23,6 +23,7 @@ use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_sys::{Buffer, Pool};
+use thalweg_wire::account::{RoomAccount, SideAccounts};
 use thalweg_wire::digest::{Rule, Tree, hole_chunk_mark};
 use thalweg_wire::message::{
     Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
@@ -38,6 +39,8 @@ pub struct ReceiveRun {
     common: Common<Receiver>,
     /// Where it writes.
     pub destination: Arc<dyn Destination>,
+    /// What it had room for at the beginning.
+    free_bytes: Option<u64>,
     events: Events,
     clock: Clock,
     held: Mutex<NumberMap<EntryId, Held>>,
@@ -101,6 +104,7 @@ impl ReceiveRun {
         let machine = Receiver::new(terms.clone(), limits);
         let run = Arc::new(ReceiveRun {
             common: Common::new(terms, destination.device(), (machine, ()), (number, Some(outbox))),
+            free_bytes: destination.free_bytes(),
             destination,
             events,
             clock: Clock::start(),
@@ -186,6 +190,11 @@ impl ReceiveRun {
     /// Content bytes of hard links that come as files, which what the scan found does not count.
     pub fn unlinked_bytes(&self) -> u64 {
         self.lock().machine.unlinked_bytes()
+    }
+
+    /// Content bytes that do not come, of entries settled.
+    pub fn unmoved_bytes(&self) -> u64 {
+        self.lock().machine.unmoved_bytes()
     }
 
     /// Whether it waits for the sender rather than for its own disk.
@@ -448,6 +457,12 @@ impl Party for ReceiveRun {
 
     fn common(&self) -> &Common<Receiver> {
         &self.common
+    }
+
+    fn own_accounts(&self) -> SideAccounts {
+        let wanted_bytes = self.lock().machine.wanted_bytes();
+        let room = self.free_bytes.map(|free_bytes| RoomAccount { free_bytes, wanted_bytes });
+        SideAccounts { room, ..self.common.own_accounts() }
     }
 
     /// Ends its threads and closes the destination: after success nothing hidden stays there, else

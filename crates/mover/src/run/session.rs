@@ -70,6 +70,10 @@ pub trait Owner: Send + Sync {
     fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>);
     /// A stream is gone while the link stands.
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
+    /// The peer broke the protocol, or we cannot go on: the session ends.
+    fn on_failed(&self, _session: &Session, why: &Failure) {
+        tracing::warn!(%why, "session ends");
+    }
     /// A stream on which we send gets nothing across, and is about to be given up.
     fn on_stream_stuck(&self, _session: &Arc<Session>, _stream: u16) {}
     /// Bytes of a stream after which [`Owner::before_taking`] is to be asked again.
@@ -214,6 +218,11 @@ impl Session {
             }
         })?;
         Ok(session)
+    }
+
+    /// What it is called in logs: 16 hexadecimal digits, on whatever connections it rides.
+    pub fn name(&self) -> String {
+        name_of(&self.id)
     }
 
     /// Adds a transfer. What the peer said to it already is heard now.
@@ -431,7 +440,7 @@ impl Session {
 
     /// The peer broke the protocol, or we cannot go on: ends the session.
     fn fail(&self, why: Failure) {
-        tracing::warn!(%why, "session ends");
+        self.owner.on_failed(self, &why);
         (self.events)(Event::Note(format!("session ends: {why}")));
         self.close(Some(why));
     }
@@ -474,6 +483,11 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+/// See [`Session::name`].
+pub fn name_of(id: &SessionId) -> String {
+    format!("{:016x}", u128::from_be_bytes(*id) >> 64)
 }
 
 struct SessionOutbox(Weak<Session>);

@@ -7,7 +7,7 @@
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
-use crate::run::client::{CONNECT, Connect, connect_any};
+use crate::run::client::{Answered, CONNECT, Connect, connect_any};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -41,6 +41,8 @@ pub struct Spread {
     /// None: what the system's routes say.
     local: Vec<Local>,
     ways: Mutex<Ways>,
+    /// Of each way, where its name was found.
+    answered: Arc<[Answered]>,
     began: Instant,
 }
 
@@ -63,7 +65,14 @@ impl Spread {
             let dialled = if far.is_empty() { &known } else { &far };
             local.iter().try_for_each(|local| check_family(local, dialled))?;
         }
-        Ok(Spread { inner, far, local, ways: Mutex::new(Ways::new(count)), began: Instant::now() })
+        Ok(Spread {
+            inner,
+            far,
+            local,
+            ways: Mutex::new(Ways::new(count)),
+            answered: (0..count).map(|_| Answered::default()).collect(),
+            began: Instant::now(),
+        })
     }
 
     /// The way with this number: whom to dial, and from where.
@@ -87,7 +96,7 @@ impl Spread {
         if far.is_empty() {
             return self.inner.connect(deadline);
         }
-        connect_any(&far, local, deadline)
+        connect_any(&far, local, &self.answered[number], deadline)
     }
 
     /// Tries ways in this order.
@@ -178,6 +187,7 @@ impl Connect for Spread {
             far: self.far.clone(),
             local: self.local.clone(),
             ways: Mutex::new(self.lock().without_streams()),
+            answered: self.answered.clone(),
             began: self.began,
         }))
     }
@@ -194,6 +204,11 @@ impl Connect for Spread {
 
     fn stream_lost(&self, stream: u16) {
         self.lock().lost(stream, self.began.elapsed());
+    }
+
+    fn misled(&self) {
+        self.answered.iter().for_each(Answered::forget);
+        self.inner.misled();
     }
 
     fn got_across(&self, more: u64) {

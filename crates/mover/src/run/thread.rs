@@ -1,6 +1,6 @@
 //! Threads. One that panics is a failure of what it worked for, which whoever waits for that hears; and one that cannot be
-//! started is a failure like any other: who wanted it ends what was begun. All threads of `run` begin here; `cargo xtask
-//! check` holds that.
+//! started is a failure like any other: who wanted it ends what was begun. All threads of `run` and of a server begin here;
+//! `cargo xtask check` holds that.
 
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 ///
 /// # Errors
 /// If there is no thread to be had: nothing of `work` was done.
-pub(super) fn guarded(
+pub fn guarded(
     name: &'static str,
     on_panic: impl FnOnce(Failure) + Send + 'static,
     work: impl FnOnce() + Send + 'static,

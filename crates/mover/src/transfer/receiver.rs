@@ -252,6 +252,9 @@ pub struct Receiver {
     offered: (u64, u64),
     /// See [`Receiver::unlinked_bytes`].
     unlinked_bytes: u64,
+    /// See [`Receiver::unmoved_bytes`] and [`Receiver::wanted_bytes`].
+    unmoved_bytes: u64,
+    wanted_bytes: u64,
     /// Entries that wait for data or for the sender's word.
     awaiting: BTreeSet<EntryId>,
     /// Where [`Receiver::find_unwritten`] looks first.
@@ -420,6 +423,8 @@ impl Receiver {
             scan: None,
             offered: (0, 0),
             unlinked_bytes: 0,
+            unmoved_bytes: 0,
+            wanted_bytes: 0,
             awaiting: BTreeSet::new(),
             unwritten: EntryId(0),
             deciding: 0,
@@ -680,6 +685,7 @@ impl Receiver {
     /// The final word on an entry, which is durable if it is good.
     fn tell(&mut self, id: EntryId, outcome: Outcome) {
         let Some(item) = self.remove(id) else { return };
+        self.note_unmoved(&item, &outcome);
         let replacement = (item.first != id).then(|| item.entry.clone());
         let replacement_follows = self.withdrawn.get(&item.entry.path).is_some_and(|old| old.id == id);
         if self.replaced.get(&item.entry.path) == Some(&id) {

@@ -251,12 +251,14 @@ pub struct Progress {
     pub bytes_offered: u64,
     /// Entries settled.
     pub entries_settled: u64,
-    /// Content bytes of entries settled.
-    pub bytes_settled: u64,
+    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed.
+    pub bytes_unmoved: u64,
     /// Content bytes handed to streams, repetitions counted.
     pub bytes_sent: u64,
     /// Content bytes acknowledged as verified or settled.
     pub bytes_verified: u64,
+    /// Those of them that an earlier attempt had left.
+    pub bytes_resumed: u64,
     /// Content bytes acknowledged as durable.
     pub bytes_durable: u64,
     /// Chunks and files that came damaged and were sent again.

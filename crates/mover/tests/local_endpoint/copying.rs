@@ -456,3 +456,36 @@ fn neither_a_link_nor_a_second_name_replaces_a_fifo_or_a_device() {
         assert_eq!(there.stat(b"null").unwrap().kind, thalweg_sys::Kind::CharDevice);
     }
 }
+
+#[test]
+fn without_modes_a_file_leaves_its_acl_to_what_replaces_it_and_gets_no_other() {
+    const ACL: &[u8] = b"system.posix_acl_access";
+    let trees = trees();
+    fs::create_dir(&trees.target).unwrap();
+    let (from, there) = (Dir::open(&trees.source).unwrap(), Dir::open(&trees.target).unwrap());
+    for (name, bytes) in [("small", 5), ("large", 2 * CHUNK as usize), ("new", 5)] {
+        fs::write(trees.source.join(name), noise(bytes, 1)).unwrap();
+        if from.set_xattr(name.as_bytes(), ACL, &acl_for(1235)).is_err() {
+            eprintln!("skipped: no ACLs here");
+            return;
+        }
+    }
+    fs::write(trees.source.join("plain"), "new content").unwrap();
+    for name in ["small", "large", "plain"] {
+        fs::write(trees.target.join(name), "old").unwrap();
+        there.set_xattr(name.as_bytes(), ACL, &acl_for(1234)).unwrap();
+    }
+    let preserve = Preserve { mode: false, ..Preserve::ALL };
+    let to = |terms| To { terms, state: Some(trees.state.clone()), ..to(&trees.target) };
+    copy(&contents(&trees.source), to(Terms { preserve, ..terms() })).assert_whole();
+    for name in [&b"small"[..], b"large", b"plain"] {
+        assert_eq!(there.stat(name).unwrap().size, from.stat(name).unwrap().size);
+        assert_eq!(there.xattrs(name).unwrap(), [(ACL.to_vec(), acl_for(1234))]);
+    }
+    assert!(there.xattrs(b"new").unwrap().is_empty());
+    let again = copy(&contents(&trees.source), to(Terms { preserve, ..terms() }));
+    assert!(again.outcomes.values().all(|outcome| matches!(outcome, Outcome::Unchanged { .. })));
+    // Nor is it taken to be without one afterwards.
+    copy(&contents(&trees.source), to(terms())).assert_whole();
+    assert!(there.xattrs(b"plain").unwrap().is_empty());
+}

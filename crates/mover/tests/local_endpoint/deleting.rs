@@ -63,9 +63,15 @@ fn the_end_tells_that_it_gets_on_with_each_name_that_it_counts_or_removes() {
     for number in 0..100 {
         fs::write(trees.target.join(format!("extra-{number}")), "x").unwrap();
     }
+    // Not counted, and as many names to remove.
+    let left = leave_unfinished(&trees.target.join("kept/gone"), &our_job(), "partial-0");
+    for number in 1..1000 {
+        fs::write(left.join(format!("partial-{number}")), "x").unwrap();
+    }
     let copied = copy(&contents(&trees.source), delete(&trees.target, 1000));
     assert_eq!(copied.assert_whole().conclusion.deleted, 105);
-    assert!(copied.end_steps >= 210, "{}", copied.end_steps);
+    assert!(copied.end_steps >= 210 + 1000, "{}", copied.end_steps);
+    assert!(!left.exists());
 }
 
 #[test]
@@ -74,8 +80,24 @@ fn one_too_many_and_nothing_goes() {
     let copied = copy(&contents(&trees.source), delete(&trees.target, 4));
     assert_eq!(copied.conclusion.deleted, 0);
     assert_eq!(copied.conclusion.troubles[0].kind, FailureKind::Usage);
-    assert!(copied.conclusion.troubles[0].cause.contains("5 entries"), "{:?}", copied.conclusion.troubles);
+    let cause = &copied.conclusion.troubles[0].cause;
+    assert!(cause.contains("5 entries") && cause.ends_with("`, 2 more, which a dry run names"), "{cause}");
+    assert_eq!(cause.matches('`').count(), 6, "three names: {cause}");
     assert!(trees.target.join("kept/gone/deep/f").exists() && trees.target.join("extra").exists());
+}
+
+/// That is when somebody looks at what would go.
+#[test]
+fn a_dry_run_names_what_is_too_much_to_be_deleted_and_refuses_it_all_the_same() {
+    let trees = prepared();
+    let before = picture(&trees.target);
+    let terms = Terms { delete_max: Some(4), dry_run: true, ..terms() };
+    let copied = copy(&contents(&trees.source), To { terms, ..to(&trees.target) });
+    assert_eq!((copied.conclusion.deleted, copied.conclusion.deleted_names.len()), (5, 5));
+    let troubles = &copied.conclusion.troubles;
+    assert!(troubles.len() == 1 && troubles[0].kind == FailureKind::Usage, "{troubles:?}");
+    assert!(troubles[0].cause.ends_with("5 entries would be, and 4 are allowed"), "{troubles:?}");
+    assert_eq!(picture(&trees.target), before);
 }
 
 #[test]
@@ -324,6 +346,19 @@ fn what_makes_way_takes_along_what_this_job_left_unfinished_in_it_and_nobody_els
         }
         assert!(!trees.target.join(std::ffi::OsStr::from_bytes(STAGING_NAME)).exists());
     }
+}
+
+/// An attempt of the same job whose root is further down.
+#[test]
+fn what_has_the_name_of_this_job_and_is_in_use_stays() {
+    let trees = trees();
+    fs::write(trees.source.join("d"), "file now").unwrap();
+    let left = leave_unfinished(&trees.target.join("d"), &our_job(), "lock");
+    let lock = Dir::open(&left).unwrap().open_read_write(b"lock").unwrap();
+    assert!(lock.lock_exclusive().unwrap());
+    let copied = copy(&contents(&trees.source), delete(&trees.target, 10));
+    assert_eq!(copied.failure("d").kind, FailureKind::Conflict);
+    assert!(left.join("lock").exists());
 }
 
 #[test]

@@ -105,3 +105,52 @@ fn a_file_that_changed_after_it_was_decided_is_neither_read_nor_kept() {
         destination.close(false);
     }
 }
+
+/// Has "f" compared by these terms, and found the same.
+fn found_the_same(trees: &Trees, terms: Terms) -> Outcome {
+    let (found, _) = scan(&contents(&trees.source));
+    let destination = open(To { terms, ..remembered(trees) }, &SourceForm::Many).unwrap();
+    destination.decide(&found.entries[0], &|_, _| true);
+    let entry = found.entry("f");
+    let decision = destination.decide(entry, &|_, _| true);
+    assert!(matches!(decision, Decision::Wanted { left: None, candidate: Some(3) }));
+    let digest = Digest(*blake3::hash(b"one").as_bytes());
+    let Decision::Settled { outcome, .. } = destination.keep(entry, digest) else { panic!() };
+    destination.sync(&[]).unwrap();
+    destination.settled(entry, &outcome);
+    destination.close(true);
+    outcome
+}
+
+#[test]
+fn without_times_what_is_found_the_same_is_remembered() {
+    let trees = trees();
+    let terms = || Terms { preserve: Preserve { times: false, ..Preserve::ALL }, ..terms() };
+    fs::write(trees.source.join("f"), "one").unwrap();
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    fs::File::open(trees.source.join("f")).unwrap().set_modified(then).unwrap();
+    copy(&contents(&trees.source), To { terms: terms(), ..remembered(&trees) }).assert_whole();
+    assert!(fs::metadata(trees.target.join("f")).unwrap().modified().unwrap() > then);
+    let outcome = found_the_same(&trees, terms());
+    let again = copy(&contents(&trees.source), To { terms: terms(), ..remembered(&trees) });
+    assert_eq!((again.fresh, &again.outcomes[&b"f"[..]]), (0, &outcome));
+}
+
+#[test]
+fn what_was_compared_without_its_attributes_is_not_known_to_have_none() {
+    let trees = trees();
+    fs::write(trees.source.join("f"), "one").unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    fs::write(trees.target.join("f"), "one").unwrap();
+    let there = Dir::open(&trees.target).unwrap();
+    if there.set_xattr(b"f", b"user.a", b"1").is_err() {
+        eprintln!("skipped: no attributes here");
+        return;
+    }
+    let preserve = Preserve { xattrs: false, ..Preserve::ALL };
+    let check = thalweg_wire::message::Check::Digest;
+    found_the_same(&trees, Terms { preserve, check, ..terms() });
+    assert_eq!(there.xattrs(b"f").unwrap().len(), 1);
+    copy(&contents(&trees.source), remembered(&trees)).assert_whole();
+    assert!(there.xattrs(b"f").unwrap().is_empty());
+}

@@ -56,6 +56,14 @@ class CopyOptions(Reaching, Watching, total=False):
     ignore_existing: bool
     #: Do not cross into other file systems.
     one_file_system: bool
+    #: Keep modes and ACLs. Default: yes.
+    perms: bool
+    #: Keep owners and groups, where permitted. Default: yes.
+    owner: bool
+    #: Keep times; without, what has the same size is compared by content. Default: yes.
+    times: bool
+    #: Keep attributes and ACLs. Default: yes.
+    xattrs: bool
     #: Rules as rsync reads them, ``"+ PATTERN"`` and ``"- PATTERN"``; the first that matches decides.
     filter: Sequence[str]
     #: Send no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
@@ -160,6 +168,10 @@ def start(
         "update": options.get("update", False),
         "ignore_existing": options.get("ignore_existing", False),
         "one_file_system": options.get("one_file_system", False),
+        "perms": options.get("perms", True),
+        "owner": options.get("owner", True),
+        "times": options.get("times", True),
+        "xattrs": options.get("xattrs", True),
         "filter": texts("filter", options.get("filter", ())),
         "bwlimit": options.get("bwlimit"),
         "streams": whole("streams", options.get("streams"), *STREAMS),

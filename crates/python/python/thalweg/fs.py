@@ -419,7 +419,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                 if size != event["bytes_found"]:
                     size = event["bytes_found"]
                     callback.set_size(size)
-                callback.absolute_update(event["bytes_verified"])
+                callback.absolute_update(event["bytes_settled"])
 
         with _copy.transfer(source, destination, progress_s=0.2, **self._reaching) as copying:
             for event in copying:

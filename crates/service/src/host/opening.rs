@@ -1,8 +1,8 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
-use super::{Host, in_thread};
-use crate::log::{Done, Line};
-use crate::published::Served;
+use super::Host;
+use crate::log::{Done, Line, of_session};
+use crate::published::{Progress, Served};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,9 +22,11 @@ use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Session, Transfer, check_memory};
+use thalweg_mover::run::thread;
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
-use thalweg_wire::message::{Direction, Heartbeat, Message, Open, Opened, SourceForm, Totals, Trial};
+use thalweg_wire::hello::Cipher;
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Totals, Trial};
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -42,11 +44,11 @@ impl Host {
         let line = Line::begin(session, &open);
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
         // Before anything is made at the place.
-        let has_memory = check_memory(&open.terms);
-        if let (Some(frames), Ok(())) = (open.frames.clone(), &has_memory) {
+        let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
+        if let (Some(frames), Ok(())) = (open.frames.clone(), &may_begin) {
             return self.open_frames(session, open, &frames, &line);
         }
-        let opened = has_memory.and_then(|()| match (open.direction, open.flow.clone()) {
+        let opened = may_begin.and_then(|()| match (open.direction, open.flow.clone()) {
             (Direction::Push, None) => self.open_push(session, open, &line).map(|()| form.clone()),
             (Direction::Pull, None) => self.open_pull(session, open, &line),
             (Direction::Push, Some(flow)) => {
@@ -66,7 +68,7 @@ impl Host {
         let starts = refused.is_none();
         let said = session.say(Message::Opened(Opened { transfer: number, source, instance, refused }));
         if let Err(failure) = said {
-            tracing::info!(%failure, "the client is gone before its transfer began");
+            of_session!(info, session, %failure, "the client is gone before its transfer began");
         }
         if starts
             && let Some(Transfer::Send(run)) = session
@@ -79,19 +81,28 @@ impl Host {
         }
     }
 
+    /// Whether data may travel as who began the session asked for.
+    fn check_form(&self, session: &Session) -> Result<()> {
+        if session.cipher == Cipher::Tls || !self.limits.requires_tls {
+            return Ok(());
+        }
+        let cause = "this daemon moves data in TLS records only (--require-tls): ask for `--cipher tls`";
+        Err(Failure::new(FailureKind::Permission, "open", cause))
+    }
+
     fn open_push(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<()> {
         let is_trial = open.trial.is_some();
         let destination: Arc<dyn Destination> = match open.trial {
             None => Arc::new(self.open_destination(session, &open)?),
             Some(Trial::Scratch { bytes_max }) => {
-                let place = self.exports.resolve(&open.places[0], true)?;
+                let place = self.exports().resolve(&open.places[0], true)?;
                 let place = DestinationPlace { path: path_of(place.path), below: place.below };
                 let terms = open.terms.clone();
                 Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
             }
             Some(_) => {
                 // Nothing is written; who may not even name the place shall not measure either.
-                self.exports.resolve(&open.places[0], false)?;
+                self.exports().resolve(&open.places[0], false)?;
                 Arc::new(NullDestination::default())
             }
         };
@@ -104,13 +115,21 @@ impl Host {
             session.outbox(),
             event::nobody(),
         )?;
+        let come = run.clone();
+        let told = told.map(|told| told.with_progress(move || come_of(&come)));
         let told = (told, is_trial, line.clone());
-        self.receive(session, Transfer::Receive(run.clone()), told, run, |run| run.progress())
+        let transfer = Transfer::Receive(run.clone());
+        let by_then = |run: &ReceiveRun| {
+            let progress = run.progress();
+            let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
+            Done { deleted: run.totals().deleted, ..by_then }
+        };
+        self.receive(session, transfer, told, run, by_then, ReceiveRun::abort)
     }
 
     fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
         self.when_free(session, &open.terms.job_key, || {
-            let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
+            let place = self.exports().resolve(&open.places[0], !open.terms.dry_run)?;
             LocalDestination::open(
                 DestinationPlace { path: path_of(place.path), below: place.below },
                 &open.source,
@@ -138,7 +157,13 @@ impl Host {
             };
             match self.holder(session, job_key) {
                 Some(holder) if holder.lost_since().is_some() || is_silent(&holder) => {
-                    tracing::info!("a client begins its job anew; its older session ends");
+                    let older = holder.name();
+                    of_session!(
+                        info,
+                        session,
+                        %older,
+                        "a client begins its job anew; its older session ends"
+                    );
                     let cause = "the same client began the job anew";
                     holder.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
                 }
@@ -168,11 +193,12 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
+        let exports = self.exports();
         let roots = open
             .places
             .iter()
             .map(|place| {
-                let place = self.exports.resolve(place, false)?;
+                let place = exports.resolve(place, false)?;
                 Ok(SourceRoot {
                     path: path_of(place.path),
                     contents: place.trailing_slash,
@@ -206,14 +232,22 @@ impl Host {
         };
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), logged_notes());
-        let kept = run.clone();
+        let notes = logged_notes(session);
+        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), notes);
+        let (kept, sent) = (run.clone(), run.clone());
         let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
+        let told = told.map(|told| told.with_progress(move || sent_of(&sent)));
         session.add(open.transfer, Transfer::Send(run.clone()))?;
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
-        in_thread("transfer", move || {
+        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
+        let on_panic = move |failure: Failure| {
+            its_line.tell(Done::default(), Err(&failure));
+            failed.abort(failure);
+            theirs.remove(open.transfer);
+        };
+        let see_to_its_end = move || {
             let _work = work;
             let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
@@ -225,40 +259,50 @@ impl Host {
             let progress = run.progress();
             line.end(&ended, Done::by_then(progress.entries_settled, progress.bytes_verified));
             session.remove(run.number());
-        })?;
+        };
+        thread::guarded("transfer", on_panic, see_to_its_end)?;
         Ok(form)
     }
 
-    /// Adds a receiving side to its session, and sees it to its end, on a thread of its own.
+    /// Adds a receiving side to its session, and sees it to its end, on a thread of its own. If that panics, it is aborted.
     pub(crate) fn receive<R: Party + Send + Sync + 'static>(
         &self,
         session: &Arc<Session>,
         transfer: Transfer,
         (told, is_trial, line): (Option<Served>, bool, Line),
         run: Arc<R>,
-        progress: impl Fn(&R) -> Heartbeat + Send + 'static,
+        by_then: impl Fn(&R) -> Done + Send + 'static,
+        abort: fn(&R, Failure),
     ) -> Result<()> {
-        if let Err(failure) = session.add(run.number(), transfer) {
+        let number = run.number();
+        if let Err(failure) = session.add(number, transfer) {
             run.close();
             return Err(failure);
         }
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let begun = run.clone();
-        let ends = in_thread("transfer", move || {
+        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
+        let on_panic = move |failure: Failure| {
+            its_line.tell(Done::default(), Err(&failure));
+            abort(&failed, failure);
+            failed.close();
+            theirs.remove(number);
+        };
+        let see_to_its_end = move || {
             let _work = work;
-            let seen = || (progress(&run).settled_entries, run.peer_accounts(), run.own_accounts());
+            let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let signer = host.signer(&session);
                 let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
                 Ok((agreed.receiver.statement.totals, agreed.receiver.statement.root))
             });
-            let progress = progress(&run);
-            line.end(&ended, Done::by_then(progress.settled_entries, progress.verified_bytes));
+            line.end(&ended, by_then(&run));
             run.close();
-            session.remove(run.number());
-        });
+            session.remove(number);
+        };
+        let ends = thread::guarded("transfer", on_panic, see_to_its_end).map(drop);
         // Nobody would see it to its end, and its job would stay locked.
         ends.inspect_err(|_| begun.close())
     }
@@ -277,12 +321,29 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
 
 /// What a sender notes, as that a layout cannot be read, stands in the daemon's log. Of copies its client is told by no
 /// message.
-pub(crate) fn logged_notes() -> Events {
-    Arc::new(|event| {
-        if let Event::Note(text) = event {
-            tracing::info!(%text, "note");
+pub(crate) fn logged_notes(session: &Arc<Session>) -> Events {
+    // Its transfers would keep it.
+    let session = Arc::downgrade(session);
+    Arc::new(move |event| {
+        if let (Event::Note(text), Some(session)) = (event, session.upgrade()) {
+            of_session!(info, &session, %text, "note");
         }
     })
+}
+
+/// How much of a copy is sent.
+fn sent_of(run: &SendRun) -> Progress {
+    let progress = run.progress();
+    let settled = progress.bytes_verified.saturating_add(progress.bytes_unmoved);
+    Progress::of_side(settled, progress.bytes_offered, run.scan_totals().is_some())
+}
+
+/// How much of a copy has come.
+fn come_of(run: &ReceiveRun) -> Progress {
+    let totals = run.scan_totals();
+    let all = totals.as_ref().map(|totals| totals.bytes.saturating_add(run.unlinked_bytes()));
+    let settled = run.progress().verified_bytes.saturating_add(run.unmoved_bytes());
+    Progress::of_side(settled, all.unwrap_or_else(|| run.offered().1), totals.is_some())
 }
 
 fn is_silent(session: &Session) -> bool {
@@ -315,7 +376,7 @@ pub(crate) fn watch(
         // Looked at whether or not it is told: a daemon with slots measures by it.
         let (entries, sender, receiver) = seen();
         if let Some(told) = told {
-            told.tell(session.streams().len(), entries, sender, receiver);
+            told.tell(session, entries, sender, receiver);
         }
     };
     let ended = loop {

@@ -1,15 +1,17 @@
 //! What the server does with what a client says outside of transfers.
 
-use super::{Host, in_thread};
-use crate::answer::{self, Room};
-use crate::log::Reads;
+use super::Host;
+use crate::answer::{self, Crew, Room};
+use crate::log::{Reads, of_session};
 use crate::slots::Slots;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use thalweg_mover::failure::{Failure, FailureKind, NO_MEMORY, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
+use thalweg_mover::run::thread;
 use thalweg_wire::message::{Message, Opened, Reply, SourceForm, Steer, TransferNumber};
 
 /// The owner of a client's session.
@@ -20,6 +22,7 @@ pub(super) struct ServerOwner {
     pub answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
     /// What was read outside transfers.
     pub reads: Arc<Reads>,
+    pub crew: Arc<Crew>,
     pub limit: usize,
 }
 
@@ -29,7 +32,7 @@ impl Owner for ServerOwner {
         let broken = |cause: &str| {
             session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
         };
-        let rooms = || self.answers.lock().unwrap_or_else(|p| p.into_inner());
+        let rooms = || lock(&self.answers);
         // Of an answer that has ended meanwhile there is nothing to be held back.
         match message {
             Message::Taken { number, pieces } => {
@@ -57,58 +60,53 @@ impl Owner for ServerOwner {
         {
             return broken("two questions have the same number");
         }
-        let asked = Asked::of(&message);
-        let (theirs, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
-        let reads = self.reads.clone();
-        let work = move || {
-            let served = || requests.fetch_sub(1, Ordering::AcqRel);
-            match message {
-                Message::Open(open) => {
-                    host.open(&theirs, *open);
-                    served();
-                }
-                Message::Ask { number, question } => {
-                    answer::answer(&host, &theirs, number, question, &room, &reads, || {
-                        answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
-                        served();
-                    });
-                }
-                _ => {
-                    let cause = "the client said what only a server says";
-                    theirs.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
-                    served();
-                }
+        let (asked, asked_in_vain) = (Asked::of(&message), Asked::of(&message));
+        let number = match &asked {
+            Some(Asked::Question(number)) => Some(*number),
+            _ => None,
+        };
+        let request = Request { requests: self.requests.clone(), answers: self.answers.clone(), number };
+        let (theirs, reads, crew) = (session.clone(), self.reads.clone(), self.crew.clone());
+        let work = move || match message {
+            Message::Open(open) => {
+                host.open(&theirs, *open);
+                drop(request);
+            }
+            Message::Ask { number, question } => {
+                answer::answer(&host, &theirs, (number, question), &room, &reads, &crew, || drop(request));
+            }
+            _ => {
+                let cause = "the client said what only a server says";
+                theirs.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
+                drop(request);
             }
         };
-        if let Err(failure) = in_thread("request", work) {
-            tracing::error!(%failure, "request not served");
-            self.requests.fetch_sub(1, Ordering::AcqRel);
-            if let Some(Asked::Question(number)) = &asked {
-                rooms().remove(number);
-            }
-            // Who hears nothing waits for a minute.
-            let refused = Failure { kind: FailureKind::Busy, ..failure };
-            if let Some(Err(failure)) = asked.map(|asked| asked.refuse(session, refused)) {
-                tracing::info!(%failure, "the client is gone before it was refused");
-            }
+        let told = session.clone();
+        let on_panic = move |failure| refuse(asked_in_vain, &told, failure);
+        if let Err(failure) = thread::guarded("request", on_panic, work) {
+            of_session!(error, session, %failure, "request not served");
+            refuse(asked, session, Failure { kind: FailureKind::Busy, ..failure });
         }
     }
 
-    fn on_link_lost(&self, _: &Arc<Session>, why: &Failure) {
-        tracing::info!(%why, "link lost");
+    fn on_link_lost(&self, session: &Arc<Session>, why: &Failure) {
+        of_session!(info, session, %why, "link lost");
     }
 
     fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>) {
         self.reads.tell();
-        let peer = &session.peer;
         match why {
-            None => tracing::info!(%peer, "session ended"),
-            Some(why) => tracing::info!(%peer, %why, "the client ended its session"),
+            None => of_session!(info, session, "session ended"),
+            Some(why) => of_session!(info, session, %why, "the client ended its session"),
         }
     }
 
+    fn on_failed(&self, session: &Session, why: &Failure) {
+        of_session!(warn, session, %why, "session ends");
+    }
+
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure) {
-        tracing::info!(stream, %why, "stream lost");
+        of_session!(info, session, stream, %why, "stream lost");
         if why.operation == NO_MEMORY {
             // Without a link it is dialled anew, and told then.
             let _ = session.say(Message::NoStream { stream, why: why.clone() });
@@ -130,6 +128,30 @@ impl Owner for ServerOwner {
     fn on_stream_stuck(&self, session: &Arc<Session>, stream: u16) {
         // Without a link it is dialled anew anyway.
         let _ = session.say(Message::Stuck { stream });
+    }
+}
+
+/// A request that is worked on. However that ends, it does not count any more, and its number may be used again.
+struct Request {
+    requests: Arc<AtomicU64>,
+    answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
+    /// Of a question.
+    number: Option<u32>,
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            lock(&self.answers).remove(&number);
+        }
+        self.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Tells a client that it is not served: who hears nothing waits for a minute.
+fn refuse(asked: Option<Asked>, session: &Session, why: Failure) {
+    if let Some(Err(failure)) = asked.map(|asked| asked.refuse(session, why)) {
+        tracing::info!(%failure, "the client is gone before it was refused");
     }
 }
 

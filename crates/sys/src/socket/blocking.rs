@@ -6,6 +6,7 @@
 
 use std::io;
 use std::io::IoSlice;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -97,6 +98,18 @@ pub fn receive_now(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>
 pub fn set_timeouts(fd: impl AsFd, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
     set_socket_timeout(&fd, Timeout::Recv, read)?;
     Ok(set_socket_timeout(&fd, Timeout::Send, write)?)
+}
+
+/// Begins to connect a socket that does not block. When [`poll`] finds it writable it is connected or has failed, which
+/// `SO_ERROR` says.
+///
+/// # Errors
+/// What the kernel says at once, for instance that no route leads there.
+pub fn begin_connect(fd: impl AsFd, address: &SocketAddr) -> io::Result<()> {
+    match rustix::net::connect(fd, address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Ends both directions of a socket; threads that wait in it come back at once. Queued bytes are still sent.

@@ -1,7 +1,7 @@
 //! The values. [`each`] makes sure that every variant of an enum has one.
 
 use super::Sample;
-use crate::account::{DiskAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount};
+use crate::account::{DiskAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount, StreamAccount};
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
@@ -378,6 +378,7 @@ fn accounts() -> SideAccounts {
         process,
         disk: Some(disk),
         streams: vec![stream],
+        room: Some(RoomAccount { free_bytes: 5 << 40, wanted_bytes: 10 << 40 }),
     }
 }
 

@@ -266,7 +266,9 @@ impl OwnHub {
     }
 
     fn how(&self, args: &FramesPullArgs, places: &Places) -> How {
-        How { ticket: Some(self.ticket.clone()), ..args.link.how(places) }
+        // It is in this process: no other way leads there.
+        let (via, bind) = (Vec::new(), Vec::new());
+        How { ticket: Some(self.ticket.clone()), via, bind, ..args.link.how(places) }
     }
 
     fn tell(&self, teller: Teller) {

@@ -28,8 +28,8 @@ pub struct Measurer<'a> {
     pub(super) job: &'a Job,
     client: Option<Client>,
     streams: u16,
-    /// The streams that were asked for.
-    pub(super) asked: Option<u16>,
+    /// What its transfers begin with.
+    pub(super) movement: Movement,
     pub(super) seconds: f64,
     pub(super) state: PathBuf,
     is_told: bool,
@@ -37,10 +37,10 @@ pub struct Measurer<'a> {
 }
 
 impl<'a> Measurer<'a> {
-    /// `streams` as asked for.
+    /// `movement`: streams and link as asked for.
     pub fn new(
         job: &'a Job,
-        streams: Option<u16>,
+        movement: Movement,
         time: Duration,
         state: &Path,
         is_quiet: bool,
@@ -49,17 +49,17 @@ impl<'a> Measurer<'a> {
             (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
             _ => None,
         };
-        let settings = LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() };
-        let client = far.map(|far| far.dial(settings, event::nobody())).transpose()?;
-        let asked = plan::Asked { streams, ..plan::Asked::default() };
-        let planned = plan::plan(&asked, &path(job, client.as_ref())).streams.value;
+        let link = LinkSettings { stall_timeout: STALL, patience: STALL, ..movement.link };
+        let movement = Movement { holds_still: true, link, ..movement };
+        let client = far.map(|far| far.dial(movement.link.clone(), event::nobody())).transpose()?;
+        let planned = plan::plan(&movement.asked, &path(job, client.as_ref())).streams.value;
         let stop = Arc::new(AtomicBool::new(false));
         signals::flag_on(stop.clone())?;
         Ok(Measurer {
             job,
             client,
             streams: planned,
-            asked: streams,
+            movement,
             seconds: time.as_secs_f64(),
             state: state.to_owned(),
             is_told: !is_quiet && console::Term::stderr().is_term(),
@@ -144,7 +144,7 @@ impl<'a> Measurer<'a> {
             below: None,
             time,
             threads: self.streams,
-            cipher: LinkSettings::default().cipher,
+            cipher: self.movement.link.cipher,
         };
         let until = Instant::now() + at_most;
         Ok(measure::measure(asked, &|| self.stop.load(Ordering::Acquire) || Instant::now() >= until))

@@ -14,8 +14,7 @@ use thalweg_mover::basin::Evidence;
 use thalweg_mover::basin::terms::Passage;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::plan;
-use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{
     self, EvidenceSink, Fidelity, From, Meter, Movement, Remembered, Stop, To, TrialRun, Watch, Wishes,
 };
@@ -78,12 +77,7 @@ impl<'a> Run<'a> {
                 check: Check::Nothing,
                 ..Fidelity::default()
             },
-            movement: Movement {
-                asked: plan::Asked { streams: measurer.asked, ..plan::Asked::default() },
-                holds_still: true,
-                link: LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() },
-                ..Movement::default()
-            },
+            movement: Movement { rate: Arc::default(), ..measurer.movement.clone() },
             remembered: Remembered { state: Some(measurer.state.clone()), ..Remembered::default() },
             trial: Some(TrialRun { far, bytes_max }),
             ..Wishes::default()
@@ -129,7 +123,7 @@ impl<'a> Run<'a> {
         let last: Arc<Mutex<Option<Evidence>>> = Arc::default();
         let told = last.clone();
         let sink: EvidenceSink = Arc::new(move |evidence: &Evidence| {
-            *told.lock().unwrap_or_else(|p| p.into_inner()) = Some(evidence.clone());
+            *lock(&told) = Some(evidence.clone());
         });
         let watch = Watch {
             events: event::nobody(),
@@ -154,7 +148,7 @@ impl<'a> Run<'a> {
             }
             Ok(_) => Err(Failure::new(FailureKind::Unsupported, PROBE, "there is no content to move")),
             Err(failure) if failure.kind == FailureKind::Stopped => {
-                let last = last.lock().unwrap_or_else(|p| p.into_inner()).take();
+                let last = lock(&last).take();
                 match last.and_then(|evidence| Some((series.rate_of_cut_off(&evidence)?, evidence))) {
                     Some((rate, evidence)) => Ok((rate, evidence, None)),
                     None => {

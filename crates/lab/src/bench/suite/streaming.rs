@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DatasetSpec, Made};
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
+use thalweg_mover::mutex::lock;
 
 pub const SUITE: Suite = Suite {
     name: "sweep streaming",
@@ -301,7 +302,7 @@ fn grow(
         file.write_all(&piece[..now])?;
         at += now as u64;
         let seconds = began.elapsed().as_secs_f64();
-        grown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seconds, at));
+        lock(grown).push((seconds, at));
         let due = at as f64 / bytes_per_s;
         std::thread::sleep(Duration::from_secs_f64((due - seconds).max(0.0)));
     }
@@ -321,7 +322,7 @@ fn look(
         for (made, grown) in files.iter().zip(grown) {
             let arrived = fs::metadata(copy.join(&made.path)).map_or(0, |metadata| metadata.len());
             let now = began.elapsed().as_secs_f64();
-            let history = grown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let history = lock(grown);
             lags.extend(lag(&history, arrived, now));
         }
         std::thread::sleep(LOOK);

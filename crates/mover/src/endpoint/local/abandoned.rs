@@ -34,16 +34,17 @@ enum Hold {
 }
 
 impl LocalDestination {
-    /// Whether the staging directory `name` may go with the directory that it is in, which is at the path `above`.
+    /// Whether the staging directory `name` may go with the directory that it is in, which is at the path `above`. `goes_on`
+    /// is called before each step.
     ///
     /// # Errors
     /// Of what cannot be looked at or removed. It stays then, in part.
     pub(super) fn take_along(
         &self,
-        parent: &Dir,
-        above: &[u8],
+        (parent, above): (&Dir, &[u8]),
         name: &[u8],
         taking: Taking,
+        goes_on: &dyn Fn(),
     ) -> io::Result<bool> {
         let shared = parent.open_beneath(name, Links::Refuse)?;
         if shared.stat_self()?.uid != usage::effective_uid() || self.works_in(parent)? {
@@ -51,9 +52,13 @@ impl LocalDestination {
         }
         let jobs = shared.entries()?.collect::<io::Result<Vec<_>>>()?;
         for job in &jobs {
+            goes_on();
             let own = shared.open_beneath(&job.name, Links::Refuse)?;
-            if matches!(self.hold_job(&own, above, &job.name, taking)?, Hold::Another) {
-                return Ok(false);
+            match self.hold_job(&own, above, &job.name, taking)? {
+                Hold::Ours => {}
+                // Closed alone it may stay held: a program that is just being started has it open as well.
+                Hold::Taken(lock) => let_go(Some(lock)),
+                Hold::Another => return Ok(false),
             }
         }
         if !taking.removes {
@@ -66,7 +71,7 @@ impl LocalDestination {
                 Hold::Taken(lock) => Some(lock),
                 Hold::Another => return Ok(false),
             };
-            sweep(&own, true)?;
+            sweep(&own, true, goes_on)?;
             let_go(held);
             remove_emptied(&shared, &job.name)?;
         }
@@ -84,7 +89,8 @@ impl LocalDestination {
         let is_ours = job == self.job.as_bytes();
         // A dry run has no lock.
         if is_ours && !self.terms.dry_run {
-            return Ok(Hold::Ours);
+            // The lock that we hold is in our own staging, and that is not in here.
+            return Ok(lock_in(own)?.unwrap_or(Hold::Ours));
         }
         if taking.only_ours && !is_ours {
             return Ok(Hold::Another);

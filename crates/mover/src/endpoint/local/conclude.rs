@@ -29,7 +29,7 @@ impl LocalDestination {
             return conclusion;
         }
         self.delete_all(complete, goes_on, &mut conclusion);
-        self.remove_aside(&mut conclusion);
+        self.remove_aside(goes_on, &mut conclusion);
         let mut untold = 0;
         loop {
             goes_on();
@@ -84,13 +84,18 @@ impl LocalDestination {
         }
         let mut wanted = item.wanted.clone();
         let mut preserve = *preserve;
+        let dir = place.dir.as_file().map_err(of_io)?;
+        let xattrs = preserve.xattrs.then(|| dir.xattrs()).transpose().map_err(of_io)?;
         if wanted.mode & RESTORE != 0 {
             wanted.mode &= !RESTORE;
             preserve.mode = true;
+            // With its mode it keeps what goes with that.
+            wanted.keep_acls(xattrs.as_deref().unwrap_or_default());
+            if !preserve.owner {
+                (wanted.uid, wanted.gid) = (stat.uid, stat.gid);
+            }
         }
         let preserve = &preserve;
-        let dir = place.dir.as_file().map_err(of_io)?;
-        let xattrs = preserve.xattrs.then(|| dir.xattrs()).transpose().map_err(of_io)?;
         if is_top && preserve.mode {
             lock(&place.territory.mode_before).take();
         }

@@ -3,7 +3,7 @@
 use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
-use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs};
+use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs, is_bare};
 use super::partial::Caching;
 use super::spool::Spooled;
 use super::staging::{Abilities, Grain, Staging};
@@ -158,7 +158,7 @@ impl LocalDestination {
             stat = None;
         }
         if stat.is_none() && !self.terms.dry_run {
-            match place.dir.make_dir(&name, (entry.mode & 0o777) | 0o700) {
+            match place.dir.make_dir(&name, self.mode_made(entry) | 0o700) {
                 Ok(()) => {
                     let made = self.with_descriptors(|| place.dir.open_beneath(&name, Links::Refuse));
                     let bytes = self.final_path(path).as_bytes().to_vec();
@@ -269,9 +269,10 @@ impl LocalDestination {
                         let digest = remembered.map(|remembered| remembered.digest);
                         return self.keep(entry, &place, &name, &stat, digest, remembered.is_some());
                     }
-                    // Something about one of the two changed, perhaps only its mode.
+                    // Something about one of the two changed, perhaps only its mode; or it never had the source's time.
                     let may_be_same = stat.size == entry.evidence.size
-                        && self.grain(&place).is_same(entry.evidence.mtime, stat.mtime);
+                        && (!self.terms.preserve.times
+                            || self.grain(&place).is_same(entry.evidence.mtime, stat.mtime));
                     candidate = may_be_same.then_some(stat.size);
                 }
                 Check::Digest => candidate = Some(stat.size),
@@ -434,8 +435,11 @@ impl LocalDestination {
                 return Ok(Decision::Fresh);
             }
             self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+            // What is remembered has no attributes but those of its entry: `keep` relies on that.
+            let are_compared = self.terms.preserve.xattrs && self.terms.preserve.mode;
+            let is_known = are_compared || place.dir.xattrs(&name).is_ok_and(|there| is_bare(&there));
             self.with_flight(entry.id, |flight| {
-                flight.finished = Some((evidence_of(&now), Some(digest)));
+                flight.finished = Some((evidence_of(&now), is_known.then_some(digest)));
             });
             Ok(decision)
         });
@@ -551,9 +555,9 @@ impl LocalDestination {
                 has_mode = false;
                 dir.make_symlink(target, name)?;
             }
-            Kind::Fifo => dir.make_fifo(name, entry.mode & 0o777)?,
+            Kind::Fifo => dir.make_fifo(name, self.mode_made(entry))?,
             Kind::Device { block, major, minor } => {
-                dir.make_device(name, entry.mode & 0o777, *block, *major, *minor)?;
+                dir.make_device(name, self.mode_made(entry), *block, *major, *minor)?;
             }
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }
@@ -587,7 +591,19 @@ impl LocalDestination {
         };
         same && same_owner
             && (!preserve.xattrs
-                || place.dir.xattrs(name).is_ok_and(|found| are_same_without_label(found, &entry.xattrs)))
+                || place
+                    .dir
+                    .xattrs(name)
+                    .is_ok_and(|found| self.are_same_without_label(found, &entry.xattrs)))
+    }
+
+    /// Whether these are the attributes wanted, but for the label that SELinux gives each file itself: where it cannot be set,
+    /// everything would be made again at each copy.
+    fn are_same_without_label(&self, mut found: Vec<(Vec<u8>, Vec<u8>)>, wanted: &[Xattr]) -> bool {
+        let is_label = |name: &[u8]| name.starts_with(b"security.selinux");
+        found.retain(|(name, _)| !is_label(name));
+        let wanted: Vec<Xattr> = wanted.iter().filter(|xattr| !is_label(&xattr.name)).cloned().collect();
+        are_same(&found, &wanted, &self.terms.preserve)
     }
 
     /// Where the entry is; `None` in a dry run whose directory is not there, or not yet one.
@@ -682,15 +698,6 @@ pub(super) fn check_replaceable(
         return Ok(());
     }
     Err(conflict(path, "a device, FIFO or socket stands there, which nothing of another kind replaces"))
-}
-
-/// Whether these are the attributes wanted, but for the label that SELinux gives each file itself: where it cannot be set,
-/// everything would be made again at each copy.
-fn are_same_without_label(mut found: Vec<(Vec<u8>, Vec<u8>)>, wanted: &[Xattr]) -> bool {
-    let is_label = |name: &[u8]| name.starts_with(b"security.selinux");
-    found.retain(|(name, _)| !is_label(name));
-    let wanted: Vec<Xattr> = wanted.iter().filter(|xattr| !is_label(&xattr.name)).cloned().collect();
-    are_same(&found, &wanted)
 }
 
 /// Whether this is the FIFO, or the device, that an entry of this kind is.

@@ -13,7 +13,7 @@ use super::territory::{MountKey, key_of};
 use super::walk::{Step, Walk};
 use super::{failed, failed_to_take, is_staging, lock, mounted};
 use crate::endpoint::Conclusion;
-use crate::failure::{self, Failure, FailureKind};
+use crate::failure::{self, Failure, FailureKind, shown_path};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ use std::sync::atomic::Ordering;
 use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
+
+/// Names in the refusal to delete that many: enough to see what kind of entries these are.
+const REFUSED_NAMED: usize = 3;
 
 impl LocalDestination {
     pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
@@ -69,11 +72,18 @@ impl LocalDestination {
                      before, and {delete_max} are allowed"
                 ),
             };
+            // Last: a cause that is too long is cut.
+            let cause = match self.terms.dry_run {
+                true => cause,
+                false => format!("{cause}: {}", some_of(&names, count)),
+            };
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
-            return;
         }
         if self.terms.dry_run {
             add(conclusion, (count, names));
+            return;
+        }
+        if count > left_max {
             return;
         }
         match self.sweep(offered, Some(left_max), goes_on, &mut conclusion.troubles) {
@@ -148,6 +158,17 @@ impl LocalDestination {
     }
 }
 
+/// Of so many entries that are not deleted, the first names.
+fn some_of(names: &[RelativePath], count: u64) -> String {
+    let shown = names.iter().take(REFUSED_NAMED).map(|name| format!("`{}`", shown_path(name.as_bytes())));
+    let mut shown: Vec<String> = shown.collect();
+    match count.saturating_sub(shown.len() as u64) {
+        0 => {}
+        more => shown.push(format!("{more} more, which a dry run names")),
+    }
+    shown.join(", ")
+}
+
 /// Whether a staging directory has a name that ours have.
 fn may_be_ours(name: &[u8]) -> bool {
     name == STAGING_NAME || name == own_name()
@@ -214,7 +235,8 @@ impl Sweep<'_> {
                 Step::Name(name, _) => self.name(&name)?,
                 Step::Left(name) => {
                     let Some(level) = self.levels.pop() else { continue };
-                    if level.is_doomed && (level.keeps || !self.takes_along(&name, &level.stagings)) {
+                    if level.is_doomed && (level.keeps || !self.takes_along(&name, &level.stagings, goes_on))
+                    {
                         self.keep();
                     } else if level.is_doomed {
                         self.remove(&name, true);
@@ -291,7 +313,7 @@ impl Sweep<'_> {
     }
 
     /// Whether staging directories go with the directory `name` that they are in, or would.
-    fn takes_along(&self, name: &[u8], stagings: &[Vec<u8>]) -> bool {
+    fn takes_along(&self, name: &[u8], stagings: &[Vec<u8>], goes_on: &dyn Fn()) -> bool {
         let Some(root) = self.destination.root.as_ref().filter(|_| !stagings.is_empty()) else {
             return stagings.is_empty();
         };
@@ -300,7 +322,7 @@ impl Sweep<'_> {
         let path = self.walk.path_of(name);
         let taken = root.dir.open_beneath(&path, Links::Refuse).and_then(|dir| {
             for staging in stagings {
-                if !self.destination.take_along(&dir, &path, staging, taking)? {
+                if !self.destination.take_along((&dir, &path), staging, taking, goes_on)? {
                     return Ok(false);
                 }
             }

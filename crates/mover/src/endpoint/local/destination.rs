@@ -65,11 +65,15 @@ pub struct LocalDestination {
     /// The root was made by us just now.
     pub(super) root_is_new: bool,
     missing_above: Option<PathBuf>,
+    /// When it was opened; of a place that is not there, of the directory that it would be made in.
+    free_bytes: Option<u64>,
     held: Held<Place>,
     mounts: Mutex<HashMap<MountKey, Arc<Mount>>>,
     territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
     pub(super) journal: Mutex<Option<Journal>>,
     lock_file: Mutex<Option<File>>,
+    /// Permission bits that what is made may have of its entry where modes are not kept.
+    pub(super) unmasked: u32,
     /// Held for reading by whoever stages something; true once the staging directories are gone.
     is_closed: RwLock<bool>,
     /// Held for reading by whoever changes names in directories below the root, for writing while a nursery takes the place of
@@ -235,11 +239,13 @@ impl LocalDestination {
             job,
             root_is_new: !resolved.made_in.is_empty(),
             missing_above: resolved.missing_above.clone(),
+            free_bytes: resolved.free_bytes,
             held: Held::new(),
             mounts: Mutex::default(),
             territories: Mutex::default(),
             journal: Mutex::default(),
             lock_file: Mutex::default(),
+            unmasked: place.unmasked(),
             is_closed: RwLock::default(),
             names: RwLock::default(),
             catalogue: Mutex::default(),
@@ -561,6 +567,10 @@ impl LocalDestination {
 impl Destination for LocalDestination {
     fn device(&self) -> Option<u64> {
         Some(self.root.as_ref()?.dir.stat_self().ok()?.device)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.free_bytes
     }
 
     fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {

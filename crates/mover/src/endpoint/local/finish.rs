@@ -3,7 +3,7 @@
 use super::decide::{check_replaceable, done, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
-use super::metadata::{Has, Named, Target, Wanted, apply, look_what_stayed};
+use super::metadata::{Has, Named, Target, Wanted, apply, is_bare, look_what_stayed, take_over};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::staging::{Staging, partial_name};
@@ -98,15 +98,32 @@ impl LocalDestination {
         let preserve = &self.terms.preserve;
         let mut has = *has;
         self.inherit_group(file, &mut has, place);
+        if !preserve.mode && preserve.xattrs && !entry.xattrs.is_empty() {
+            // It may have to be opened for them, and has then again what the kernel left of its mode.
+            has.mode = Some(file.stat()?.mode);
+        }
         let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;
         if !preserve.mode
             && let Some(seen) = self.seen(entry.id)
             && seen.kind == Kind::File
         {
             // The name keeps the mode that it has.
-            file.set_mode(seen.mode & 0o777)?;
+            let path = self.final_path(&entry.path);
+            let name = path.split().map_or(&b""[..], |(_, name)| name);
+            match self.with_descriptors(|| place.dir.xattrs(name)) {
+                Ok(present) => take_over(file, seen.mode, &present)?,
+                // That it is gone is noticed when the new one gets the name.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(losses)
+    }
+
+    /// The permission bits that what is made gets at first. Where modes are not kept, it gets no others.
+    pub(super) fn mode_made(&self, entry: &Entry) -> u32 {
+        let bits = if self.terms.preserve.mode { 0o777 } else { self.unmasked };
+        entry.mode & bits
     }
 
     /// What is made in a directory that says so gets its group, and keeps it where that of its entry cannot be had.
@@ -192,8 +209,11 @@ impl LocalDestination {
             && stat.size == entry.evidence.size
             && (!self.terms.preserve.times || self.grain(&place).is_same(entry.evidence.mtime, stat.mtime))
         {
-            // A write by somebody else since the rename would have changed the time we gave it.
-            let digest = self.terms.preserve.times.then_some(digest);
+            // A write by somebody else since the rename would have changed the time we gave it. What is remembered has no
+            // attributes but those of its entry: an ACL that it took over is another's.
+            let preserve = &self.terms.preserve;
+            let is_bare = || place.dir.xattrs(&name).is_ok_and(|there| is_bare(&there));
+            let digest = (preserve.times && (preserve.mode || is_bare())).then_some(digest);
             self.with_flight(entry.id, |flight| flight.finished = Some((evidence_of(&stat), digest)));
         }
         Ok(losses)
@@ -237,7 +257,7 @@ impl LocalDestination {
         let stat = partial.file.stat().map_err(of_io)?;
         let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&stat) };
         if !self.terms.preserve.mode {
-            partial.file.set_mode(entry.mode & 0o777 & !self.umask_guess(place)).map_err(of_io)?;
+            partial.file.set_mode(self.mode_made(entry) & !self.umask_guess(place)).map_err(of_io)?;
             has.mode = None;
         }
         let losses = self.dress(&partial.file, &has, entry, place).map_err(of_io)?;
@@ -308,7 +328,7 @@ impl LocalDestination {
             }
             Ready::Staged(staged) => {
                 let name = staged.number.to_string().into_bytes();
-                if let Some(dir) = self.lane_of(&staged) {
+                if let Ok(Some(dir)) = self.lane_of(&staged) {
                     self.remove_staged(staged.lane, &dir, &name);
                 }
             }
@@ -330,20 +350,22 @@ impl LocalDestination {
             Some(name) => name.to_vec(),
             None => staged.number.to_string().into_bytes(),
         };
-        let dir = self.lane_of(staged).ok_or_else(|| of_io(io::ErrorKind::NotFound.into()))?;
+        let dir = self.lane_of(staged).map_err(of_io)?;
+        let dir = dir.ok_or_else(|| of_io(io::ErrorKind::NotFound.into()))?;
         let content = open_own(&dir, &name).and_then(|file| read_back_whole(&file, bytes)).map_err(of_io)?;
         Ok(Digest(*blake3::hash(&content).as_bytes()))
     }
 
-    /// The directory that holds a staged file.
-    fn lane_of(&self, staged: &Staged) -> Option<Arc<Dir>> {
+    /// The directory that holds a staged file; `None` if none does.
+    fn lane_of(&self, staged: &Staged) -> io::Result<Option<Arc<Dir>>> {
         if is_nursery(staged.lane) {
-            return self.nurseries.dir(staged.lane);
+            return Ok(self.nurseries.dir(staged.lane));
         }
-        let number = self.lanes.staging_of(staged.lane)?;
-        let territory = self.territory_of(number)?;
-        let staging = self.with_descriptors(|| territory.staging_again(&self.job)).ok()??;
-        self.with_descriptors(|| self.lanes.get(&staging, staged.lane)).ok()
+        let number = self.lanes.staging_of(staged.lane);
+        let Some(territory) = number.and_then(|number| self.territory_of(number)) else { return Ok(None) };
+        let staging = self.with_descriptors(|| territory.staging_again(&self.job))?;
+        let Some(staging) = staging else { return Ok(None) };
+        self.with_descriptors(|| self.lanes.get(&staging, staged.lane)).map(Some)
     }
 
     pub(super) fn link_entry(&self, entry: &Entry) -> Decision {

@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_sys::{Dir, File, Kind, Links, Stat, usage};
+use thalweg_sys::{Dir, File, Kind, Links, Stat, Time, usage};
 use thalweg_wire::RelativePath;
 
 /// What one job left in one directory.
@@ -25,6 +25,9 @@ pub struct Leftover {
     pub path: RelativePath,
     /// Bytes that it takes.
     pub bytes: u64,
+    /// Time since something of the job changed last, in whichever of its directories below the place; `None` if one of
+    /// them cannot be looked at.
+    pub age: Option<Duration>,
     /// What is to become of it.
     pub state: LeftoverState,
 }
@@ -38,6 +41,8 @@ pub enum LeftoverState {
     Unknown,
     /// Nobody uses it. The next attempt of the same command would resume from it.
     Left,
+    /// The same, and younger than what is to go.
+    Recent,
     /// It was removed.
     Removed,
 }
@@ -45,14 +50,15 @@ pub enum LeftoverState {
 /// A directory without a lock in which nothing came or went for so long is not one between two files of a transfer.
 const UNUSED: Duration = Duration::from_secs(3600);
 
-/// Looks for staging directories at and below `path`, and removes those that nobody uses `now` if `remove`. What belongs
-/// to another user and is closed to this one is passed over.
+/// Looks for staging directories at and below `path`, and removes those that nobody uses `now` if `remove`, of jobs of
+/// which nothing has changed for `older_than`. What belongs to another user and is closed to this one is passed over.
 ///
 /// # Errors
 /// For the place itself; what could not be looked at or removed goes to `trouble`.
 pub fn leftovers(
     path: &Path,
     remove: bool,
+    older_than: Duration,
     now: SystemTime,
     trouble: &mut dyn FnMut(Failure),
 ) -> Result<Vec<Leftover>> {
@@ -96,23 +102,41 @@ pub fn leftovers(
             Err(error) => trouble(failed("lock", staging, &error)),
         }
     }
+    let look = |(_, dir, job): &(RelativePath, Arc<Dir>, Vec<u8>)| {
+        let looked =
+            dir.open_beneath(job, Links::Refuse).and_then(|own| sweep(&Arc::new(own), false, &|| {}));
+        looked.unwrap_or_default()
+    };
+    let looked: Vec<Swept> = found.iter().map(look).collect();
+    // A job goes as a whole, or its next attempt would find a part.
+    let mut changed: HashMap<&[u8], Option<Time>> = HashMap::new();
+    for ((_, _, job), looked) in found.iter().zip(&looked) {
+        let last = changed.entry(job.as_slice()).or_insert(looked.changed);
+        *last = last.zip(looked.changed).map(|(one, other)| one.max(other));
+    }
     let mut left: Vec<Leftover> = Vec::new();
     let mut emptied = Vec::new();
-    for (staging, dir, job) in &found {
+    for ((staging, dir, job), looked) in found.iter().zip(&looked) {
         let path = staging.join(job).unwrap_or_else(|_| staging.clone());
-        let bytes =
-            dir.open_beneath(job, Links::Refuse).and_then(|dir| sweep(&Arc::new(dir), false)).unwrap_or(0);
+        let age = changed.get(job.as_slice()).copied().flatten().map(|last| since(last, now));
+        let is_old = older_than.is_zero() || age.is_some_and(|age| age >= older_than);
         let mut state = match (in_use.contains(job), held.contains_key(job)) {
             (true, _) => LeftoverState::InUse,
             (false, true) => LeftoverState::Left,
             (false, false) if is_unused(dir, job, now) => LeftoverState::Left,
             (false, false) => LeftoverState::Unknown,
         };
+        if state == LeftoverState::Left && !is_old {
+            state = LeftoverState::Recent;
+        }
         if remove && state == LeftoverState::Left {
             // Without the lock nothing in it is ours to remove.
             let swept = match held.contains_key(job) {
-                true => dir.open_beneath(job, Links::Refuse).and_then(|own| sweep(&Arc::new(own), true)),
-                false => Ok(0),
+                true => {
+                    let own = dir.open_beneath(job, Links::Refuse);
+                    own.and_then(|own| sweep(&Arc::new(own), true, &|| {}))
+                }
+                false => Ok(Swept::default()),
             };
             let removed = swept.and_then(|_| dir.remove_dir(job));
             match removed {
@@ -127,7 +151,7 @@ pub fn leftovers(
                 Err(error) => trouble(failed("remove", &path, &error)),
             }
         }
-        left.push(Leftover { path, bytes, state });
+        left.push(Leftover { path, bytes: looked.bytes, age, state });
     }
     drop(held);
     for (at, staging, dir, job) in emptied {
@@ -148,9 +172,13 @@ fn is_unused(dir: &Dir, job: &[u8], now: SystemTime) -> bool {
     let Ok(own) = dir.open_beneath(job, Links::Refuse) else { return false };
     let is_empty =
         own.entries().and_then(|mut names| names.next().transpose()).is_ok_and(|first| first.is_none());
-    let changed = own.stat_self().ok().and_then(|stat| u64::try_from(stat.mtime.seconds).ok());
-    let changed = changed.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
-    is_empty && changed.and_then(|at| now.duration_since(at).ok()).is_some_and(|age| age >= UNUSED)
+    is_empty && own.stat_self().is_ok_and(|stat| since(stat.mtime, now) >= UNUSED)
+}
+
+/// How long that is ago; of what is to come, nothing.
+fn since(at: Time, now: SystemTime) -> Duration {
+    let at = Duration::new(u64::try_from(at.seconds).unwrap_or(0), at.nanos);
+    UNIX_EPOCH.checked_add(at).and_then(|at| now.duration_since(at).ok()).unwrap_or(Duration::ZERO)
 }
 
 fn is_of_another(root: &Dir, staging: &RelativePath) -> bool {
@@ -193,32 +221,46 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
     }
 }
 
-/// Counts the bytes of what is in a directory of ours, or removes it, however deep it is. A lock in it goes last: who finds
+/// What was in a directory of ours.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Swept {
+    bytes: u64,
+    /// When it or something in it changed last, by the kernel's own time of that: that of content is the source's where a
+    /// file is about to get its name. `None`: nobody looked.
+    changed: Option<Time>,
+}
+
+/// Looks at what is in a directory of ours, or removes it, however deep it is. A lock in it goes last: who finds
 /// none makes his own, and something beside it.
+///
+/// `goes_on` is called before each step.
 ///
 /// # Errors
 /// Of the first that cannot be listed, looked at or removed; the rest stays.
-pub(super) fn sweep(dir: &Arc<Dir>, remove: bool) -> io::Result<u64> {
+pub(super) fn sweep(dir: &Arc<Dir>, remove: bool, goes_on: &dyn Fn()) -> io::Result<Swept> {
+    let mut swept = Swept { bytes: 0, changed: dir.stat_self().ok().map(|stat| stat.ctime) };
     let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
     walk.enter(b"", dir.clone())?;
-    let (mut bytes, mut has_lock) = (0, false);
+    let mut has_lock = false;
     loop {
+        goes_on();
         match walk.next() {
-            Step::End if has_lock => return dir.remove_file(b"lock").map(|()| bytes),
-            Step::End => return Ok(bytes),
+            Step::End if has_lock => return dir.remove_file(b"lock").map(|()| swept),
+            Step::End => return Ok(swept),
             Step::Trouble(error) => return Err(error),
             Step::Left(name) if remove && walk.depth() > 0 => walk.dir()?.remove_dir(&name)?,
             Step::Left(_) => {}
             Step::Name(name, _) => {
                 let here = walk.dir()?;
                 let stat = here.stat(&name)?;
+                swept.changed = swept.changed.max(Some(stat.ctime));
                 if stat.kind == Kind::Dir {
                     if remove {
                         open_for_us(&here, &name, &stat)?;
                     }
                     walk.enter(&name, Arc::new(here.open_beneath(&name, Links::Refuse)?))?;
                 } else {
-                    bytes += stat.blocks_512.saturating_mul(512);
+                    swept.bytes += stat.blocks_512.saturating_mul(512);
                     if remove && walk.depth() == 1 && name == b"lock" {
                         has_lock = true;
                     } else if remove {
@@ -253,6 +295,7 @@ fn remove_empty(root: &Dir, staging: &RelativePath) {
 mod tests {
     use super::*;
     use crate::endpoint::local::staging::{Staging, let_go};
+    use std::os::unix::fs::MetadataExt;
 
     /// As on another file system, which is come upon later.
     #[test]
@@ -270,9 +313,10 @@ mod tests {
             let is_whole = std::fs::read_dir(&elsewhere).is_ok_and(|names| names.count() == 2000);
             !is_whole || staging.dir.stat(b"lock").is_err()
         };
+        let now = SystemTime::now();
         std::thread::scope(|scope| {
             // That a lock is there again is told as what could not be removed.
-            scope.spawn(|| leftovers(scratch.path(), true, SystemTime::now(), &mut |_| {}).unwrap());
+            scope.spawn(|| leftovers(scratch.path(), true, Duration::ZERO, now, &mut |_| {}).unwrap());
             while !has_begun() {
                 std::thread::yield_now();
             }
@@ -292,8 +336,9 @@ mod tests {
         std::fs::create_dir_all(staging.join("full")).unwrap();
         std::fs::write(staging.join("full/partial-1"), "x").unwrap();
         let states_at = |remove, now| {
-            let mut left =
-                leftovers(scratch.path(), remove, now, &mut |failure| panic!("{failure}")).unwrap();
+            let left =
+                leftovers(scratch.path(), remove, Duration::ZERO, now, &mut |failure| panic!("{failure}"));
+            let mut left = left.unwrap();
             left.sort_by(|a, b| a.path.as_bytes().cmp(b.path.as_bytes()));
             left.into_iter().map(|left| left.state).collect::<Vec<_>>()
         };
@@ -307,5 +352,48 @@ mod tests {
         std::fs::create_dir(staging.join("empty")).unwrap();
         assert_eq!(states(true), [LeftoverState::Removed]);
         assert!(!staging.exists());
+    }
+
+    /// Its next attempt would go on from all of it.
+    #[test]
+    fn a_job_goes_as_a_whole_when_nothing_of_it_has_changed_for_as_long_as_is_asked() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [first, second] = ["a", "b"].map(|name| scratch.path().join(name).join(".thalweg-staging/job"));
+        for own in [&first, &second] {
+            std::fs::create_dir_all(own).unwrap();
+        }
+        std::fs::write(first.join("lock"), "").unwrap();
+        let partial = std::fs::File::create(second.join("partial-1")).unwrap();
+        let changed = |file: &std::fs::File| {
+            let meta = file.metadata().unwrap();
+            UNIX_EPOCH + Duration::new(meta.ctime() as u64, meta.ctime_nsec() as u32)
+        };
+        let before = changed(&std::fs::File::open(&first).unwrap());
+        // As where it has its times already, and waits for its name.
+        let set_times = || {
+            partial.set_modified(UNIX_EPOCH).unwrap();
+            changed(&partial)
+        };
+        let mut last = set_times();
+        while last <= before {
+            std::thread::yield_now();
+            last = set_times();
+        }
+        let looked = |remove, now| {
+            let left = leftovers(scratch.path(), remove, UNUSED, now, &mut |failure| panic!("{failure}"));
+            left.unwrap().into_iter().map(|left| (left.state, left.age.unwrap())).collect::<Vec<_>>()
+        };
+        let moment = Duration::from_nanos(1);
+        let young = [(LeftoverState::Recent, UNUSED - moment); 2];
+        assert_eq!(looked(false, last + UNUSED - moment), young);
+        assert_eq!(looked(true, last + UNUSED - moment), young);
+        assert!(first.join("lock").exists() && second.join("partial-1").exists());
+        assert_eq!(looked(false, last + UNUSED), [(LeftoverState::Left, UNUSED); 2]);
+        assert_eq!(looked(true, last + UNUSED), [(LeftoverState::Removed, UNUSED); 2]);
+        assert!(!first.exists() && !second.exists());
+        // A clock that is set back makes nothing old.
+        std::fs::create_dir_all(&first).unwrap();
+        std::fs::write(first.join("lock"), "").unwrap();
+        assert_eq!(looked(true, UNIX_EPOCH), [(LeftoverState::Recent, Duration::ZERO)]);
     }
 }

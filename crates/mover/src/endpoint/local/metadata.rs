@@ -72,6 +72,7 @@ impl Wanted {
     /// ones could give stays what it is, and set-id bits go, as in [`apply`]. It was told when this was made; as a
     /// difference each copy would find it, and tell it, again.
     pub(super) fn within_reach(mut self, stat: &Stat, preserve: &Preserve, rights: &Rights) -> Wanted {
+        self.mode = self.mode_for((stat.uid, stat.gid), preserve);
         if !preserve.owner || rights.can_chown {
             return self;
         }
@@ -85,6 +86,22 @@ impl Wanted {
             self.gid = stat.gid;
         }
         self
+    }
+
+    /// The mode of what belongs to this user and group. Where those are not to be kept, set-id bits work for whom they were
+    /// meant, or go.
+    fn mode_for(&self, owner: (u32, u32), preserve: &Preserve) -> u32 {
+        match preserve.owner || owner == (self.uid, self.gid) {
+            true => self.mode,
+            false => self.mode & !SET_ID,
+        }
+    }
+
+    /// Has the ACLs that are there, instead of its own.
+    pub(super) fn keep_acls(&mut self, present: &[(Vec<u8>, Vec<u8>)]) {
+        self.xattrs.retain(|xattr| !is_acl(&xattr.name));
+        let acls = present.iter().filter(|(name, _)| is_acl(name));
+        self.xattrs.extend(acls.map(|(name, value)| Xattr { name: name.clone(), value: value.clone() }));
     }
 }
 
@@ -197,9 +214,16 @@ pub(super) fn apply(
     rights: &Rights,
     has_mode: bool,
 ) -> io::Result<(Vec<Loss>, bool)> {
-    let mut applying =
-        Applying { target, losses: Vec::new(), is_changed: false, is_owner_kept: true, is_acl_kept: true };
-    let mut mode = if preserve.mode { wanted.mode } else { has.mode.unwrap_or(wanted.mode) };
+    let mut applying = Applying {
+        target,
+        preserve,
+        losses: Vec::new(),
+        is_changed: false,
+        is_owner_kept: true,
+        is_acl_kept: true,
+    };
+    let given = wanted.mode_for((has.uid, has.gid), preserve);
+    let mut mode = if preserve.mode { given } else { has.mode.unwrap_or(given) };
     let mut mode_is_known = has.mode;
     if preserve.owner && (has.uid, has.gid) != (wanted.uid, wanted.gid) {
         applying.owner(has, wanted, rights)?;
@@ -257,6 +281,7 @@ pub(super) fn apply_surely(
 
 struct Applying<'a, T> {
     target: &'a T,
+    preserve: &'a Preserve,
     losses: Vec<Loss>,
     is_changed: bool,
     is_owner_kept: bool,
@@ -298,7 +323,7 @@ impl<T: Target> Applying<'_, T> {
     /// `closed`: the mode of a file of ours that we may not write, which is opened for us as long as this takes.
     fn xattrs(&mut self, has: &Has, wanted: &Wanted, closed: Option<u32>) -> io::Result<()> {
         let present = if has.may_have_xattrs { self.target.attributes()? } else { Vec::new() };
-        let closed = closed.filter(|_| !are_same(&present, &wanted.xattrs));
+        let closed = closed.filter(|_| !are_same(&present, &wanted.xattrs, self.preserve));
         let opened = closed.filter(|mode| self.target.permit(mode | 0o600).is_ok());
         self.is_changed |= opened.is_some();
         let set = self.set_xattrs(&present, wanted);
@@ -315,7 +340,8 @@ impl<T: Target> Applying<'_, T> {
         for (name, _) in present {
             let is_wanted = wanted.xattrs.iter().any(|xattr| xattr.name == *name);
             // Labels come from the policy of this machine and cannot be taken off.
-            if is_wanted || name.starts_with(b"security.selinux") || is_of_the_file_system(name) {
+            let stays = name.starts_with(b"security.selinux") || is_of_the_file_system(name);
+            if is_wanted || stays || !is_meant(name, self.preserve) {
                 continue;
             }
             match self.target.remove_attribute(name) {
@@ -329,7 +355,7 @@ impl<T: Target> Applying<'_, T> {
         let of_kind = |acls: bool| wanted.xattrs.iter().filter(move |xattr| is_acl(&xattr.name) == acls);
         for xattr in of_kind(false).chain(of_kind(true)) {
             let is_there = present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value);
-            if is_there || stays_where_it_is(&xattr.name) {
+            if is_there || stays_where_it_is(&xattr.name) || !is_meant(&xattr.name, self.preserve) {
                 continue;
             }
             match self.target.set_attribute(&xattr.name, &xattr.value) {
@@ -425,8 +451,9 @@ pub(super) fn look_what_stayed(
     if preserve.times && grain.is_same(wanted.mtime, stat.mtime) {
         losses.retain(|loss| loss.what != TIME);
     }
+    let mode = wanted.mode_for((stat.uid, stat.gid), preserve);
     let lost = [
-        ("mode", preserve.mode && stat.mode != wanted.mode),
+        ("mode", preserve.mode && stat.mode != mode),
         ("owner", preserve.owner && stat.uid != wanted.uid),
         ("group", preserve.owner && stat.gid != wanted.gid),
         (TIME, preserve.times && !grain.is_same(wanted.mtime, stat.mtime)),
@@ -447,18 +474,50 @@ pub(super) fn differs(
     preserve: &Preserve,
     grain: Grain,
 ) -> bool {
-    (preserve.mode && stat.mode != wanted.mode)
+    (preserve.mode && stat.mode != wanted.mode_for((stat.uid, stat.gid), preserve))
         || (preserve.owner && (stat.uid, stat.gid) != (wanted.uid, wanted.gid))
         || (preserve.times && !grain.is_same(wanted.mtime, stat.mtime))
-        || xattrs.is_some_and(|present| preserve.xattrs && !are_same(present, &wanted.xattrs))
+        || xattrs.is_some_and(|present| preserve.xattrs && !are_same(present, &wanted.xattrs, preserve))
 }
 
 /// Whether these are the attributes wanted, as far as that is for us to say.
-pub(super) fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr]) -> bool {
-    let present_count = present.iter().filter(|(name, _)| !is_of_the_file_system(name)).count();
-    let mut ours = wanted.iter().filter(|xattr| !is_of_the_file_system(&xattr.name));
+pub(super) fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr], preserve: &Preserve) -> bool {
+    let is_ours = |name: &[u8]| !is_of_the_file_system(name) && is_meant(name, preserve);
+    let present_count = present.iter().filter(|(name, _)| is_ours(name)).count();
+    let mut ours = wanted.iter().filter(|xattr| is_ours(&xattr.name));
     present_count == ours.clone().count()
         && ours.all(|xattr| present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value))
+}
+
+/// Whether there is no attribute, as far as that is for us to say.
+pub(super) fn is_bare(present: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    are_same(present, &[], &Preserve::ALL)
+}
+
+/// Whether an attribute is to be kept where attributes are: an ACL says who may do what, as the mode does.
+fn is_meant(name: &[u8], preserve: &Preserve) -> bool {
+    preserve.mode || !is_acl(name)
+}
+
+/// Gives what will replace a file of this mode and these attributes that mode, but for set-id bits, and its ACL: without it
+/// the mode would give the owning group more than it had.
+///
+/// # Errors
+/// Of the mode; of the ACL only of the medium.
+pub(super) fn take_over(file: &File, mode: u32, present: &[(Vec<u8>, Vec<u8>)]) -> io::Result<()> {
+    let mode = mode & 0o777;
+    let Some((name, value)) = present.iter().find(|(name, _)| name == ACL) else {
+        return file.set_mode(mode);
+    };
+    file.set_mode(mode & !GROUP)?;
+    match file.set_xattr(name, value) {
+        Ok(()) => Ok(()),
+        Err(error) if is_medium(&error) => Err(error),
+        Err(_) => {
+            let acl = Xattr { name: name.clone(), value: value.clone() };
+            file.set_mode(mode & (!GROUP | owning_group(&[acl])))
+        }
+    }
 }
 
 /// Whether the file system makes this attribute itself, of each file: the ACLs of NFSv4 and of SMB, by which its server
@@ -691,7 +750,7 @@ mod tests {
         let stale = wanted(0o644, &names.map(|name| (name, &b"of another file system"[..])));
         assert_eq!(poor.apply(&stale), (Vec::new(), false));
         assert_eq!(*poor.attributes.borrow(), listed);
-        assert!(are_same(&listed, &[]) && are_same(&listed, &stale.xattrs));
+        assert!(is_bare(&listed) && are_same(&listed, &stale.xattrs, &Preserve::ALL));
         assert!(!stays_where_it_is(b"security.ima") && !stays_where_it_is(b"trusted.a"));
     }
 
@@ -703,9 +762,42 @@ mod tests {
         *poor.attributes.borrow_mut() = listed.clone();
         assert_eq!(poor.apply(&wanted(0o644, &[])), (Vec::new(), false));
         assert_eq!(*poor.attributes.borrow(), listed);
-        assert!(are_same(&listed, &[]));
+        assert!(is_bare(&listed));
         let user = wanted(0o644, &[(&b"user.a"[..], &b"1"[..])]).xattrs;
-        assert!(!are_same(&listed, &user) && !are_same(&[own(b"user.a")], &user));
+        let all = &Preserve::ALL;
+        assert!(!are_same(&listed, &user, all) && !are_same(&[own(b"user.a")], &user, all));
+    }
+
+    #[test]
+    fn where_owners_are_not_kept_set_id_bits_work_for_whom_they_were_meant_or_go() {
+        let preserve = Preserve { owner: false, ..Preserve::ALL };
+        for (uid, gid, mode) in [(UID, UID, 0o6755), (UID + 1, UID, 0o755), (UID, UID + 1, 0o755)] {
+            let poor = Poor::new(0o600, OVERFLOW);
+            let wanted = Wanted { uid, gid, ..wanted(0o6755, &[]) };
+            let rights = rights(true, &[]);
+            let (mut losses, _) = apply(&poor, &poor.has(), &wanted, &preserve, &rights, true).unwrap();
+            look_what_stayed(&poor, &wanted, &preserve, Grain::FINEST, &mut losses).unwrap();
+            assert!(losses.is_empty(), "nobody asked for owners: {losses:?}");
+            assert_eq!(poor.mode.get(), mode, "{uid}, {gid}");
+            let stat = poor.look().unwrap();
+            let wanted = wanted.within_reach(&stat, &preserve, &rights);
+            assert!(!differs(&stat, None, &wanted, &preserve, Grain::FINEST), "{uid}, {gid}");
+        }
+    }
+
+    #[test]
+    fn where_modes_are_not_kept_acls_are_neither_set_nor_removed_nor_compared() {
+        let preserve = Preserve { mode: false, ..Preserve::ALL };
+        let poor = Poor { has_acls: true, ..Poor::new(0o640, errno::NOT_SUPPORTED) };
+        let own = vec![(ACL.to_vec(), b"of the destination".to_vec())];
+        *poor.attributes.borrow_mut() = own.clone();
+        let wanted = wanted(0o4777, &[(&b"system.posix_acl_default"[..], &b"of the source"[..])]);
+        let rights = rights(true, &[]);
+        let (losses, is_changed) = apply(&poor, &poor.has(), &wanted, &preserve, &rights, true).unwrap();
+        assert!(losses.is_empty() && !is_changed, "{losses:?}");
+        assert_eq!((poor.attributes.borrow().clone(), poor.mode.get()), (own.clone(), 0o640));
+        assert!(are_same(&own, &wanted.xattrs, &preserve) && are_same(&own, &[], &preserve));
+        assert!(!is_bare(&own));
     }
 
     /// The bits would work for another group than they were meant for; its user is the same.

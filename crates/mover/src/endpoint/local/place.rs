@@ -25,7 +25,12 @@ impl DestinationPlace {
     /// The mode of directories that are made on the way, which have no source: what `mkdir -p` would give them, and their
     /// owner makes names in them. In an export others do not, whatever umask the daemon has.
     pub(super) fn made_mode(&self) -> u32 {
-        let mode = usage::user_directory_mode() | 0o700;
+        self.unmasked() | 0o700
+    }
+
+    /// The permission bits that the user's umask leaves, in an export without those for others to write.
+    pub(super) fn unmasked(&self) -> u32 {
+        let mode = usage::user_directory_mode();
         if self.below.is_some() { mode & 0o755 } else { mode }
     }
 }
@@ -41,6 +46,8 @@ pub(super) struct Resolved {
     pub(super) made_in: Vec<Arc<Dir>>,
     /// The first of the directories above what was named that were missing, and were made (in a dry run: would be).
     pub(super) missing_above: Option<PathBuf>,
+    /// Bytes that an ordinary user can write in the root, or in what it would be made in.
+    pub(super) free_bytes: Option<u64>,
 }
 
 pub(super) fn resolve(
@@ -49,7 +56,7 @@ pub(super) fn resolve(
     trailing_slash: bool,
     dry_run: bool,
 ) -> Result<Resolved> {
-    let mut maker = Maker { place, dry_run, made_in: Vec::new(), first_missing: None };
+    let mut maker = Maker { place, dry_run, made_in: Vec::new(), first_missing: None, free_bytes: None };
     let there = maker.open(&place.path);
     let is_missing = match &there {
         Ok(_) => false,
@@ -66,13 +73,14 @@ pub(super) fn resolve(
         let words = parent_words(&place.path);
         let root = maker.make_all(&words)?;
         let rename = Some((name.clone(), new.as_bytes().to_vec()));
-        let missing_above = maker.first_missing;
-        return Ok(Resolved { root, words, rename, made_in: maker.made_in, missing_above });
+        let Maker { made_in, first_missing: missing_above, free_bytes, .. } = maker;
+        return Ok(Resolved { root, words, rename, made_in, missing_above, free_bytes });
     }
     let root = maker.make_all(&place.path)?;
     // The directory that was named is made as a matter of course.
-    let missing_above = maker.first_missing.filter(|first| *first != place.path);
-    Ok(Resolved { root, words: place.path.clone(), rename: None, made_in: maker.made_in, missing_above })
+    let Maker { made_in, first_missing, free_bytes, .. } = maker;
+    let missing_above = first_missing.filter(|first| *first != place.path);
+    Ok(Resolved { root, words: place.path.clone(), rename: None, made_in, missing_above, free_bytes })
 }
 
 struct Maker<'a> {
@@ -80,6 +88,8 @@ struct Maker<'a> {
     dry_run: bool,
     made_in: Vec<Arc<Dir>>,
     first_missing: Option<PathBuf>,
+    /// Of what is there.
+    free_bytes: Option<u64>,
 }
 
 impl Maker<'_> {
@@ -120,6 +130,9 @@ impl Maker<'_> {
             let cause = format!("{} is where thalweg keeps what is unfinished", shown(path));
             return Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause));
         }
+        // One that has no size, as some served by a program, does not say what it holds.
+        let system = dir.file_system().ok().filter(|system| system.bytes_total > 0);
+        self.free_bytes = system.map(|system| system.bytes_available);
         if let Some((first, _)) = missing.last() {
             self.first_missing.get_or_insert_with(|| first.to_path_buf());
             if self.dry_run {
@@ -155,7 +168,8 @@ pub(super) fn of_export(failure: Failure, place: &DestinationPlace, words: &Path
         && words.components().all(|component| matches!(component, Component::RootDir | Component::CurDir));
     match failure.kind {
         FailureKind::NotFound if is_export => {
-            let cause = "the export's directory was removed or replaced: start the daemon anew";
+            let cause =
+                "the export's directory was removed or replaced: reload the daemon (SIGHUP) or start it anew";
             Failure { cause: cause.to_owned(), ..failure }
         }
         _ => failure,

@@ -116,8 +116,8 @@ impl LocalDestination {
     /// The mode to create a small file with, and whether that is then its final one.
     fn mode_at_first(&self, entry: &Entry, staging: &Staging) -> (u32, Option<u32>) {
         if !self.terms.preserve.mode {
-            // Here the umask decides, as for every new file.
-            return (entry.mode & 0o777, Some(entry.mode & 0o777));
+            let mode = self.mode_made(entry);
+            return (mode, Some(mode));
         }
         // Attributes can be set only while the file may be written.
         let mode = if entry.xattrs.is_empty() { entry.mode & 0o777 } else { entry.mode & 0o777 | 0o600 };

@@ -378,7 +378,12 @@ fn places_of(extents: &[Extent], bytes: u64) -> Places {
 }
 
 /// How far the clocks of file systems are ahead of ours, by device: a ctime in our future shows it. (One behind
-/// ours cannot be seen; network file systems with such a clock are trusted too early by as much.)
+/// ours cannot be seen; network file systems with such a clock are trusted too early by as much.) It says something only of
+/// other ctimes in our future: one file that was written while a clock was wrong says nothing of what our own wrote.
+///
+/// One clock for each device is assumed. Where clients stamp what they write (Lustre, CephFS), or one file has a ctime that
+/// no clock shows any more, what another clock ahead of ours, but less so, stamps just now is taken for older than it is,
+/// and its next change within the same tick is not seen.
 #[derive(Default)]
 struct Clocks {
     by_device: Mutex<HashMap<u64, Clock>>,
@@ -446,7 +451,8 @@ impl Clocks {
         if ctime > now && ctime <= clock.passed {
             return None;
         }
-        let age = now + clock.ahead - ctime;
+        let ahead = if ctime > now { clock.ahead } else { 0 };
+        let age = now + ahead - ctime;
         clock.saw(ctime, now, at);
         let rest = needed - age.clamp(0, needed);
         (rest > 0).then(|| Duration::from_nanos(rest as u64))
@@ -810,6 +816,19 @@ mod tests {
             now += Duration::from_millis(50);
         }
         assert!(waits.len() <= 2 && waits.iter().all(|(_, rest)| *rest <= TICK_MAX), "{waits:?}");
+    }
+
+    #[test]
+    fn a_file_written_while_the_clock_was_wrong_says_nothing_of_what_was_changed_just_now() {
+        const DAY: i128 = 86_400_000_000_000;
+        const START: i128 = 1_700_000_000_500_000_000;
+        let (clocks, begun) = (Clocks::default(), Instant::now());
+        for after in [Duration::ZERO, RACY, CLOCK_KNOWN + RACY] {
+            let (wall, at) = (UNIX_EPOCH + Duration::from_nanos(START as u64) + after, begun + after);
+            clocks.saw(&changed_at(START + DAY), wall, at);
+            let now = START + after.as_nanos() as i128;
+            assert_eq!(clocks.racy(&changed_at(now), wall, at), Some(RACY), "{after:?}");
+        }
     }
 
     #[test]

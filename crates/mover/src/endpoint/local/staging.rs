@@ -35,6 +35,22 @@ pub(super) fn let_go(held: Option<File>) {
     }
 }
 
+/// For so long a lock that is held is tried again: who removes what killed transfers left, or looks whether he may, has it for
+/// a moment.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Takes a lock, if nobody holds it for longer than a moment. Whether we have it.
+fn lock_soon(file: &File) -> io::Result<bool> {
+    for _ in 1..LOCK_TRIES {
+        if file.lock_exclusive()? {
+            return Ok(true);
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    file.lock_exclusive()
+}
+
 /// Whether an earlier attempt left a staging directory in this one.
 pub(super) fn is_there(top: &Dir, job: &str) -> bool {
     let has_job = |name: &[u8]| {
@@ -59,6 +75,8 @@ pub(super) struct State {
     abilities: OnceLock<Abilities>,
     /// Names in it changed since they were synced.
     pub(super) names_are_new: AtomicBool,
+    /// Something may be in it that made way for another entry.
+    pub(super) has_asides: AtomicBool,
 }
 
 impl State {
@@ -163,7 +181,8 @@ impl Staging {
         let (name, shared) = own_shared(top)?;
         let dir = Arc::new(own_dir(&shared, job.as_bytes())?);
         let (abilities, names_are_new) = (OnceLock::new(), AtomicBool::new(true));
-        let state = Arc::new(State { name, number, abilities, names_are_new });
+        let has_asides = AtomicBool::new(false);
+        let state = Arc::new(State { name, number, abilities, names_are_new, has_asides });
         Ok(Staging { shared, dir, state })
     }
 
@@ -214,7 +233,7 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(of_io)?,
             };
-            if !file.lock_exclusive().map_err(of_io)? {
+            if !lock_soon(&file).map_err(of_io)? {
                 let words = format!("{}/{job}", String::from_utf8_lossy(&staging.state.name));
                 let cause = format!("another transfer of this job holds its lock `{words}/lock`");
                 return Err(Failure::new(FailureKind::Busy, OPEN_STAGING, cause));
@@ -276,6 +295,12 @@ impl Staging {
         self.state.names_are_new.store(true, Ordering::Release);
     }
 
+    /// Something that made way for another entry got a name in it, or is about to.
+    pub(super) fn sets_aside(&self) {
+        self.state.has_asides.store(true, Ordering::Release);
+        self.names_changed();
+    }
+
     pub(super) fn sync_names(&self) -> io::Result<()> {
         self.dir.sync()?;
         self.shared.sync()
@@ -289,9 +314,15 @@ impl Staging {
 
     /// Removes what no later attempt can use.
     fn remove_small(&self) {
-        let Ok(entries) = self.dir.entries() else { return };
+        let Ok(entries) = self.dir.entries() else {
+            // Nobody can say.
+            self.state.has_asides.store(true, Ordering::Release);
+            return;
+        };
         for entry in entries.flatten() {
-            if entry.name.starts_with(b"lane-") {
+            if is_aside(&entry.name) {
+                self.state.has_asides.store(true, Ordering::Release);
+            } else if entry.name.starts_with(b"lane-") {
                 remove_flat(&self.dir, &entry.name);
             } else if entry.name.starts_with(b"made-") || entry.name.starts_with(b"probe-") {
                 let _ = self.dir.remove_file(&entry.name);
@@ -304,7 +335,7 @@ impl Staging {
         self.remove_small();
         let Ok(entries) = self.dir.entries() else { return };
         for entry in entries.flatten().filter(|entry| entry.name != b"lock") {
-            let _ = remove_tree(&self.dir, &entry.name);
+            let _ = remove_tree(&self.dir, &entry.name, &|| {});
         }
         let _ = self.dir.remove_file(b"lock");
     }
@@ -577,6 +608,28 @@ mod tests {
             removed.is_ok()
         });
         assert!(gone);
+    }
+
+    /// As by who looks in passing whether what a killed transfer left may go.
+    #[test]
+    fn a_lock_that_is_held_for_a_moment_is_waited_for_and_one_that_is_held_for_longer_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let (_, held) = Staging::locked(&top, "job").unwrap();
+        assert_eq!(Staging::locked(&top, "job").err().unwrap().kind, FailureKind::Busy);
+        let_go(Some(held));
+        // However late the other thread comes: one of these attempts meets it in the middle.
+        let waited = (0..100).any(|_| {
+            let (_, held) = Staging::locked(&top, "job").unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    std::thread::sleep(2 * LOCK_PAUSE);
+                    let_go(Some(held));
+                });
+                Staging::locked(&top, "job").is_ok()
+            })
+        });
+        assert!(waited);
     }
 
     /// However many are looked at after its name: the next one would come upon some of them.

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::endpoint::OPEN;
 use crate::failure::{Failure, FailureKind, Result};
+use several::{Job, digest_several};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,9 @@ use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
 use thalweg_wire::message::Preserve;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
+
+/// Several files digested at a time.
+mod several;
 
 /// A place that a question is about.
 pub struct SurveyPlace {
@@ -102,6 +106,8 @@ impl DigestAs {
     }
 }
 
+/// Files digested at a time: one core digests less than a disk, or a file system of many, gives.
+pub const WORKERS: usize = 4;
 /// Bytes read at once; also the largest piece that [`read`] hands on.
 pub const PIECE_BYTES: usize = 256 << 10;
 /// Between two signs of life from a large file.
@@ -225,17 +231,19 @@ pub fn read(
     compare()
 }
 
-/// Digests the regular files at or below a place, read from the medium as far as that can be had; the page cache is as it
-/// was. A link that is the place itself is followed, no other.
+/// Digests the regular files at or below a place, up to `workers` at a time, read from the medium as far as that can be had;
+/// the page cache is as it was. They are told in the order of a listing. A link that is the place itself is followed, no
+/// other.
 ///
 /// # Errors
 /// As [`list`].
 pub fn digest(
     place: &SurveyPlace,
     how: DigestAs,
+    workers: usize,
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
-    digest_wanted(place, how, &|_| true, sink)
+    digest_wanted(place, how, workers, &|_| true, sink)
 }
 
 /// As [`digest`], of the files whose paths, as in a listing, are wanted; others are not even opened.
@@ -245,42 +253,48 @@ pub fn digest(
 pub fn digest_wanted(
     place: &SurveyPlace,
     how: DigestAs,
+    workers: usize,
     wanted: &dyn Fn(&RelativePath) -> bool,
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
-    if let Ok(Spot::Name { dir, name, stat }) = place.find()
-        && stat.kind == Kind::Symlink
-    {
-        let path = RelativePath::new(name).unwrap_or_default();
+    if let Spot::Name { dir, name, stat } = place.find()? {
+        let path = RelativePath::new(name.clone()).unwrap_or_default();
+        let file = match stat.kind {
+            _ if !wanted(&path) => return sink(Digested::Alive),
+            Kind::Symlink => open_file(place)?,
+            Kind::File => match dir.open_read(&name) {
+                Ok(file) => file,
+                Err(error) => return sink(Digested::Trouble(failed(OPEN, &path, &error))),
+            },
+            _ => return Ok(()),
+        };
         drop(dir);
-        if !wanted(&path) {
-            return Ok(());
-        }
-        let file = open_file(place)?;
-        return digest_one(&file, path, how, sink);
+        let digested = digested(&file, path, how, &mut || sink(Digested::Alive));
+        // A sink that is gone fails again when it is told.
+        return sink(digested);
     }
-    visit(place, true, &mut |seen| match seen {
-        // A sink that is gone says so at what nobody wants, too.
-        Seen::Name { path, .. } if !wanted(&path) => sink(Digested::Alive),
-        Seen::Name { dir, name, path, stat } if stat.kind == Kind::File => match dir.open_read(name) {
-            Ok(file) => digest_one(&file, path, how, sink),
-            Err(error) => sink(Digested::Trouble(failed(OPEN, &path, &error))),
-        },
-        Seen::Trouble(failure) => sink(Digested::Trouble(failure)),
-        Seen::Name { .. } | Seen::Root(_) | Seen::Unordered => Ok(()),
+    digest_several(how, workers, sink, |several| {
+        visit(place, true, &mut |seen| match seen {
+            // A sink that is gone says so at what nobody wants, too.
+            Seen::Name { path, .. } if !wanted(&path) => several.alive(),
+            Seen::Name { dir, name, path, stat } if stat.kind == Kind::File => {
+                several.digest(Job { dir: dir.clone(), name: name.to_vec(), path })
+            }
+            Seen::Trouble(failure) => several.trouble(failure),
+            Seen::Name { .. } | Seen::Root(_) | Seen::Unordered => several.tell_what_came(),
+        })
     })
 }
 
-fn digest_one(
+fn digested(
     file: &File,
     path: RelativePath,
     how: DigestAs,
-    sink: &mut dyn FnMut(Digested) -> Result<()>,
-) -> Result<()> {
-    match digest_file(file, how, &mut || sink(Digested::Alive)) {
-        Ok((bytes, digest)) => sink(Digested::File(path, bytes, digest)),
-        // A sink that is gone fails again when it is told.
-        Err(failure) => sink(Digested::Trouble(failure.at(&path))),
+    alive: &mut dyn FnMut() -> Result<()>,
+) -> Digested {
+    match digest_file(file, how, alive) {
+        Ok((bytes, digest)) => Digested::File(path, bytes, digest),
+        Err(failure) => Digested::Trouble(failure.at(&path)),
     }
 }
 
@@ -522,7 +536,7 @@ const BARE: Preserve = Preserve { xattrs: false, hard_links: false, ..Preserve::
 enum Seen<'a> {
     Root(&'a Stat),
     Name {
-        dir: &'a Dir,
+        dir: &'a Arc<Dir>,
         name: &'a [u8],
         path: RelativePath,
         stat: &'a Stat,
@@ -537,7 +551,7 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
         Spot::Directory(dir) => Arc::new(dir),
         Spot::Name { dir, name, stat } => {
             let path = RelativePath::new(name.clone()).unwrap_or_default();
-            return see(Seen::Name { dir: &dir, name: &name, path, stat: &stat });
+            return see(Seen::Name { dir: &Arc::new(dir), name: &name, path, stat: &stat });
         }
     };
     let stat = root.stat_self().map_err(|error| place.failed("look", &error))?;

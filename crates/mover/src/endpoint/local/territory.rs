@@ -5,12 +5,14 @@
 //! [`OPEN_MAX`] used last are held open. Another one is opened again, and is as it was.
 
 use super::held::Held;
-use super::lock;
+use super::leftover::open_for_us;
 use super::staging::{Abilities, Staging, State};
+use super::{leads_nowhere, lock};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, File, FileSystemKind, Inheritance, Links, Stat, Time, usage};
+use thalweg_wire::path::Escaped;
 
 /// A file system that is mounted at the root or below it.
 pub(super) struct Mount {
@@ -81,6 +83,8 @@ pub(super) struct Territory {
     pub(super) mode_before: Mutex<Option<u32>>,
     common: Arc<Common>,
     staging: Mutex<Option<Known>>,
+    /// Held while the names in the staging directory are synced: who finds none that is new counts on it.
+    syncing: Mutex<()>,
 }
 
 /// Staging directories held open beside the root's, with their top directories: three descriptors each. More than streams
@@ -168,6 +172,7 @@ impl Territory {
             top_is_changed: AtomicBool::new(false),
             mode_before: Mutex::new(None),
             staging: Mutex::new(None),
+            syncing: Mutex::default(),
         }
     }
 
@@ -188,7 +193,10 @@ impl Territory {
         let top = self.common.root.open_beneath(&self.path, Links::Refuse)?;
         match self.is_top(&top.stat_self()?) {
             true => Ok(Arc::new(top)),
-            false => Err(io::Error::other("the directory that its staging directory is in was replaced")),
+            false => {
+                let cause = "the directory that its staging directory is in was replaced";
+                Err(io::Error::new(io::ErrorKind::NotFound, cause))
+            }
         }
     }
 
@@ -260,22 +268,46 @@ impl Territory {
         lock(&self.staging).is_some()
     }
 
+    /// Whether something was set aside in the staging directory, by this attempt or an earlier one.
+    pub(super) fn has_asides(&self) -> bool {
+        let known = lock(&self.staging);
+        known.as_ref().is_some_and(|known| known.state.has_asides.load(Ordering::Acquire))
+    }
+
     /// What the file system does; `None` before it was tried.
     pub(super) fn abilities(&self) -> Option<Abilities> {
         lock(&self.staging).as_ref().map(|known| known.state.abilities())
     }
 
-    /// Syncs the names in the staging directory that are new, and its own.
+    /// Syncs the names in the staging directory that are new, and its own. Streams go on staging in it meanwhile.
+    ///
+    /// One that was let go of, and is not where it was any more or is closed to us by now, is left as it is: the next attempt
+    /// does not come upon it either, and has what is in it sent anew. What is to be placed from there fails by itself.
     pub(super) fn sync_names(&self, job: &str) -> io::Result<()> {
-        let known = lock(&self.staging);
-        let Some(known) = &*known else { return Ok(()) };
-        if !known.state.names_are_new.load(Ordering::Acquire) {
-            return Ok(());
+        let _syncing = lock(&self.syncing);
+        let open = {
+            let known = lock(&self.staging);
+            let Some(known) = &*known else { return Ok(()) };
+            if !known.state.names_are_new.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let open = match self.opened(known, job) {
+                Err(error) if leads_nowhere(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
+                    let path = Escaped(&self.path);
+                    tracing::debug!(%error, %path, "a staging directory is out of reach");
+                    return Ok(());
+                }
+                other => other?,
+            };
+            // Cleared before: what is new from here on is for the next one.
+            known.state.names_are_new.store(false, Ordering::Release);
+            open
+        };
+        let synced = open.staging.sync_names().and_then(|()| open.top.sync());
+        if synced.is_err() {
+            open.staging.names_changed();
         }
-        let open = self.opened(known, job)?;
-        known.state.names_are_new.store(false, Ordering::Release);
-        open.staging.sync_names()?;
-        open.top.sync()
+        synced
     }
 
     /// Removes the staging directory with all that is in it, and gives the top directory the time it had if
@@ -283,10 +315,19 @@ impl Territory {
     /// this one.
     pub(super) fn clean_up(&self, job: &str, times: Option<Time>, held: Option<File>) {
         let Some(known) = lock(&self.staging).take() else { return };
-        let open = match self.opened(&known, job) {
+        let mut way = Ajar::default();
+        let opened = match self.opened(&known, job) {
+            // By now the way to it may have got modes that keep ourselves out.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                way.open(&self.common.root, &self.path).and_then(|()| self.opened(&known, job))
+            }
+            other => other,
+        };
+        let open = match opened {
             Ok(open) => open,
             Err(error) => {
-                tracing::debug!(%error, "a staging directory stays");
+                let path = Escaped(&self.path);
+                tracing::warn!(%error, %path, "a staging directory stays");
                 return;
             }
         };
@@ -299,6 +340,7 @@ impl Territory {
             let _ = set_mode(mode | 0o300);
         }
         self.remove(&open, job, times, held);
+        drop(way);
         if let Some(mode) = closed.or(lock(&self.mode_before).take()) {
             let _ = set_mode(mode);
         }
@@ -330,6 +372,46 @@ impl Territory {
     }
 }
 
+/// Directories of our own that were opened for us for the time being, each with its own mode, which it gets again.
+#[derive(Default)]
+struct Ajar(Vec<(Arc<Dir>, u32)>);
+
+impl Ajar {
+    /// Opens what is closed to us of the directories from `root` down to `path`.
+    fn open(&mut self, root: &Arc<Dir>, path: &[u8]) -> io::Result<()> {
+        let stat = root.stat_self()?;
+        if stat.uid == usage::effective_uid() && stat.mode & 0o700 != 0o700 {
+            root.as_file()?.set_mode(stat.mode | 0o700)?;
+            self.0.push((root.clone(), stat.mode));
+        }
+        let mut parent = root.clone();
+        for name in path.split(|&byte| byte == b'/') {
+            let stat = parent.stat(name)?;
+            let is_opened = open_for_us(&parent, name, &stat)?;
+            let opened = parent.open_beneath(name, Links::Refuse);
+            if is_opened && opened.is_err() {
+                let _ = parent.set_mode(name, stat.mode);
+            }
+            parent = Arc::new(opened?);
+            if is_opened {
+                self.0.push((parent.clone(), stat.mode));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Ajar {
+    fn drop(&mut self) {
+        for (dir, mode) in self.0.drain(..) {
+            let closed = dir.as_file().and_then(|file| file.set_mode(mode)).and_then(|()| dir.sync());
+            if let Err(error) = closed {
+                tracing::warn!(%error, "a directory does not get its mode again");
+            }
+        }
+    }
+}
+
 /// Also where a destination could not be opened.
 impl Drop for Territory {
     fn drop(&mut self) {
@@ -351,6 +433,58 @@ mod tests {
         drop(territory);
         assert_eq!(top.stat_self().unwrap().mode, 0o555);
         top.as_file().unwrap().set_mode(0o755).unwrap();
+    }
+
+    /// So many that the first of them are let go of, each with its staging directory, and named by its number.
+    fn many(scratch: &std::path::Path, top: &Arc<Dir>) -> Vec<Territory> {
+        let root = Territory::new(top.clone(), &top.stat_self().unwrap());
+        let project = Inheritance { project: Some(4_000_000_000), ..root.inheritance };
+        let make = |number: usize| {
+            let name = number.to_string();
+            std::fs::create_dir(scratch.join(&name)).unwrap();
+            let stat = top.stat(name.as_bytes()).unwrap();
+            let territory = root.below(root.mount.clone(), project, name.as_bytes(), &stat);
+            territory.staging("job", |_| {}).unwrap();
+            territory
+        };
+        (0..2 * OPEN_MAX).map(make).collect()
+    }
+
+    #[test]
+    fn a_staging_directory_that_was_let_go_of_and_is_elsewhere_by_now_fails_no_sync() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Arc::new(Dir::open(scratch.path()).unwrap());
+        let territories = many(scratch.path(), &top);
+        let first = &territories[0];
+        let is_new = || lock(&first.staging).as_ref().unwrap().state.names_are_new.load(Ordering::Acquire);
+        let (here, away) = (scratch.path().join("0"), scratch.path().join("away"));
+        std::fs::rename(&here, &away).unwrap();
+        first.sync_names("job").unwrap();
+        std::fs::create_dir(&here).unwrap();
+        first.sync_names("job").unwrap();
+        let error = first.staging_again("job").err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound, "of one entry, not of all: {error}");
+        assert!(is_new());
+        std::fs::remove_dir(&here).unwrap();
+        std::fs::rename(&away, &here).unwrap();
+        first.sync_names("job").unwrap();
+        assert!(!is_new());
+    }
+
+    #[test]
+    fn what_final_modes_keep_us_out_of_is_cleared_up_all_the_same_and_closed_again() {
+        if usage::effective_uid() == 0 {
+            eprintln!("skipped: no mode keeps root out");
+            return;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Arc::new(Dir::open(scratch.path()).unwrap());
+        let territories = many(scratch.path(), &top);
+        top.set_mode(b"0", 0).unwrap();
+        territories[0].clean_up("job", None, None);
+        assert_eq!(top.stat(b"0").unwrap().mode, 0);
+        top.set_mode(b"0", 0o700).unwrap();
+        assert_eq!(std::fs::read_dir(scratch.path().join("0")).unwrap().count(), 0);
     }
 
     /// As where each user's directory is a project of its own.

@@ -19,7 +19,7 @@ use super::leftover::{open_for_us, sweep};
 use super::staging::{Staging, aside_name, is_aside};
 use super::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
 use crate::endpoint::Conclusion;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::{Dir, Kind, Links, Replace, Stat};
@@ -157,7 +157,7 @@ impl LocalDestination {
         staging: &Staging,
     ) -> io::Result<()> {
         let aside = self.free_aside(|aside| from.rename(temporary, &staging.dir, aside, Replace::Never))?;
-        staging.names_changed();
+        staging.sets_aside();
         let changed = match staging.dir.rename(&aside, dir, name, Replace::Exchange) {
             Err(error) if is_not_known(&error) => self.in_two_steps(&aside, dir, name, staging),
             other => other,
@@ -180,7 +180,7 @@ impl LocalDestination {
 
     fn move_aside(&self, dir: &Dir, name: &[u8], staging: &Staging) -> io::Result<Vec<u8>> {
         let aside = self.free_aside(|aside| dir.rename(name, &staging.dir, aside, Replace::Never))?;
-        staging.names_changed();
+        staging.sets_aside();
         Ok(aside)
     }
 
@@ -255,30 +255,43 @@ impl LocalDestination {
     }
 
     /// Removes what was set aside, by this attempt and by earlier ones.
-    pub(super) fn remove_aside(&self, conclusion: &mut Conclusion) {
-        for territory in self.all_territories() {
-            let staging = self.with_descriptors(|| territory.staging_again(&self.job));
-            let Ok(Some(staging)) = staging else { continue };
-            let Ok(entries) = staging.dir.entries() else { continue };
+    pub(super) fn remove_aside(&self, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+        let stays = |error: &io::Error| {
+            let mut failure = failure::of_io("delete", error);
+            failure.cause = format!("what made way for another entry stays in staging: {}", failure.cause);
+            failure
+        };
+        for territory in self.all_territories().into_iter().filter(|territory| territory.has_asides()) {
+            let opened = self.with_descriptors(|| territory.staging_again(&self.job));
+            let listed = opened.and_then(|staging| match staging {
+                Some(staging) => staging.dir.entries().map(|entries| Some((staging, entries))),
+                None => Ok(None),
+            });
+            let (staging, entries) = match listed {
+                Ok(Some(listed)) => listed,
+                Ok(None) => continue,
+                Err(error) => {
+                    let top = RelativePath::new(territory.path.clone()).unwrap_or_default();
+                    conclusion.troubles.push(stays(&error).at(&top));
+                    continue;
+                }
+            };
             for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
-                if let Err(error) = remove_tree(&staging.dir, &name) {
-                    let mut failure = crate::failure::of_io("delete", &error);
-                    failure.cause =
-                        format!("what made way for another entry stays in staging: {}", failure.cause);
-                    conclusion.troubles.push(failure);
+                if let Err(error) = remove_tree(&staging.dir, &name, goes_on) {
+                    conclusion.troubles.push(stays(&error));
                 }
             }
         }
     }
 }
 
-/// Removes an entry, with all that is in it.
-pub(super) fn remove_tree(parent: &Dir, name: &[u8]) -> io::Result<()> {
+/// Removes an entry, with all that is in it. `goes_on` is called before each step.
+pub(super) fn remove_tree(parent: &Dir, name: &[u8], goes_on: &dyn Fn()) -> io::Result<()> {
     let stat = parent.stat(name)?;
     match stat.kind {
         Kind::Dir => {
             open_for_us(parent, name, &stat)?;
-            sweep(&Arc::new(parent.open_beneath(name, Links::Refuse)?), true)?;
+            sweep(&Arc::new(parent.open_beneath(name, Links::Refuse)?), true, goes_on)?;
             parent.remove_dir(name)
         }
         _ => parent.remove_file(name),

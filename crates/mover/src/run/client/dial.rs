@@ -1,15 +1,12 @@
 //! How a peer is reached, and how a session's connections are made: TCP, TLS, hello.
 
+use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::Result;
 use crate::link::{Connection, PathHints, Role, mark, resume_proof, stream_proof, tune_stream};
 use crate::run::session::Session;
-use crate::run::spread::Local;
 use rustls::ClientConfig;
-use socket2::{Domain, Socket, Type};
-use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +53,10 @@ pub trait Connect: Send + Sync {
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
+    /// The last connection led to somebody who did not prove that he is the peer: what was remembered of where that is
+    /// may be wrong.
+    fn misled(&self) {}
+
     /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives up on
     /// one that ends again and again without any.
     fn got_across(&self, _more: u64) {}
@@ -77,16 +78,27 @@ pub trait Connect: Send + Sync {
     fn close(&self) {}
 }
 
-/// By TCP, to the first of some addresses that answers.
+/// By TCP, to the first of some addresses that answers: they are dialled side by side, and that one first the next time.
 #[derive(Debug, Clone)]
 pub struct TcpConnect {
-    /// `host:port`.
-    pub addresses: Vec<String>,
+    addresses: Vec<String>,
+    answered: Arc<Answered>,
+}
+
+impl TcpConnect {
+    /// To these, each `host:port`.
+    pub fn new(addresses: Vec<String>) -> TcpConnect {
+        TcpConnect { addresses, answered: Arc::default() }
+    }
 }
 
 impl Connect for TcpConnect {
     fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
-        connect_any(&self.addresses, None, deadline)
+        connect_any(&self.addresses, None, &self.answered, deadline)
+    }
+
+    fn misled(&self) {
+        self.answered.forget();
     }
 
     fn addresses(&self) -> Vec<String> {
@@ -96,62 +108,6 @@ impl Connect for TcpConnect {
     fn name(&self) -> String {
         self.addresses.join(", ")
     }
-}
-
-/// Connects to the first of some `host:port` that answers, from `local` if that is given.
-///
-/// # Errors
-/// `Connection`, why the last one did not answer.
-pub(in crate::run) fn connect_any(
-    addresses: &[String],
-    local: Option<&Local>,
-    deadline: Duration,
-) -> Result<OwnedFd> {
-    let until = Instant::now() + deadline;
-    let mut last = Failure::new(FailureKind::Connection, CONNECT, "no address was given");
-    for address in addresses {
-        let resolved = match address.to_socket_addrs() {
-            Ok(resolved) => resolved,
-            Err(error) => {
-                last = Failure::new(FailureKind::Connection, "look up", format!("{address}: {error}"));
-                continue;
-            }
-        };
-        for socket_address in resolved {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(last);
-            }
-            match connect_from(&socket_address, local, left.min(deadline / 2 + Duration::from_millis(1))) {
-                Ok(stream) => return Ok(stream.into()),
-                Err(error) => {
-                    let text = failure::of_io(CONNECT, &error).cause;
-                    let from = match local {
-                        None => String::new(),
-                        Some(Local::Address(address)) => format!(" from {address}"),
-                        Some(Local::Interface(name)) => format!(" by {name}"),
-                    };
-                    last = Failure::new(
-                        FailureKind::Connection,
-                        CONNECT,
-                        format!("{socket_address}{from}: {text}"),
-                    );
-                }
-            }
-        }
-    }
-    Err(last)
-}
-
-fn connect_from(address: &SocketAddr, local: Option<&Local>, deadline: Duration) -> io::Result<TcpStream> {
-    let Some(local) = local else { return TcpStream::connect_timeout(address, deadline) };
-    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-    match local {
-        Local::Address(own) => socket.bind(&SocketAddr::new(*own, 0).into())?,
-        Local::Interface(name) => socket.bind_device(Some(name.as_bytes()))?,
-    }
-    socket.connect_timeout(&(*address).into(), deadline)?;
-    Ok(socket.into())
 }
 
 /// Makes the connections of a session.
@@ -179,6 +135,7 @@ impl Dialler {
 
     pub(super) fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
         Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
+            .inspect_err(|_| self.connect.misled())
     }
 
     pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {

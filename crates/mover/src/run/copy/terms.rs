@@ -3,15 +3,13 @@
 use super::{From, Job, Movement, To, Wishes};
 use crate::event::Event;
 use crate::failure::{self, Failure, FailureKind};
-use crate::link::ktls::{KernelTls, TlsForm};
 use crate::plan::{self, Asked, Path, Plan, Tuned};
-use crate::run::client::{Client, LinkSettings};
-use crate::run::far_mover::{FarMover, without_effect};
+use crate::run::client::Client;
+use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
 use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
 
 impl Job<'_> {
@@ -82,30 +80,14 @@ impl Job<'_> {
         let Movement { asked, link, has_via, has_bind, .. } = &self.wishes.movement;
         // Of what rides in ssh, or goes nowhere, no socket is ours.
         let has_sockets = far.is_some_and(|far| !far.is_carried());
-        let is_dialled = far.is_some_and(FarMover::is_dialled);
         let is_marked = link.dscp.is_some() && !asked.yields;
-        // What is as it would be anyway was not asked for, or does not matter.
-        let is_ciphered = link.cipher != LinkSettings::default().cipher;
-        let is_tls = link.cipher == Cipher::Tls;
-        let (ktls, tls_records) = match is_tls {
-            true => ("--ktls", "--tls-records"),
-            false => ("--ktls (without --cipher tls)", "--tls-records (without --cipher tls)"),
-        };
-        let has_kernel = link.tls_form.kernel == KernelTls::On;
-        let has_records = link.tls_form.records_max != TlsForm::default().records_max;
-        let goes_as_tls = is_tls && far.is_some();
         let mut options = vec![
             ("--compress", asked.compress && far.is_none()),
             ("--class scavenger (but for nice and I/O priority)", asked.yields && !has_sockets),
             ("--dscp", is_marked && !has_sockets),
             ("--window", asked.window_bytes.is_some() && !has_sockets),
-            ("--cca", link.congestion.is_some() && !has_sockets),
-            ("--via", *has_via && !is_dialled),
-            ("--bind", *has_bind && !is_dialled),
-            ("--cipher", is_ciphered && far.is_none()),
-            (ktls, has_kernel && !goes_as_tls),
-            (tls_records, has_records && !goes_as_tls),
         ];
+        options.extend(unused_of_link(far, link, *has_via, *has_bind));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !self.unused_told.swap(true, Ordering::Relaxed)

@@ -24,6 +24,8 @@ impl Job<'_> {
         self.watch.meter.scan_over.store(run.scan_totals().is_some(), Ordering::Relaxed);
         self.watch.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
         self.watch.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
+        self.watch.meter.bytes_unmoved.store(progress.bytes_unmoved, Ordering::Relaxed);
+        self.watch.meter.came(progress.bytes_verified.saturating_sub(progress.bytes_resumed));
         self.note_progress();
     }
 
@@ -39,8 +41,11 @@ impl Job<'_> {
         self.watch.meter.bytes_found.store(bytes, Ordering::Relaxed);
         self.watch.meter.scan_over.store(totals.is_some(), Ordering::Relaxed);
         self.watch.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
-        self.watch.meter.entries_moved.store(run.totals().done, Ordering::Relaxed);
+        let settled = run.totals();
+        self.watch.meter.entries_moved.store(settled.done, Ordering::Relaxed);
         self.watch.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
+        self.watch.meter.bytes_unmoved.store(run.unmoved_bytes(), Ordering::Relaxed);
+        self.watch.meter.came(progress.verified_bytes.saturating_sub(settled.bytes_resumed));
         self.note_progress();
     }
 
@@ -52,6 +57,9 @@ impl Job<'_> {
         sides: (SideAccounts, SideAccounts),
         steering: &Steering,
     ) -> Report {
+        if self.wishes.dry_run {
+            self.tell_room(&sides.1, true);
+        }
         let elapsed = self.started.elapsed();
         let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
         let streams = steering.streams();
@@ -92,10 +100,23 @@ impl Job<'_> {
             return;
         }
         *at = Instant::now();
-        let evidence = self.evidence(plan, streams, sides());
+        let sides = sides();
+        // A dry run tells it at its end.
+        if !self.wishes.dry_run {
+            self.tell_room(&sides.1, false);
+        }
+        let evidence = self.evidence(plan, streams, sides);
         self.note_beginning(&evidence);
         if let Some(sink) = &self.watch.evidence {
             sink(&evidence);
+        }
+    }
+
+    /// Says once that more is to come than the destination has room for: hours before it is full.
+    fn tell_room(&self, receiver: &SideAccounts, is_all: bool) {
+        let Some(room) = receiver.room.filter(|room| room.wanted_bytes > room.free_bytes) else { return };
+        if !self.is_trial() && !self.room_told.swap(true, Ordering::Relaxed) {
+            (self.watch.events)(Event::LacksRoom { room, is_all });
         }
     }
 

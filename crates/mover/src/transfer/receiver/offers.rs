@@ -26,9 +26,22 @@ impl Receiver {
         if !matches!(decided, Decided::Settled { made: false, .. }) {
             self.deciding -= 1;
         }
+        let bytes = item.entry.content_bytes();
+        let sparse = matches!(item.entry.kind, Kind::File { sparse: true, .. });
+        let is_new = match &decided {
+            Decided::Fresh => true,
+            // In a dry run that is the word for what would come.
+            Decided::Settled { outcome: Outcome::Done { .. }, .. } => self.terms.dry_run,
+            Decided::Settled { .. } | Decided::Wanted { .. } => false,
+        };
+        // What changed at the source and comes again takes no more room for that.
+        if is_new && !sparse && item.first == id {
+            self.wanted_bytes = self.wanted_bytes.saturating_add(bytes);
+        }
         match decided {
             Decided::Settled { outcome, made: false } => self.tell(id, outcome),
             Decided::Settled { outcome, made: true } => {
+                self.unmoved_bytes = self.unmoved_bytes.saturating_add(bytes);
                 item.state = State::Named(outcome);
                 if !item.unconfirmed {
                     self.wants.push((id, Want::Nothing));
@@ -38,7 +51,6 @@ impl Receiver {
             }
             Decided::Fresh => {
                 let size = item.entry.evidence.size;
-                let sparse = matches!(item.entry.kind, Kind::File { sparse: true, .. });
                 // Of a hard link nothing comes under this number: it is offered again as a file.
                 let is_link = matches!(item.entry.kind, Kind::HardLink { .. });
                 if is_link || (!sparse && size <= small_bytes) {
@@ -76,6 +88,33 @@ impl Receiver {
             }
         }
         self.proceed(now);
+    }
+
+    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed.
+    pub fn unmoved_bytes(&self) -> u64 {
+        self.unmoved_bytes
+    }
+
+    /// Content bytes of entries decided of which nothing is here: what the destination needs room for, in a dry run would
+    /// need. Sparse files are not in it: nobody knows what they take.
+    pub fn wanted_bytes(&self) -> u64 {
+        self.wanted_bytes
+    }
+
+    /// Of an entry that has its last word.
+    pub(super) fn note_unmoved(&mut self, item: &Item, outcome: &Outcome) {
+        let bytes = item.entry.content_bytes();
+        let is_left = matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_));
+        let unmoved = match &item.state {
+            State::Deciding => bytes,
+            State::Small if is_left => bytes,
+            State::Large(large) if is_left => {
+                let came = large.tree.present().saturating_add(large.written.len());
+                bytes.saturating_sub(came.saturating_mul(self.terms.chunk_bytes))
+            }
+            _ => 0,
+        };
+        self.unmoved_bytes = self.unmoved_bytes.saturating_add(unmoved);
     }
 
     /// Whether an answer to [`Action::Decide`] is still waited for.

@@ -116,6 +116,7 @@ impl Sender {
             }
         }
         self.progress.bytes_verified += bytes;
+        self.progress.bytes_resumed += bytes;
         self.progress.bytes_durable += bytes;
         Ok(())
     }
@@ -317,9 +318,15 @@ impl Sender {
         }
         let bytes = item.entry.content_bytes();
         self.progress.entries_settled += 1;
-        self.progress.bytes_settled += bytes;
-        if matches!(item.state, State::Small) {
-            self.progress.bytes_verified += bytes;
+        match (&item.state, &outcome) {
+            (State::Small, _) => self.progress.bytes_verified += bytes,
+            (State::Offered | State::Waiting, _) => self.progress.bytes_unmoved += bytes,
+            (State::Large(large), Outcome::Failed(_) | Outcome::Skipped(_)) => {
+                let came = large.verified.len().max(large.durable.len());
+                let came_bytes = came.saturating_mul(self.terms.chunk_bytes);
+                self.progress.bytes_unmoved += bytes.saturating_sub(came_bytes);
+            }
+            (State::Arrived | State::Large(_), _) => {}
         }
         if matches!(item.state, State::Small | State::Arrived) {
             self.progress.bytes_durable += bytes;

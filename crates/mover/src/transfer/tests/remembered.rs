@@ -74,6 +74,23 @@ fn what_was_offered_is_counted_before_the_end_of_the_scan_is_heard_and_again_off
 }
 
 #[test]
+fn what_was_there_already_or_failed_is_told_apart_from_what_comes_and_needs_no_room() {
+    let limits = sender::Limits::for_segment(terms().segment_bytes);
+    let (mut sender, mut receiver) =
+        (Sender::new(terms(), limits), Receiver::new(terms(), receiver::Limits::default()));
+    sender.link_up();
+    sender.offer(vec![file("huge", 1 << 40), file("a", 5), file("b", 7)]);
+    talk(&mut sender, &mut receiver);
+    assert_eq!(sender.progress().bytes_unmoved, 12);
+    assert_eq!((receiver.unmoved_bytes(), receiver.wanted_bytes()), (12, 1 << 40));
+    sender.failed(EntryId(0), Failure::new(FailureKind::Io, "read", "gone"));
+    talk(&mut sender, &mut receiver);
+    let found = sender.progress().bytes_offered;
+    assert_eq!((sender.progress().bytes_unmoved, receiver.unmoved_bytes()), (found, found));
+    assert_eq!(sender.progress().bytes_verified, 0);
+}
+
+#[test]
 fn who_never_says_what_it_heard_is_refused() {
     let limits = receiver::Limits { told: 100, ..receiver::Limits::default() };
     let mut receiver = Receiver::new(terms(), limits);

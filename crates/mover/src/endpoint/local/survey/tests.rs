@@ -228,7 +228,7 @@ fn only_files_that_are_wanted_are_digested() {
     let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
     let mut digested = Vec::new();
     let wanted = |path: &RelativePath| path.as_bytes() != b"a";
-    digest_wanted(&place, DigestAs::Plain, &wanted, &mut |piece| {
+    digest_wanted(&place, DigestAs::Plain, WORKERS, &wanted, &mut |piece| {
         if let Digested::File(path, ..) = piece {
             digested.push(path.to_string());
         }
@@ -236,6 +236,67 @@ fn only_files_that_are_wanted_are_digested() {
     })
     .unwrap();
     assert_eq!(digested, ["b", "d/a"]);
+}
+
+/// More of them than may be ahead of what is told; the first are the largest.
+#[test]
+fn files_are_told_in_the_order_of_a_listing_however_many_are_digested_at_a_time() {
+    const FILES: usize = 1500;
+    let scratch = tempfile::tempdir().unwrap();
+    let name = |number: usize| format!("d{}/{number:04}", number / 500);
+    let content = |number: usize| vec![number as u8; if number < 8 { 1 << 20 } else { number }];
+    for number in 0..FILES {
+        let path = scratch.path().join(name(number));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content(number)).unwrap();
+    }
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    for workers in [0, 1, WORKERS] {
+        let mut next = 0;
+        digest(&place, DigestAs::Plain, workers, &mut |piece| {
+            match piece {
+                Digested::File(path, bytes, digest) => {
+                    let content = content(next);
+                    assert_eq!((path.to_string(), bytes), (name(next), content.len() as u64), "{workers}");
+                    assert_eq!(digest, Digest(*blake3::hash(&content).as_bytes()), "{path}");
+                    next += 1;
+                }
+                Digested::Alive => {}
+                Digested::Trouble(failure) => panic!("{failure}"),
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(next, FILES, "{workers}");
+    }
+}
+
+/// More files than wait for a worker are behind one of eight terabytes, none of them on the disk: who comes to the last has
+/// had others digested meanwhile.
+#[test]
+fn files_behind_a_large_one_are_digested_meanwhile_and_a_sink_that_fails_ends_all() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::File::create(scratch.path().join("a")).unwrap().set_len(8 << 40).unwrap();
+    for number in 0..100 {
+        std::fs::write(scratch.path().join(format!("b{number:02}")), "small").unwrap();
+    }
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let is_last_seen = std::cell::Cell::new(false);
+    let wanted = |path: &RelativePath| {
+        is_last_seen.set(is_last_seen.get() || path.as_bytes() == b"b99");
+        true
+    };
+    let mut signs = 0;
+    let ended = digest_wanted(&place, DigestAs::Plain, WORKERS, &wanted, &mut |piece| {
+        assert!(matches!(piece, Digested::Alive), "its turn has not come: {piece:?}");
+        signs += 1;
+        // One after the other, it would be hours.
+        match is_last_seen.get() || signs > 30 {
+            true => Err(Failure::new(FailureKind::Stopped, "digest", "enough")),
+            false => Ok(()),
+        }
+    });
+    assert_eq!((ended.unwrap_err().cause.as_str(), is_last_seen.get()), ("enough", true));
 }
 
 #[test]
@@ -290,7 +351,7 @@ fn what_is_digested_leaves_the_page_cache_as_it_was() {
                 answers.push(answer);
                 Ok(())
             };
-            digest(&place, how, &mut take).unwrap();
+            digest(&place, how, WORKERS, &mut take).unwrap();
             let plain = if bytes == BYTES { &content[..] } else { b"small" };
             let plain = Digest(*blake3::hash(plain).as_bytes());
             let is_right = |answer: &Digested| match answer {

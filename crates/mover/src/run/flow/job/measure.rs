@@ -58,6 +58,7 @@ impl Job<'_> {
         meter.entries_settled.store(settled, Ordering::Relaxed);
         meter.bytes_found.store(read_bytes, Ordering::Relaxed);
         meter.bytes_verified.store(marked_bytes, Ordering::Relaxed);
+        meter.came(marked_bytes);
         // A producer may rest: then there is nothing to wait for.
         if settled + marked_bytes > self.progress.0 || is_at_rest {
             self.progress = (settled + marked_bytes, Instant::now());

@@ -15,7 +15,7 @@ use crate::plan::{self, Asked, Path, Plan};
 use crate::run::LineSink;
 use crate::run::agree::Signer;
 use crate::run::client::Client;
-use crate::run::far_mover::{FarMover, without_effect};
+use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use thalweg_wire::RelativePath;
@@ -54,10 +54,8 @@ impl Job<'_> {
         // Of what rides in ssh, or goes nowhere, no socket is ours.
         let has_sockets = far.is_some_and(|far| !far.is_carried());
         let link = &self.wishes.link;
-        let mut options = vec![
-            ("--dscp", link.dscp.is_some() && !has_sockets),
-            ("--cca", link.congestion.is_some() && !has_sockets),
-        ];
+        let mut options = vec![("--dscp", link.dscp.is_some() && !has_sockets)];
+        options.extend(unused_of_link(far, link, self.wishes.has_via, self.wishes.has_bind));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !std::mem::replace(&mut self.is_unused_told, true)

@@ -50,6 +50,10 @@ pub struct FlowWishes {
     pub slot: Option<SlotAsked>,
     /// The link.
     pub link: LinkSettings,
+    /// Its streams are spread over addresses of the far side that were named (`--via`).
+    pub has_via: bool,
+    /// Over addresses or cards of this machine (`--bind`).
+    pub has_bind: bool,
     /// Options that somebody typed and that do nothing for either place: they are told with those of this stream.
     pub unused: Vec<String>,
     /// Where its receipt goes.
@@ -65,6 +69,8 @@ impl FlowWishes {
             rate: Arc::default(),
             slot: None,
             link: LinkSettings::default(),
+            has_via: false,
+            has_bind: false,
             unused: Vec::new(),
             receipt: None,
         }

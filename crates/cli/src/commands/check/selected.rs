@@ -1,0 +1,144 @@
+//! Which names are compared: those that a copy of `SRC/` with the same filter would move.
+
+use crate::args::filters::FilterArgs;
+use std::collections::HashSet;
+use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::manifest::Filter;
+use thalweg_wire::RelativePath;
+
+/// See the module. The default is everything.
+#[derive(Default)]
+pub(super) struct Selected {
+    filter: Filter,
+    only: Option<Only>,
+}
+
+/// What `--files-from` names.
+struct Only {
+    names: HashSet<RelativePath>,
+    /// Directories that they are in.
+    on_the_way: HashSet<RelativePath>,
+}
+
+impl Selected {
+    /// Reads the files that the options name.
+    ///
+    /// # Errors
+    /// `Usage` for a rule, a name or a list that is none; what the kernel says about a file.
+    pub(super) fn new(args: &FilterArgs) -> Result<Selected> {
+        let filter = Filter::new(args.rules()?)?;
+        Ok(Selected { filter, only: args.only()?.map(Only::new) })
+    }
+
+    /// Whether a path is compared. The places themselves are.
+    pub(super) fn has(&self, path: &RelativePath, is_dir: bool) -> bool {
+        match &self.only {
+            _ if path.is_root() => true,
+            // A directory that a rule leaves out is made all the same for what is in it.
+            Some(only) if is_dir && only.on_the_way.contains(path) => true,
+            Some(only) => only.names.contains(path) && self.filter.decide(path, is_dir).included,
+            None if self.filter.is_empty() => true,
+            None => {
+                above(path).all(|directory| self.filter.decide(&directory, true).included)
+                    && self.filter.decide(path, is_dir).included
+            }
+        }
+    }
+
+    /// Whether a failure is about something that is compared. Of what could not be looked at nobody knows whether it is a
+    /// directory.
+    pub(super) fn is_concerned(&self, failure: &Failure) -> bool {
+        let Some(path) = &failure.path else { return true };
+        match failure.operation.as_str() {
+            "list" => self.has(path, true),
+            "look" => self.has(path, true) || self.has(path, false),
+            _ => self.has(path, false),
+        }
+    }
+
+    /// What `--files-from` names and no rule leaves out.
+    pub(super) fn names(&self) -> impl Iterator<Item = &RelativePath> {
+        let names = self.only.iter().flat_map(|only| &only.names);
+        names.filter(move |name| self.has(name, true) || self.has(name, false))
+    }
+}
+
+impl Only {
+    fn new(names: Vec<RelativePath>) -> Only {
+        let on_the_way = names.iter().flat_map(above).collect();
+        Only { names: names.into_iter().collect(), on_the_way }
+    }
+}
+
+/// The directories that a path is in, without the root.
+fn above(path: &RelativePath) -> impl Iterator<Item = RelativePath> {
+    let bytes = path.as_bytes();
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    ends.filter_map(move |end| RelativePath::new(bytes[..end].to_vec()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::failure::FailureKind;
+    use thalweg_wire::message::FilterRule;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text.as_bytes().to_vec()).unwrap()
+    }
+
+    fn selected(rules: &[(bool, &str)], only: Option<&[&str]>) -> Selected {
+        let rules = rules.iter().map(|&(include, p)| FilterRule { include, pattern: p.to_owned() }).collect();
+        let only = only.map(|names| Only::new(names.iter().map(|name| path(name)).collect()));
+        Selected { filter: Filter::new(rules).unwrap(), only }
+    }
+
+    #[test]
+    fn what_is_in_a_directory_that_is_left_out_is_left_out_too() {
+        let selected = selected(&[(true, "/keep/***"), (false, "cache/"), (false, "*.o")], None);
+        for (name, is_dir, has) in [
+            ("", true, true),
+            ("a.c", false, true),
+            ("a.o", false, false),
+            ("keep/a.o", false, true),
+            ("cache", false, true),
+            ("cache", true, false),
+            ("d/cache/a.c", false, false),
+            ("d/cache/e/a.c", false, false),
+        ] {
+            assert_eq!(selected.has(&path(name), is_dir), has, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_a_list_its_names_and_the_directories_on_the_way_are_compared() {
+        let selected = selected(&[(false, "*.o"), (false, "d")], Some(&["d/e/a.c", "d/b.o", "z"]));
+        for (name, is_dir, has) in [
+            ("", true, true),
+            ("d", true, true),
+            ("d/e", true, true),
+            ("d/e/a.c", false, true),
+            ("d/e/b.c", false, false),
+            ("d/b.o", false, false),
+            ("z", true, true),
+            ("z/a.c", false, false),
+        ] {
+            assert_eq!(selected.has(&path(name), is_dir), has, "{name}");
+        }
+        let mut names: Vec<_> = selected.names().map(RelativePath::to_string).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["d/e/a.c", "z"]);
+    }
+
+    #[test]
+    fn a_failure_at_what_is_left_out_concerns_nobody() {
+        let selected = selected(&[(false, "closed/"), (false, "*.o")], None);
+        let concerned = |operation: &str, name: &str| {
+            let failure = Failure::new(FailureKind::Permission, operation, "Permission denied");
+            selected.is_concerned(&failure.at(&path(name)))
+        };
+        assert!(!concerned("list", "closed") && !concerned("open", "a.o") && !concerned("look", "closed/a"));
+        assert!(concerned("list", "open") && concerned("open", "closed") && concerned("look", "closed"));
+        assert!(selected.is_concerned(&Failure::new(FailureKind::Io, "list", "Input/output error")));
+    }
+}

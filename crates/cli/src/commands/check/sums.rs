@@ -1,0 +1,273 @@
+//! `thalweg check --sums LIST PLACE`: do the files of a place have the digests of a list of `b3sum`?
+//!
+//! 1. A list that is a regular file is read to its end before anything else: what is wrong with it is told first.
+//! 2. Line by line, several at a time: what stands there is looked at, and a file is digested where it is. A link is what it
+//!    leads to, as to `b3sum`.
+//!
+//! Memory does not grow with the list. What is not in the list is not looked for.
+
+use super::Differences;
+use super::selected::Selected;
+use crate::args::places::CheckArgs;
+use crate::commands::places::answered;
+use crate::exit::Exit;
+use crate::place::Places;
+use crate::reach::{self, Reach};
+use crate::{json, out, show, threads, units};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use thalweg_client::sums;
+use thalweg_client::verify::FAR_WORKERS;
+use thalweg_mover::endpoint::local::survey::{DigestAs, WORKERS};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::Stop;
+use thalweg_wire::{Digest, Kind, RelativePath};
+
+/// What reads a list.
+const READ_LIST: &str = "read the list";
+
+/// What comes of a line.
+enum Met {
+    /// So many bytes.
+    Same(u64),
+    Missing(RelativePath, String),
+    Differs(RelativePath, String),
+    Trouble(Failure),
+}
+
+/// `thalweg check --sums`.
+///
+/// # Errors
+/// `Usage` for a list that is none, of which nothing is compared if it is a regular file; when the place cannot be reached.
+pub(super) fn check(args: &CheckArgs, list: &Path, selected: &Selected, places: &Places) -> Result<Exit> {
+    let lines = List::open(list)?;
+    let mut far_movers = reach::far_movers(&args.ask, places);
+    // What is under way ends where nobody wants it any more.
+    let stop = Arc::new(Stop::default());
+    let reach = Reach::open(&args.source, &mut far_movers)?.until(&stop);
+    reach.refuse_misspelt()?;
+    let is_single = !matches!(reach.entry(b"")?.kind, Kind::Directory);
+    let lines = Mutex::new(List { is_single, ..lines });
+    let mut report = Differences::new(args.ask.json, [list.into(), args.source.clone()]);
+    let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
+    let work = |tell: SyncSender<Result<Met>>| {
+        while let Some(met) = next(&lines, selected, &reach) {
+            let is_over = met.is_err();
+            if tell.send(met).is_err() || is_over {
+                return;
+            }
+        }
+    };
+    let (mut files, mut bytes, mut same) = (0u64, 0u64, 0u64);
+    std::thread::scope(|scope| {
+        let (tell, hear) = sync_channel(workers);
+        for number in 0..workers {
+            let tell = tell.clone();
+            match threads::spawn_scoped(scope, "check", move || work(tell)) {
+                Err(failure) if number == 0 => return Err(failure),
+                // Fewer of them only take longer.
+                Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        drop(tell);
+        let heard = hear.iter().try_for_each(|met| {
+            files += 1;
+            match met? {
+                Met::Same(of_it) => {
+                    same += 1;
+                    bytes += of_it;
+                    Ok(())
+                }
+                Met::Missing(path, why) => report.say(0, "missing", &path, &why),
+                Met::Differs(path, why) => report.say(2, "differs", &path, &why),
+                Met::Trouble(failure) => {
+                    report.trouble(1, &failure);
+                    Ok(())
+                }
+            }
+        });
+        if heard.is_err() {
+            stop.stop();
+        }
+        // Who still has something to say hears that nobody listens.
+        drop(hear);
+        heard
+    })?;
+    if lines.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).lines_read == 0 {
+        let cause = "there is no line in it";
+        return Err(failure::at_path(Failure::new(FailureKind::Usage, READ_LIST, cause), list));
+    }
+    if same == 0 && report.counts[2] > 0 {
+        show::line(
+            "warning: no digest is as it says: is it a list of b3sum? those of sha256sum look the same",
+        );
+    }
+    report.end_of_list(files, bytes)
+}
+
+/// Takes the next line and compares what stands there; `None` at the end. What fails as a whole is an error.
+fn next(lines: &Mutex<List>, selected: &Selected, reach: &Reach) -> Option<Result<Met>> {
+    let (line, is_single) = {
+        let mut lines = lock(lines);
+        let line = loop {
+            match lines.next_line() {
+                Ok(Some((path, _))) if !lines.is_single && !selected.has(&path, false) => {}
+                Ok(line) => break line?,
+                Err(failure) => return Some(Err(failure)),
+            }
+        };
+        (line, lines.is_single)
+    };
+    let (path, digest) = line;
+    let there = if is_single { reach.clone() } else { reach.below(path.as_bytes()) };
+    match compare(&there, path, digest) {
+        // The rest would fail in the same way, one by one.
+        Met::Trouble(failure) if matches!(failure.kind, FailureKind::Connection | FailureKind::Stopped) => {
+            Some(Err(failure))
+        }
+        met => Some(Ok(met)),
+    }
+}
+
+fn compare(there: &Reach, path: RelativePath, digest: Digest) -> Met {
+    let digested = match there.entry(b"") {
+        Ok(entry) => match entry.kind {
+            Kind::File { .. } | Kind::HardLink { .. } | Kind::Symlink { .. } => {
+                there.digest_of_file(DigestAs::Plain)
+            }
+            _ => return Met::Differs(path, format!("a {} is there", json::kind_word(&entry))),
+        },
+        Err(failure) => Err(failure),
+    };
+    match digested {
+        Ok((bytes, found)) if found == digest => Met::Same(bytes),
+        Ok(_) => Met::Differs(path, "content".to_owned()),
+        Err(failure) if failure.kind == FailureKind::NotFound => Met::Missing(path, failure.cause),
+        Err(failure) => Met::Trouble(failure.at(&path)),
+    }
+}
+
+/// A list, line by line.
+struct List {
+    path: PathBuf,
+    from: Box<dyn BufRead + Send>,
+    /// Of the line that was read last, from 1.
+    number: u64,
+    /// Lines with a file.
+    lines_read: u64,
+    /// The place is the one file, whatever its name.
+    is_single: bool,
+}
+
+impl List {
+    /// # Errors
+    /// What the file system says; `Usage` for a regular file that is no list.
+    fn open(path: &Path) -> Result<List> {
+        if path.as_os_str() == OsStr::new("-") {
+            return Ok(List::of(path, Box::new(BufReader::new(io::stdin()))));
+        }
+        let of_io = |error: io::Error| failure::at_path(failure::of_io(READ_LIST, &error), path);
+        let mut file = File::open(path).map_err(of_io)?;
+        if file.metadata().map_err(of_io)?.is_file() {
+            let again = file.try_clone().map_err(of_io)?;
+            let mut all = List::of(path, Box::new(BufReader::new(again)));
+            while all.next_line()?.is_some() {}
+            file.rewind().map_err(of_io)?;
+        }
+        Ok(List::of(path, Box::new(BufReader::new(file))))
+    }
+
+    fn of(path: &Path, from: Box<dyn BufRead + Send>) -> List {
+        List { path: path.to_owned(), from, number: 0, lines_read: 0, is_single: false }
+    }
+
+    /// The next file; empty lines say nothing.
+    fn next_line(&mut self) -> Result<Option<(RelativePath, Digest)>> {
+        let mut line = Vec::new();
+        loop {
+            self.number += 1;
+            line.clear();
+            let mut from = self.from.by_ref().take(sums::LINE_BYTES_MAX);
+            if let Err(error) = from.read_until(b'\n', &mut line) {
+                return Err(failure::at_path(failure::of_io(READ_LIST, &error), &self.path));
+            }
+            let is_cut = line.len() as u64 == sums::LINE_BYTES_MAX && !line.ends_with(b"\n");
+            if is_cut {
+                return Err(self.refuse(&format!("it is longer than {} bytes", sums::LINE_BYTES_MAX)));
+            }
+            if line.is_empty() {
+                return Ok(None);
+            }
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            if line.iter().all(|byte| *byte == b'\r') {
+                continue;
+            }
+            let read = sums::parse(line).map_err(|why| self.refuse(&why))?;
+            self.lines_read += 1;
+            if self.is_single && self.lines_read > 1 {
+                return Err(self.refuse("it is not the only one: name the directory that the files are in"));
+            }
+            return Ok(Some(read));
+        }
+    }
+
+    fn refuse(&self, why: &str) -> Failure {
+        let cause = format!("line {}: {why}", self.number);
+        failure::at_path(Failure::new(FailureKind::Usage, READ_LIST, cause), &self.path)
+    }
+}
+
+impl Differences {
+    /// Of a list: nobody looked for what else is there.
+    fn end_of_list(&self, files: u64, bytes: u64) -> Result<Exit> {
+        let [missing, _, differing] = self.counts;
+        let unreadable = self.troubles.count();
+        let (verdict, exit) = self.verdict();
+        let told = match self.json {
+            true => json::line(&serde_json::json!({
+                "event": "checked", "exit": exit.code(), "entries": files, "files": files, "bytes": bytes,
+                "missing": missing, "extra": null, "differing": differing, "unreadable": unreadable,
+                "left_out": self.left_out,
+            })),
+            false => out::line(&format!(
+                "{verdict}: {} files of the list looked at, {} as it says; {missing} missing, \
+                 {differing} differ, {unreadable} unreadable, extra not looked for",
+                units::count(files),
+                units::size(bytes),
+            )),
+        };
+        answered(told, exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &[u8]) -> List {
+        List::of(Path::new("list"), Box::new(io::Cursor::new(text.to_vec())))
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_refused_with_its_number_and_one_without_end_is_not_kept() {
+        let good = format!("{}  a\n", Digest([7; 32]));
+        let mut read = list(format!("{good}\r\n\n{good}/etc/passwd\n").as_bytes());
+        assert!(read.next_line().unwrap().is_some() && read.next_line().unwrap().is_some());
+        let refused = read.next_line().unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Usage);
+        assert!(refused.cause.contains("`list`") && refused.cause.contains("line 5: "), "{refused}");
+        // Of what never ends a bounded part is read.
+        let mut endless = List::of(Path::new("list"), Box::new(BufReader::new(io::repeat(b'x'))));
+        let refused = endless.next_line().unwrap_err();
+        assert!(refused.cause.contains("line 1: it is longer than "), "{refused}");
+        // The last line needs no end.
+        let mut read = list(good.trim_end().as_bytes());
+        assert!(read.next_line().unwrap().is_some() && read.next_line().unwrap().is_none());
+    }
+}

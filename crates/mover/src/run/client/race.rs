@@ -1,0 +1,324 @@
+//! Dials the addresses of a peer side by side, so that one at which nobody answers holds up no connection (RFC 8305).
+//!
+//! 1. Names are looked up; the families of their addresses take turns, beginning with that of the first.
+//! 2. The first address is dialled, and each next one when one has failed, or when none has answered for [`STEP`].
+//! 3. The first connection that stands is taken, and the others are dropped. Its address is the first the next time.
+//!
+//! One thread, and at most [`ADDRESSES_MAX`] sockets. Whoever answers has not proved who it is: that is for TLS, and
+//! [`Answered::forget`] for where it was somebody else.
+
+use super::dial::{CONNECT, left};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::run::spread::Local;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use thalweg_sys::socket::{Interest, begin_connect, poll};
+
+/// For so long who was dialled is alone: what RFC 8305 recommends.
+const STEP: Duration = Duration::from_millis(250);
+/// Addresses that are dialled: more than any host that we saw has.
+const ADDRESSES_MAX: usize = 16;
+
+/// What some names were found to stand for: neither are they looked up, nor is a dead address waited for, with each
+/// connection of a session. Nothing is kept where none answers.
+#[derive(Debug, Default)]
+pub(in crate::run) struct Answered(Mutex<Option<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    names: Vec<String>,
+    /// The one that answered last is the first.
+    addresses: Vec<SocketAddr>,
+}
+
+impl Answered {
+    fn of(&self, names: &[String]) -> Option<Vec<SocketAddr>> {
+        self.lock().as_ref().filter(|known| known.names == names).map(|known| known.addresses.clone())
+    }
+
+    fn note(&self, names: &[String], dialled: &[SocketAddr], answered: SocketAddr) {
+        let others = dialled.iter().copied().filter(|address| *address != answered);
+        let addresses = std::iter::once(answered).chain(others).collect();
+        *self.lock() = Some(Known { names: names.to_vec(), addresses });
+    }
+
+    /// Names are looked up anew the next time.
+    pub(in crate::run) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Connects to the first of some `host:port` that answers, from `local` if that is given.
+///
+/// # Errors
+/// `Connection`, why each did not answer.
+pub(in crate::run) fn connect_any(
+    names: &[String],
+    local: Option<&Local>,
+    answered: &Answered,
+    deadline: Duration,
+) -> Result<OwnedFd> {
+    let until = Instant::now() + deadline;
+    let addresses = match answered.of(names) {
+        Some(known) => known,
+        None => look_up(names, local)?,
+    };
+    match race(&addresses, left(until), |address| begin(address, local)) {
+        Ok((address, socket)) => {
+            answered.note(names, &addresses, address);
+            Ok(socket.into())
+        }
+        Err(lost) => {
+            answered.forget();
+            Err(unanswered(&lost, local))
+        }
+    }
+}
+
+fn unanswered(lost: &[(SocketAddr, io::Error)], local: Option<&Local>) -> Failure {
+    let from = match local {
+        None => String::new(),
+        Some(Local::Address(address)) => format!(" from {address}"),
+        Some(Local::Interface(name)) => format!(" by {name}"),
+    };
+    let each = lost.iter().map(|(address, error)| {
+        let text = failure::of_io(CONNECT, error).cause;
+        format!("{address}{from}: {text}")
+    });
+    Failure::new(FailureKind::Connection, CONNECT, each.collect::<Vec<_>>().join("; "))
+}
+
+/// Never none.
+fn look_up(names: &[String], local: Option<&Local>) -> Result<Vec<SocketAddr>> {
+    let mut why = Failure::new(FailureKind::Connection, CONNECT, "no address was given");
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for name in names {
+        match name.to_socket_addrs() {
+            Ok(addresses) => found.extend(addresses),
+            Err(error) => why = Failure::new(FailureKind::Connection, "look up", format!("{name}: {error}")),
+        }
+    }
+    // From an address of one family nothing leads to the other.
+    if let Some(Local::Address(own)) = local
+        && found.iter().any(|address| address.is_ipv4() == own.is_ipv4())
+    {
+        found.retain(|address| address.is_ipv4() == own.is_ipv4());
+    }
+    if found.is_empty() { Err(why) } else { Ok(in_turns(found)) }
+}
+
+/// One of each family in turn, beginning with that of the first; within a family as they came, and each once.
+fn in_turns(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let is_four = found.first().is_some_and(SocketAddr::is_ipv4);
+    let (first, other): (Vec<SocketAddr>, Vec<SocketAddr>) =
+        found.into_iter().partition(|address| address.is_ipv4() == is_four);
+    let mut turns = Vec::new();
+    for at in 0..first.len().max(other.len()) {
+        for address in [first.get(at), other.get(at)].into_iter().flatten() {
+            if !turns.contains(address) {
+                turns.push(*address);
+            }
+        }
+    }
+    turns.truncate(ADDRESSES_MAX);
+    turns
+}
+
+fn begin(address: &SocketAddr, local: Option<&Local>) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+    match local {
+        None => {}
+        Some(Local::Address(own)) => socket.bind(&SocketAddr::new(*own, 0).into())?,
+        Some(Local::Interface(name)) => socket.bind_device(Some(name.as_bytes()))?,
+    }
+    socket.set_nonblocking(true)?;
+    begin_connect(&socket, address)?;
+    Ok(socket)
+}
+
+/// A connection that is not made yet.
+struct Runner {
+    address: SocketAddr,
+    socket: Socket,
+    until: Instant,
+}
+
+/// The first of these to be connected, each of which `begin` begins; else why each was not, in the order in which that
+/// was seen. Each has half of the time for itself, and all are begun within the other half.
+fn race(
+    addresses: &[SocketAddr],
+    deadline: Duration,
+    mut begin: impl FnMut(&SocketAddr) -> io::Result<Socket>,
+) -> std::result::Result<(SocketAddr, Socket), Vec<(SocketAddr, io::Error)>> {
+    let mut next = Instant::now();
+    let end = next + deadline;
+    let step = STEP.min(deadline / 2 / addresses.len().max(1) as u32);
+    let mut waiting = addresses.iter();
+    let mut runners: Vec<Runner> = Vec::new();
+    let mut lost = Vec::new();
+    loop {
+        let now = Instant::now();
+        let dials = (waiting.len() > 0).then_some(next);
+        let Some(wakes) = runners.iter().map(|runner| runner.until).chain(dials).min() else {
+            return Err(lost);
+        };
+        let fds: Vec<_> = runners.iter().map(|runner| (runner.socket.as_fd(), Interest::WRITE)).collect();
+        let found = match poll(&fds, Some(wakes.saturating_duration_since(now))) {
+            Ok(found) => found,
+            Err(error) => {
+                lost.extend(runners.first().map(|runner| (runner.address, error)));
+                return Err(lost);
+            }
+        };
+        let mut found = found.into_iter();
+        for settled in runners.extract_if(.., |_| found.next().is_some_and(|found| found.any())) {
+            let connected = settled.socket.take_error().and_then(|error| error.map_or(Ok(()), Err));
+            match connected.and_then(|()| settled.socket.set_nonblocking(false)) {
+                Ok(()) => return Ok((settled.address, settled.socket)),
+                // The next one need not wait.
+                Err(error) => {
+                    lost.push((settled.address, error));
+                    next = now;
+                }
+            }
+        }
+        let now = Instant::now();
+        for late in runners.extract_if(.., |runner| runner.until <= now) {
+            lost.push((late.address, io::Error::new(io::ErrorKind::TimedOut, "connection timed out")));
+        }
+        if next <= now
+            && let Some(address) = waiting.next()
+        {
+            match begin(address) {
+                Ok(socket) => {
+                    runners.push(Runner { address: *address, socket, until: end.min(now + deadline / 2) });
+                    next = now + step;
+                }
+                Err(error) => lost.push((*address, error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::testing::LONG;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    /// As one that nobody answers: it never takes a byte while the other end is kept.
+    fn silent() -> (Socket, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        while (&ours).write(&[0; 4096]).is_ok() {}
+        (OwnedFd::from(ours).into(), theirs)
+    }
+
+    fn connected() -> (Socket, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (OwnedFd::from(ours).into(), theirs)
+    }
+
+    #[test]
+    fn addresses_at_which_nobody_answers_hold_up_no_other_and_none_is_dialled_behind_who_answers() {
+        let all = ["192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1", "192.0.2.5:1"].map(address);
+        let (mut begun, mut kept) = (Vec::new(), Vec::new());
+        let (first, _socket) = race(&all, LONG, |address| {
+            begun.push(*address);
+            let (ours, theirs) = match begun.len() {
+                1 | 3 => silent(),
+                2 => return Err(io::ErrorKind::NetworkUnreachable.into()),
+                _ => connected(),
+            };
+            kept.push(theirs);
+            Ok(ours)
+        })
+        .unwrap();
+        assert_eq!((first, &begun[..]), (all[3], &all[..4]));
+    }
+
+    #[test]
+    fn where_none_answers_each_is_told_with_its_reason() {
+        let all = ["192.0.2.1:1", "[2001:db8::1]:1"].map(address);
+        let mut kept = Vec::new();
+        let lost = race(&all, Duration::from_millis(20), |address| match address.is_ipv4() {
+            true => {
+                let (ours, theirs) = silent();
+                kept.push(theirs);
+                Ok(ours)
+            }
+            false => Err(io::ErrorKind::NetworkUnreachable.into()),
+        })
+        .map(drop)
+        .unwrap_err();
+        let own = "192.0.2.9".parse().unwrap();
+        let failure = unanswered(&lost, Some(&Local::Address(own)));
+        for said in ["192.0.2.1:1 from 192.0.2.9: connection timed out", "[2001:db8::1]:1 from 192.0.2.9: "] {
+            assert!(failure.cause.contains(said), "{failure}");
+        }
+        assert_eq!(race(&[], LONG, |_| Ok(connected().0)).map(drop).unwrap_err().len(), 0);
+    }
+
+    /// Their queues are full: the kernel hears who knocks, and says nothing.
+    #[test]
+    fn two_addresses_of_a_peer_that_are_dead_leave_time_for_the_third() {
+        let full = || {
+            let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            listener.bind(&address("127.0.0.1:0").into()).unwrap();
+            listener.listen(0).unwrap();
+            let at = listener.local_addr().unwrap().as_socket().unwrap();
+            let fill: Vec<Socket> = (0..8).map(|_| begin(&at, None).unwrap()).collect();
+            (at.to_string(), listener, fill)
+        };
+        let (dead, other_dead) = (full(), full());
+        let lives = TcpListener::bind("127.0.0.1:0").unwrap();
+        let lives_at = lives.local_addr().unwrap();
+        let names = [dead.0.clone(), other_dead.0.clone(), lives_at.to_string()];
+        let fd = connect_any(&names, None, &Answered::default(), LONG).unwrap();
+        assert_eq!(TcpStream::from(fd).peer_addr().unwrap(), lives_at);
+    }
+
+    #[test]
+    fn who_answered_is_dialled_first_the_next_time_and_where_none_answers_nothing_is_known() {
+        let lives = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (lives_at, shut) = (lives.local_addr().unwrap(), address("127.0.0.1:1"));
+        let names = [shut.to_string(), lives_at.to_string()];
+        let answered = Answered::default();
+        drop(connect_any(&names, None, &answered, LONG).unwrap());
+        assert_eq!(answered.of(&names), Some(vec![lives_at, shut]));
+        // Of other names it says nothing.
+        let names = [shut.to_string()];
+        assert_eq!(answered.of(&names), None);
+        answered.note(&names, &[shut], shut);
+        connect_any(&names, None, &answered, LONG).unwrap_err();
+        assert_eq!(answered.of(&names), None);
+    }
+
+    #[test]
+    fn families_take_turns_and_those_that_lead_nowhere_from_here_are_left_out() {
+        let found = ["[::1]:7", "[::2]:7", "[::1]:7", "[::3]:7", "10.0.0.1:7"].map(address);
+        let turns = ["[::1]:7", "10.0.0.1:7", "[::2]:7", "[::3]:7"].map(address);
+        assert_eq!(in_turns(found.to_vec()), turns);
+        let names = found.map(|address| address.to_string());
+        let own = Local::Address("127.0.0.1".parse().unwrap());
+        assert_eq!(look_up(&names, Some(&own)).unwrap(), [address("10.0.0.1:7")]);
+        let only_six = &names[..1];
+        assert_eq!(look_up(only_six, Some(&own)).unwrap(), [address("[::1]:7")]);
+        let many: Vec<SocketAddr> = (1..=40).map(|port| SocketAddr::from(([10, 0, 0, 1], port))).collect();
+        assert_eq!(in_turns(many).len(), ADDRESSES_MAX);
+    }
+}
