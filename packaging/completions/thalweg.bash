@@ -5219,7 +5219,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --memory --slots --frames-memory --log-format --require-tls --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --slots --frames-memory --log-format --require-tls --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5250,6 +5250,14 @@ _thalweg() {
                     return 0
                     ;;
                 --stall-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-sessions)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-sessions-per-address)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

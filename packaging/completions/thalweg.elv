@@ -643,12 +643,14 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;serve'= {
             cand --listen 'Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times'
-            cand --export 'A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times'
+            cand --export 'A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only read; no-delete, they delete nothing; no-replace, what is there is never replaced; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free. A DIR whose own name ends like that is followed by :rw'
             cand --state 'Where the server keeps its keys and what it remembers'
             cand --ticket-file 'Write what a client needs (addresses, fingerprint, key) here, readable by you only'
             cand --advertise 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times'
             cand --patience 'Keep a session without a link for so long'
             cand --stall-timeout 'Without a sign of life for so long, a link counts as lost'
+            cand --max-sessions 'Serve at most so many sessions at a time; one more client is told that the server is busy'
+            cand --max-sessions-per-address 'Of these, at most so many from one address (of IPv6: one network of 64 bits) (default: half of them)'
             cand --memory 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused'
             cand --slots 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody''s window is open'
             cand --frames-memory 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)'

@@ -42,8 +42,8 @@ struct Case {
     writes: bool,
     /// Chunks of the small and of the large file.
     chunks: [u64; 2],
-    /// Own instructions for a chunk of 4 MiB in the usual segments ([`SEGMENTS`]), of the sending side and of the receiving side; a side without
-    /// one is not counted.
+    /// Own instructions for a chunk of 4 MiB in the usual segments ([`SEGMENTS`]), of the sending side and of the receiving
+    /// side; a side without one is not counted.
     budget: [Option<f64>; 2],
 }
 

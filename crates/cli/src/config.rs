@@ -28,7 +28,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 47] = [
+pub const OPTIONS: [&str; 49] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -53,6 +53,8 @@ pub const OPTIONS: [&str; 47] = [
     "listen",
     "log-format",
     "max-delete",
+    "max-sessions",
+    "max-sessions-per-address",
     "memory",
     "near-ports",
     "nice",

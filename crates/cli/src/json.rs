@@ -5,12 +5,12 @@ use crate::{out, show};
 use serde_json::{Map, Value};
 use std::ffi::OsStr;
 use thalweg_client::events;
-pub use thalweg_client::events::{about, kind_word, listed, progress, why};
+pub use thalweg_client::events::{about, listed, progress, why};
 use thalweg_mover::failure::Result;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::Report;
+use thalweg_wire::RelativePath;
 use thalweg_wire::message::Failure;
-use thalweg_wire::path::Escaped;
 
 /// A failure of the whole command, or of an entry that a listing could not look at.
 pub fn error(failure: &Failure, exit: Option<Exit>) -> Value {
@@ -19,9 +19,12 @@ pub fn error(failure: &Failure, exit: Option<Exit>) -> Value {
 
 /// A failure at one of the places of a command: a path in it is below that place.
 pub fn error_at(place: &OsStr, failure: &Failure) -> Value {
-    let mut object = events::error(failure);
-    object.insert("place".into(), Escaped(place.as_encoded_bytes()).to_string().into());
-    Value::Object(object)
+    Value::Object(events::error_at(place, failure))
+}
+
+/// What is missing, extra or different.
+pub fn difference(what: &str, path: &RelativePath, why: &str) -> Value {
+    Value::Object(events::difference(what, path, why))
 }
 
 /// The last event of a copy.

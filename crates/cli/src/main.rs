@@ -18,8 +18,6 @@ mod reach;
 
 mod running;
 
-mod threads;
-
 mod signals;
 
 mod comparison;
@@ -32,7 +30,7 @@ use args::serve::LogFormat;
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, help_flag, place, spellings, units};
-use thalweg_client::identity;
+use thalweg_client::{identity, threads};
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_wire::path::Escaped;
 

@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::in_time;
+use support::chance::{in_time, skipped};
 use support::job::{Strace, peak_memory};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, finish, make_tree, noise};
@@ -20,6 +20,36 @@ fn a_tree_copied_locally_is_the_same_in_everything() {
     scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
     assert_same(&scratch.path("from"), &scratch.path("to"));
     assert_no_litter(&scratch.path("to"));
+}
+
+/// What these tests compare trees with sees what neither bytes nor modes show.
+#[test]
+fn trees_that_differ_in_attributes_or_holes_are_not_the_same() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    make_tree(&from);
+    scratch.ok(["cp".into(), scratch.path("from/"), to.clone()]);
+    let differ = || std::panic::catch_unwind(|| assert_same(&from, &to)).is_err();
+    assert!(!differ());
+    let there = Dir::open(&to).unwrap();
+    match there.set_xattr(b"one-byte", b"user.a", b"1") {
+        Ok(()) => {
+            assert!(differ(), "an attribute");
+            there.remove_xattr(b"one-byte", b"user.a").unwrap();
+            assert!(!differ());
+        }
+        Err(error) => skipped("trees that differ", &format!("no attributes here: {error}")),
+    }
+    let sparse = std::fs::metadata(from.join("sparse")).unwrap();
+    if sparse.blocks() * 512 >= sparse.len() {
+        skipped("trees that differ", "no holes here");
+        return;
+    }
+    let file = std::fs::File::options().write(true).open(to.join("sparse")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &vec![0; 8 << 20], 1 << 20).unwrap();
+    file.sync_all().unwrap();
+    file.set_modified(sparse.modified().unwrap()).unwrap();
+    assert!(differ(), "zeros that are no hole");
 }
 
 /// A copy of an instant is no measurement of the way; of one that took a second the last line names the narrowest stage.

@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
-use support::job::{signal, wait_for_handler};
-use support::{Scratch, facts, finish, make_tree, noise};
+use std::time::Duration;
+use support::job::{journal_bytes, signal, wait_for_handler};
+use support::{Scratch, facts, finish, make_tree, noise, wait_until};
 use thalweg_lab::wrap::wrap;
 
 fn events(out: &str) -> Vec<Value> {
@@ -169,20 +170,29 @@ fn an_entry_that_fails_is_exit_2_and_told() {
 fn a_copy_that_is_stopped_ends_with_130_or_143_and_resumes() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), noise(1, 12 << 20)).unwrap();
+    // Some chunks are recorded: a digest of each has 32 bytes.
+    let mut goal = 500;
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let mut command = scratch.thalweg();
-        command.args(["cp", "--bwlimit", "1MB/s"]).arg(scratch.path("file")).arg(scratch.path("to"));
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command.args(["cp", "--chunk", "256KiB", "--bwlimit", "1MB/s"]);
+        command.arg(scratch.path("file")).arg(scratch.path("to"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let id = child.id().to_string();
         let handled = if code == 130 { Signal::SIGINT } else { Signal::SIGTERM };
         wait_for_handler(child.id(), handled);
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        let mut is_over = || !matches!(child.try_wait(), Ok(None));
+        let has_more = || journal_bytes(scratch.root()) > goal;
+        assert!(wait_until(Duration::from_secs(60), || has_more() || is_over()) && !is_over());
         assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
         let out = finish(child);
         assert_eq!(out.status.code(), Some(code), "{}", String::from_utf8_lossy(&out.stderr));
         assert!(String::from_utf8_lossy(&out.stderr).contains("hint: run the same command again"));
+        goal = journal_bytes(scratch.root());
     }
-    scratch.ok(["cp".into(), scratch.path("file"), scratch.path("to")]);
+    let words = ["cp", "--json", "--chunk", "256KiB"].map(std::path::PathBuf::from);
+    let out = scratch.ok(words.into_iter().chain([scratch.path("file"), scratch.path("to")]));
+    let last = events(&out).pop().unwrap();
+    assert!(last["bytes_resumed"].as_u64().is_some_and(|bytes| bytes > 0), "{last}");
     assert_eq!(std::fs::read(scratch.path("to")).unwrap(), noise(1, 12 << 20));
 }
 
@@ -270,7 +280,7 @@ fn a_source_that_never_stops_changing_is_exit_5() {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 at = (at + 4099) % (8 << 20);
                 std::os::unix::fs::FileExt::write_all_at(&file, &[at as u8], at).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
         });
         // Long enough for a writer that has to wait for a core.

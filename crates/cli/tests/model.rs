@@ -510,8 +510,8 @@ fn a_fit_of_one_size_promises_nothing_of_another() {
     assert!(advice["files"]["bound"].is_null() && advice["advice"]["ways"][1]["holds"] == true, "{advice}");
 }
 
-/// 2 GB each second are 64 % of this line, and a stream of them takes 1.2 s at P99. Files took 0.3 s on a line that was wider, and
-/// idle.
+/// 2 GB each second are 64 % of this line, and a stream of them takes 1.2 s at P99. Files took 0.3 s on a line that was
+/// wider, and idle.
 #[test]
 fn files_that_were_measured_on_an_idle_path_promise_nothing_of_a_busy_one() {
     let scratch = Scratch::new();

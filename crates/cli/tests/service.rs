@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::chance::{has, is_root, skipped};
-use support::job::{Running, Strace, signal};
+use support::job::{Running, Strace, bytes_allocated, signal};
 use support::machine::elsewhere;
+use support::volume::{Volume, can_mount};
 use support::{Scratch, finish, make_tree, noise, wait_until};
 use thalweg_lab::wrap::wrap;
 use thalweg_mover::link::Ticket;
@@ -685,4 +686,149 @@ fn the_exports_of_a_daemon_are_listed_with_their_rights() {
     assert_eq!(refused(&["ls", "-R"]).0, Some(1));
     let (code, said) = refused(&["cp", &ticket]);
     assert!(code == Some(1) && said.contains("tw://host"), "{said}");
+}
+
+/// Runs the program with this ticket: its exit code, and what it said.
+fn asked(scratch: &Scratch, ticket: &Path, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = scratch.thalweg();
+    command.args(words).env("THALWEG_TICKET", ticket).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let out = finish(command.spawn().unwrap());
+    (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+#[test]
+fn where_nothing_is_deleted_or_replaced_what_is_there_stays_and_what_is_new_comes() {
+    let scratch = Scratch::new();
+    for name in ["srv", "from"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    let old = |name: &str| std::fs::write(scratch.path("srv").join(name), "old").unwrap();
+    for (name, content) in [("longer", "much newer"), ("as-long", "new"), ("fresh", "new")] {
+        let path = scratch.path("from").join(name);
+        std::fs::write(&path, content).unwrap();
+        // Not in one tick of the clock with what stands there.
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+    }
+    ["longer", "as-long", "alone"].into_iter().for_each(old);
+    let there = |name: &str| std::fs::read_to_string(scratch.path("srv").join(name)).ok();
+    let stands = |names: &[&str]| names.iter().all(|name| there(name).as_deref() == Some("old"));
+    let of = |name: &str, flags: &str| format!("{name}={}:{flags}", scratch.path("srv").display());
+    let (kept, once) = (of("kept", "no-delete"), of("once", "no-replace"));
+    let daemon =
+        scratch.daemon_with(&[("data", &scratch.path("srv"))], &["--export", &kept, "--export", &once]);
+    let run = |words: &[&str]| asked(&scratch, &daemon.ticket, words);
+    let from = format!("{}/", scratch.path("from").display());
+
+    // Nothing is replaced, whether its size or only its content tells that it is another one.
+    let to_once = daemon.place("once", "");
+    for how in ["evidence", "digest"] {
+        let (code, said) = run(&["cp", "--check", how, &from, &to_once]);
+        assert_eq!(code, Some(2), "{how}: {said}");
+        for name in ["longer", "as-long"] {
+            assert!(said.contains(&format!("replace failed on `{name}`")), "{how}: {said}");
+        }
+        assert!(said.contains("(no-replace)"), "{how}: {said}");
+        assert!(stands(&["longer", "as-long", "alone"]), "{how}");
+        assert_eq!(there("fresh").as_deref(), Some("new"), "{how}: what is new comes, and is no replacement");
+    }
+    let (code, said) = run(&["cp", "--dry-run", &from, &to_once]);
+    assert!(code == Some(2) && said.contains("(no-replace)"), "{said}");
+    let (code, said) = run(&["cp", "--ignore-existing", &from, &to_once]);
+    assert_eq!(code, Some(0), "{said}");
+
+    // Nothing is deleted, by either command; what is refused has moved nothing.
+    std::fs::remove_file(scratch.path("srv/fresh")).unwrap();
+    for words in [
+        &["rm", &daemon.place("kept", "alone")][..],
+        &["sync", "--delete", &from, &daemon.place("kept", "")],
+        &["sync", "--delete", "--dry-run", &from, &daemon.place("kept", "")],
+    ] {
+        let (code, said) = run(words);
+        assert_eq!(code, Some(3), "{words:?}: {said}");
+        assert!(said.contains("in the export `kept` nothing is deleted (no-delete)"), "{words:?}: {said}");
+        assert!(stands(&["longer", "as-long", "alone"]) && there("fresh").is_none(), "{words:?}");
+    }
+    // Each forbids what it says, and nothing else.
+    let (code, said) = run(&["cp", &from, &daemon.place("kept", "")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(there("longer").as_deref(), Some("much newer"));
+    let (code, said) = run(&["rm", &daemon.place("once", "alone")]);
+    assert_eq!((code, there("alone")), (Some(0), None), "{said}");
+}
+
+#[test]
+fn room_that_is_kept_free_is_left_by_what_begins_by_what_is_large_and_by_what_runs() {
+    if !can_mount("room kept free") {
+        return;
+    }
+    const LIMIT: Duration = Duration::from_secs(120);
+    let scratch = Scratch::new();
+    for (name, mebibytes) in [("large", 48), ("small", 24)] {
+        std::fs::write(scratch.path(name), noise(7, mebibytes << 20)).unwrap();
+    }
+    let volume = Volume::in_memory(scratch.root(), "disk", "size=64m");
+    let export = |name: &str, free: &str| format!("{name}={}:min-free={free}", volume.path.display());
+    let (half, all) = (export("half", "50%"), export("all", "1PiB"));
+    let daemon = scratch.daemon_with(&[("data", &volume.path)], &["--export", &half, "--export", &all]);
+    let run = |words: &[&str]| asked(&scratch, &daemon.ticket, words);
+    let (large, small) = (scratch.path("large"), scratch.path("small"));
+    let (large, small) = (large.display().to_string(), small.display().to_string());
+
+    // Less is free than is kept: nothing begins, and what makes room may be done.
+    std::fs::write(volume.path.join("old"), "old").unwrap();
+    let (code, said) = run(&["cp", &small, &daemon.place("all", "x")]);
+    assert!(code == Some(6) && said.contains("the export `all`") && said.contains("(min-free)"), "{said}");
+    assert!(said.contains("hint:"), "{said}");
+    let (code, said) = run(&["rm", &daemon.place("all", "old")]);
+    assert!(code == Some(0) && !volume.path.join("old").exists(), "{said}");
+
+    // One file would take more than may be taken: it is given back before anything of it came.
+    let (code, said) = run(&["cp", &large, &daemon.place("half", "large")]);
+    assert!(code == Some(6) && said.contains("(min-free)"), "{said}");
+    assert!(bytes_allocated(&volume.path) < 1 << 20 && !volume.path.join("large").exists());
+
+    // Another program takes the room while a file comes that has its own already.
+    let to = daemon.place("half", "small");
+    let mut copy = scratch.thalweg();
+    copy.args(["cp", "--bwlimit", "1MB/s", &small, &to]).env("THALWEG_TICKET", &daemon.ticket);
+    let copy = Running::start(copy);
+    assert!(wait_until(LIMIT, || bytes_allocated(&volume.path) >= 24 << 20));
+    std::fs::write(volume.path.join("ballast"), noise(8, 33 << 20)).unwrap();
+    let ran = copy.end(LIMIT);
+    assert_eq!(ran.code, Some(6), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the export `half`") && ran.stderr.contains("(min-free)"), "{}", ran.stderr);
+    assert!(!volume.path.join("small").exists());
+    std::fs::remove_file(volume.path.join("ballast")).unwrap();
+    let (code, said) = run(&["cp", &small, &to]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(std::fs::read(volume.path.join("small")).unwrap() == noise(7, 24 << 20));
+}
+
+/// A stream of a pipe that stays open is a session for as long as that is wanted.
+#[test]
+fn one_session_more_than_was_said_is_refused_until_another_ends() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("srv")).unwrap();
+    // From one address comes half of all, if nobody says: one of two.
+    let bounds = [["--max-sessions", "1"], ["--max-sessions", "2"], ["--max-sessions-per-address", "1"]];
+    for (number, bounds) in bounds.iter().enumerate() {
+        let daemon = scratch.daemon_with(&[("data", &scratch.path("srv"))], bounds);
+        let name = format!("pipe-{number}");
+        let mut stream = scratch.thalweg();
+        stream.args(["stream", "-", &daemon.place("data", &name)]).env("THALWEG_TICKET", &daemon.ticket);
+        let (stream, mut pipe) = Running::fed(stream);
+        std::io::Write::write_all(&mut pipe, b"x").unwrap();
+        let has_begun = || scratch.path("srv").join(&name).exists();
+        assert!(wait_until(LIMIT, has_begun), "{bounds:?}");
+        let listed = || asked(&scratch, &daemon.ticket, &["ls", &daemon.place("data", "")]);
+        let (code, said) = listed();
+        assert_eq!(code, Some(3), "{bounds:?}: {said}");
+        assert!(said.contains("as many sessions or streams as it takes"), "{bounds:?}: {said}");
+        drop(pipe);
+        assert_eq!(stream.end(LIMIT).code, Some(0), "{bounds:?}");
+        // The daemon hears of its end a moment later.
+        assert!(wait_until(LIMIT, || listed().0 == Some(0)), "{bounds:?}");
+    }
 }

@@ -4,7 +4,8 @@ use crate::hint;
 use crate::receipt_file::totals;
 use crate::units;
 use serde_json::{Map, Value, json};
-use std::time::Duration;
+use std::ffi::OsStr;
+use std::time::{Duration, Instant};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::event::Event;
@@ -158,6 +159,21 @@ pub fn error(failure: &Failure) -> Map<String, Value> {
     object
 }
 
+/// A failure at one of the places that were asked for: a path in it is below that place.
+pub fn error_at(place: &OsStr, failure: &Failure) -> Map<String, Value> {
+    let mut object = error(failure);
+    object.insert("place".into(), Escaped(place.as_encoded_bytes()).to_string().into());
+    object
+}
+
+/// What is missing, extra or different, and why.
+pub fn difference(what: &str, path: &RelativePath, why: &str) -> Map<String, Value> {
+    let mut object = about("difference", path);
+    object.insert("what".into(), what.into());
+    object.insert("why".into(), why.into());
+    object
+}
+
 /// A file of a stream failed, and is tried again after a pause.
 pub fn tried_again(failure: &Failure, pause: Duration) -> Map<String, Value> {
     let mut object = error(failure);
@@ -188,7 +204,7 @@ pub fn kind_word(entry: &Entry) -> &'static str {
 /// A line of a listing.
 pub fn listed(entry: &Entry) -> Value {
     let mut object = about("listed", &entry.path);
-    object.insert("kind".into(), kind_word(entry).into());
+    object.insert("type".into(), kind_word(entry).into());
     object.insert("bytes".into(), entry.content_bytes().into());
     object.insert("mode".into(), format!("{:04o}", entry.mode).into());
     object.insert("uid".into(), entry.uid.into());
@@ -231,8 +247,8 @@ pub fn stands(path: &RelativePath, bytes: u64) -> Value {
     Value::Object(object)
 }
 
-/// The last event of a stream.
-pub fn flow_finished(report: &FlowReport) -> Map<String, Value> {
+/// The last event of a stream; `now` is when it is told.
+pub fn flow_finished(report: &FlowReport, now: Instant) -> Map<String, Value> {
     let totals = &report.totals;
     let mut object = why(report.verdict.as_ref(), &report.evidence);
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
@@ -250,16 +266,16 @@ pub fn flow_finished(report: &FlowReport) -> Map<String, Value> {
         put(key, value);
     }
     if let Some(held) = &report.slot {
-        put("slot", slot(held));
+        put("slot", slot(held, now));
     }
     object
 }
 
-/// What is promised, when a producer has its slot.
-pub fn slot(held: &SlotHeld) -> Value {
+/// What is promised, when a producer has its slot; `now` is when it is told.
+pub fn slot(held: &SlotHeld, now: Instant) -> Value {
     let slot = &held.slot;
     let seconds = |micros: u64| micros as f64 / 1e6;
-    let opens = held.opens.saturating_duration_since(std::time::Instant::now());
+    let opens = held.opens.saturating_duration_since(now);
     json!({
         "event": "slot", "period_s": seconds(slot.period_micros), "length_s": seconds(slot.length_micros),
         "opens_in_s": opens.as_secs_f64(), "bytes": slot.bytes, "bytes_per_s": slot.bytes_per_s,
@@ -366,6 +382,9 @@ fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
     let one = |chosen: &Chosen<&'static str>| json!({"value": chosen.value, "why": chosen.why});
     json!({"source": one(&of_both[0]), "destination": one(&of_both[1])})
 }
+
+#[cfg(test)]
+mod fields;
 
 #[cfg(test)]
 mod tests {

@@ -1,3 +1,5 @@
+//! What to do about a failure: advice, found by what it says.
+
 use thalweg_wire::message::Failure;
 
 /// What those say who stand on this crate. Hints are found by these words, and by those of whom it stands on.

@@ -164,13 +164,9 @@ pub fn refuse_shared(jobs: &[Job]) -> Result<()> {
     for (index, job) in jobs.iter().enumerate() {
         let ends = job.ends();
         for other in &jobs[..index] {
-            let (Some(there), Some(here)) = (other.far(), job.far()) else { continue };
-            let is_same_host = match (there, here) {
-                (Some(there), Some(here)) => Arc::ptr_eq(there, here),
-                (there, here) => there.is_none() && here.is_none(),
-            };
+            let (Some(there), Some(here)) = (other.host(), job.host()) else { continue };
             let meets = |end: &PathBuf| ends.iter().any(|own| own.starts_with(end) || end.starts_with(own));
-            if is_same_host && other.ends().iter().any(meets) {
+            if there.is(here) && other.ends().iter().any(meets) {
                 let cause = format!(
                     "two copies end at the same place or one inside the other ({}, {}), and with --delete each deletes \
                      what the other brings; copy them one after the other to places of their own",
@@ -191,12 +187,29 @@ fn name_of(path: &[u8]) -> &OsStr {
     }
 }
 
+/// A machine that a copy writes on.
+#[derive(Clone, Copy)]
+enum Host<'a> {
+    Own,
+    Far(&'a Arc<FarMover>),
+}
+
+impl Host<'_> {
+    fn is(self, other: Host<'_>) -> bool {
+        match (self, other) {
+            (Host::Own, Host::Own) => true,
+            (Host::Far(one), Host::Far(other)) => Arc::ptr_eq(one, other),
+            (Host::Own, Host::Far(_)) | (Host::Far(_), Host::Own) => false,
+        }
+    }
+}
+
 impl Job {
-    /// The far mover that it writes to, if it is one; `None` if it writes nowhere.
-    fn far(&self) -> Option<Option<&Arc<FarMover>>> {
+    /// Where it writes; `None`: nowhere, or where nothing stays.
+    fn host(&self) -> Option<Host<'_>> {
         match &self.to {
-            To::Local(_) => Some(None),
-            To::Far(far, _) => Some(Some(far)),
+            To::Local(_) => Some(Host::Own),
+            To::Far(far, _) => Some(Host::Far(far)),
             To::Null | To::Scratch(..) | To::Simulated(_) => None,
         }
     }

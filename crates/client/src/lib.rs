@@ -1,11 +1,14 @@
 //! What everybody needs who asks for copies, whatever he looks like: the program `thalweg`, its Python module, a watched
 //! directory.
 //!
-//! Places are read, far movers reached, keys found; a [`job`] copies, a [`receipt`] says what was copied, and [`verify`]
-//! whether it is still there. Nothing here prints, reads a command line, or waits for a signal.
+//! Places are read, far movers reached, keys found; a [`job`] copies, a [`receipt`] says what was copied, [`verify`] whether
+//! it is still there, and [`check`] whether two places are the same. Nothing here prints, reads a command line, or waits
+//! for a signal.
 #![forbid(unsafe_code)]
 
 pub mod units;
+
+pub mod threads;
 
 pub mod dataset;
 
@@ -41,9 +44,10 @@ pub mod sums;
 
 pub mod verify;
 
+pub mod check;
+
 pub mod frames;
 
 pub mod events;
 
-/// What to do about a failure.
 pub mod hint;

@@ -10,7 +10,7 @@ use crate::events;
 use crate::far_movers::FarMovers;
 use crate::inodes::Inodes;
 use crate::job::Job;
-use crate::profiles::{self, ByHand, Profiles};
+use crate::profiles::{ByHand, Profiles};
 use crate::reach::Reach;
 use crate::routes;
 use crate::units;
@@ -30,6 +30,7 @@ use thalweg_mover::plan::{self, Plan};
 use thalweg_mover::run::client::Client;
 use thalweg_mover::run::copy::{From, Stop, To};
 use thalweg_sys::Dir;
+use thalweg_sys::clock::unix_seconds;
 use thalweg_wire::{Entry, Kind, RelativePath};
 
 /// A tree of so many entries is counted in any case, if that takes no longer than [`ANYWAY`].
@@ -169,7 +170,7 @@ pub fn predict(
     let is_real =
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
     let is_unknown = match known.probe_of_bytes(&work) {
-        Some(probed) => profiles::now().saturating_sub(probed.at) > PROBE_HOLDS_S,
+        Some(probed) => unix_seconds().saturating_sub(probed.at) > PROBE_HOLDS_S,
         None => known.alike(&work).is_empty() && !known.knowledge(&work).knows_bytes(&work),
     };
     if is_unknown
@@ -402,7 +403,7 @@ pub(crate) mod tests {
         let mut measured = 0;
         let mut measure = || {
             measured += 1;
-            Ok(Some(probed(profiles::now())))
+            Ok(Some(probed(unix_seconds())))
         };
         let told = predict(job, size, state, wanted, &path(job, None), &mut measure).unwrap();
         let at = told.known.probe_of_bytes(&told.size.work).map(|probed| probed.at);
@@ -465,7 +466,7 @@ pub(crate) mod tests {
         let told = limited(&mut || Ok(None));
         assert_eq!((told.prediction, told.verdict), (Err(Missing(prediction::Term::Bytes)), None));
         // At a nanosecond a byte it takes longer than the limit would.
-        let told = limited(&mut || Ok(Some(probed(profiles::now()))));
+        let told = limited(&mut || Ok(Some(probed(unix_seconds()))));
         assert_eq!(told.verdict, Some(Deadline::TooLate));
         assert!(told.prediction.unwrap().seconds > 99.0);
     }
@@ -484,7 +485,7 @@ pub(crate) mod tests {
                 byte_s: Some(2.5e-9),
                 narrowest: Some("destination storage".into()),
                 observed: Some(Observed::of(&taken, &moved, false)),
-                ..probed(profiles::now())
+                ..probed(unix_seconds())
             }))
         };
         let size =
@@ -504,11 +505,11 @@ pub(crate) mod tests {
         let state = tempfile::tempdir().unwrap();
         let job = job(state.path());
         let nothing = ByHand::default();
-        let began = profiles::now();
+        let began = unix_seconds();
         let (measured, at) = asked(state.path(), &job);
         assert!(measured == 1 && at >= Some(began));
         assert_eq!(asked(state.path(), &job), (0, at));
-        let hours_ago = |hours: u64| probed(profiles::now() - hours * 3600);
+        let hours_ago = |hours: u64| probed(unix_seconds() - hours * 3600);
         Profiles::probed(state.path(), &job.from, &job.to, &nothing, hours_ago(23));
         assert!(matches!(asked(state.path(), &job), (0, Some(at)) if at < began));
         Profiles::probed(state.path(), &job.from, &job.to, &nothing, hours_ago(25));

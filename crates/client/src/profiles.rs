@@ -12,7 +12,6 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::terms::{self, Passage};
 use thalweg_mover::basin::{self, Cause, Evidence, Place};
 use thalweg_mover::endpoint::simulated::ArraySpec;
@@ -24,6 +23,7 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Beginning, Fidelity, From, Movement, Report, To, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_sys::atomic_file::{self, Durability};
+use thalweg_sys::clock::unix_seconds;
 use thalweg_wire::message::{Check, Disk, Totals, VerifyLevel};
 
 const NAME: &str = "profiles.json";
@@ -161,7 +161,7 @@ impl Profiles {
 
     /// What is known of a way.
     pub fn of(&self, from: &From, to: &To, by_hand: &ByHand) -> Option<&Way> {
-        self.history.of(&self.key(from, to, by_hand)?, now())
+        self.history.of(&self.key(from, to, by_hand)?, unix_seconds())
     }
 
     /// Remembers a transfer that came to its end.
@@ -177,7 +177,7 @@ impl Profiles {
         });
         Profiles::change(state, |profiles| {
             if let Some(key) = profiles.key(from, to, &ByHand::of(wishes)) {
-                profiles.history.observe(&key, observed, narrowest, now());
+                profiles.history.observe(&key, observed, narrowest, unix_seconds());
             }
         });
     }
@@ -186,7 +186,7 @@ impl Profiles {
     pub fn probed(state: &Path, from: &From, to: &To, by_hand: &ByHand, probed: Probed) {
         Profiles::change(state, |profiles| {
             if let Some(key) = profiles.key(from, to, by_hand) {
-                profiles.history.probed(&key, probed, now());
+                profiles.history.probed(&key, probed, unix_seconds());
             }
         });
     }
@@ -196,7 +196,7 @@ impl Profiles {
         let mut is_kept = false;
         Profiles::change(state, |profiles| {
             if let Some(key) = profiles.key(from, to, &ByHand::default()) {
-                profiles.history.tuned(&key, tuned, now());
+                profiles.history.tuned(&key, tuned, unix_seconds());
                 is_kept = true;
             }
         });
@@ -208,9 +208,9 @@ impl Profiles {
     pub fn forget_congestion(state: &Path, from: &From, to: &To) {
         Profiles::change(state, |profiles| {
             let key = profiles.key(from, to, &ByHand::default());
-            let found = key.as_ref().and_then(|key| profiles.history.of(key, now())?.tuned.clone());
+            let found = key.as_ref().and_then(|key| profiles.history.of(key, unix_seconds())?.tuned.clone());
             if let (Some(key), Some(tuned)) = (key, found) {
-                profiles.history.tuned(&key, tuned.without_congestion(), now());
+                profiles.history.tuned(&key, tuned.without_congestion(), unix_seconds());
             }
         });
     }
@@ -288,11 +288,6 @@ fn top_of(path: &[u8]) -> String {
     let holds_file_systems = matches!(names.first(), Some(&(b"mnt" | b"media")));
     names.truncate(if holds_file_systems { 2 } else { 1 });
     format!("/{}", String::from_utf8_lossy(&names.join(&b'/')))
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// What a transfer took, by the terms of its prediction.
@@ -544,7 +539,7 @@ mod tests {
     fn a_profile_holds_no_names_and_survives_what_cannot_be_read() {
         let state = tempfile::tempdir().unwrap();
         let (from, to) = (From::Local(vec![state.path().join("secret-project")]), To::Null);
-        let probed = crate::predict::tests::probed(now());
+        let probed = crate::predict::tests::probed(unix_seconds());
         let nothing = ByHand::default();
         Profiles::probed(state.path(), &from, &to, &nothing, probed);
         let text = std::fs::read_to_string(state.path().join(NAME)).unwrap();

@@ -10,13 +10,14 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::{LineSink, ReceiptSink, Told};
 use thalweg_sys::Replace;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
+use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::socket::open_pipe_to_write;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, limits};
@@ -209,10 +210,9 @@ fn of_io(path: &Path, error: &io::Error) -> thalweg_mover::Failure {
 }
 
 fn header(asked: &Asked) -> Value {
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "thalweg_receipt": receipt_file::VERSION,
-        "began": began.as_secs(),
+        "began": unix_seconds(),
         "from": asked.from,
         "to": asked.to,
         "digest": "blake3",

@@ -3,12 +3,12 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Learned;
 use thalweg_mover::run::copy::{From, To};
 use thalweg_mover::tune::profile::{BYTES_MAX, Profiles};
 use thalweg_sys::atomic_file::{self, Durability};
+use thalweg_sys::clock::unix_seconds;
 
 /// The route of a copy: which far mover, and which way. `None` on this machine.
 pub fn of(from: &From, to: &To) -> Option<String> {
@@ -21,14 +21,14 @@ pub fn of(from: &From, to: &To) -> Option<String> {
 
 /// What is known of a route.
 pub fn known(state: &Path, route: &str) -> Option<Learned> {
-    read(state).of(route, now())
+    read(state).of(route, unix_seconds())
 }
 
 /// Remembers it. What cannot be written is not worth a word: the next copy starts as this one did.
 pub fn learn(state: &Path, route: &str, learned: Learned) {
     let _writing = lock(&WRITING);
     let mut profiles = read(state);
-    profiles.learn(route, learned, now());
+    profiles.learn(route, learned, unix_seconds());
     write(state, &profiles);
 }
 
@@ -61,10 +61,6 @@ fn read(state: &Path) -> Profiles {
         Ok(_) => Profiles::from_json(&bytes),
         Err(_) => Profiles::default(),
     }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Both ends of a stream, as they are written, reached: what the program and the Python module begin with.
+//! One stream, from its ends as they are written to its report: what the program and the Python module do the same way.
 
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
@@ -9,8 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::link::Identity;
+use thalweg_mover::run::copy::{EvidenceSink, Stop, Watch};
 use thalweg_mover::run::far_mover::FarMover;
-use thalweg_mover::run::flow::job::{FlowFrom, FlowTo};
+use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
+use thalweg_service::published::{Publisher, State};
 use thalweg_wire::message::Place;
 
 /// One end of a stream.
@@ -82,6 +84,36 @@ impl Ends {
             None => Arc::new(identity::own(state)?),
         };
         Ok(Ends { from, to, signer })
+    }
+
+    /// Streams, and tells what it does in the state directory, under the `names` of source and destination as a user would
+    /// write them. See [`job::stream`] for what it does to `watch` (whose `evidence` is taken for the telling) and when it
+    /// stops.
+    ///
+    /// # Errors
+    /// As [`job::stream`].
+    pub fn run(
+        self,
+        names: [&str; 2],
+        wishes: &FlowWishes,
+        state: &Path,
+        watch: &Watch,
+        stop: &Stop,
+    ) -> Result<FlowReport> {
+        // Nobody knows how much there is to be done.
+        let progress = None;
+        let told = Publisher::begin(state, names[0], names[1], false).map(Arc::new);
+        let evidence =
+            told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now, progress)) });
+        let watch = Watch { evidence, ..watch.clone() };
+        let result = job::stream(self.from, self.to, wishes, &self.signer, &watch, stop);
+        if let Some(told) = told {
+            if let Ok(report) = &result {
+                told.tell(&report.evidence, progress);
+            }
+            told.over(if result.is_ok() { State::Finished } else { State::Failed });
+        }
+        result
     }
 }
 

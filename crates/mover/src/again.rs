@@ -1,7 +1,9 @@
-//! Which flows that failed are begun again, and when.
+//! Which flows that failed are begun again, and when; of transfers that lost their link, [`attempts`].
 //!
 //! What may pass is tried again after a pause that doubles: a full disk may have room again, one that may not be written may be
 //! writable. What cannot pass comes out the same: another file stands there, the source is another by now.
+//!
+//! A file counts once, however often its flow is begun again: [`Tally`].
 //!
 //! Not decided here: what is begun again is what its feed can read again, by the feed's own clock.
 
@@ -10,6 +12,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{FlowBegin, Origin, Outcome, Totals, Until};
+
+/// One session after the other.
+pub mod attempts;
 
 /// The first pause.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -48,7 +53,7 @@ impl Rule {
 }
 
 /// Whether it may come right by itself, or by what somebody does about it. A pipe has no origin.
-pub fn may_pass(origin: &Origin, kind: FailureKind) -> bool {
+pub(crate) fn may_pass(origin: &Origin, kind: FailureKind) -> bool {
     use FailureKind::{Busy, Connection, Io, Permission, Space};
     // `Connection` is what a network file system says that does not answer.
     *origin != Origin::default() && matches!(kind, Busy | Connection | Io | Permission | Space)

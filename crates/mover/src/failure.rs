@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use thalweg_sys::errno;
 use thalweg_sys::usage::lacks_descriptors;
 pub use thalweg_wire::message::{Failure, FailureKind};
 use thalweg_wire::path::Escaped;
@@ -94,16 +95,12 @@ pub const MAKE_NAMESPACE: &str = "make a network namespace";
 pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
 
 /// As [`of_io`], where memory for a stream's frames was asked for: none is a matter of space, not of the stream.
-pub fn of_memory(operation: &str, error: &io::Error) -> Failure {
+pub(crate) fn of_memory(operation: &str, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::OutOfMemory => Failure::new(FailureKind::Space, NO_MEMORY, describe(error)),
         _ => of_io(operation, error),
     }
 }
-
-/// The kernel's number for links that lead on and on (generic Linux; not MIPS, SPARC, Alpha): `io::ErrorKind` has no stable
-/// name for it.
-pub(crate) const LINK_LOOP: i32 = 40;
 
 /// The class that a kernel error belongs to.
 pub fn kind_of_io(error: &io::Error) -> FailureKind {
@@ -113,7 +110,7 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
         _ if lacks_descriptors(error) => FailureKind::Space,
         E::NotFound | E::NotADirectory => FailureKind::NotFound,
         // It leads to nothing.
-        _ if error.raw_os_error() == Some(LINK_LOOP) => FailureKind::NotFound,
+        _ if error.raw_os_error() == Some(errno::LOOP) => FailureKind::NotFound,
         E::PermissionDenied => FailureKind::Permission,
         E::StorageFull | E::QuotaExceeded | E::ReadOnlyFilesystem => FailureKind::Space,
         E::ConnectionRefused
@@ -190,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_loop_of_links_leads_to_nothing_and_is_no_broken_disk() {
-        let failure = of_io("open the source", &io::Error::from_raw_os_error(LINK_LOOP));
+        let failure = of_io("open the source", &io::Error::from_raw_os_error(errno::LOOP));
         assert_eq!(failure.kind, FailureKind::NotFound);
         assert_eq!(failure.to_string(), "open the source failed: Too many levels of symbolic links");
     }

@@ -221,7 +221,7 @@ pub const RATE_BITS_PER_S: u64 = 10_000_000_000;
 /// gain (docs/measurements.md, windows far).
 pub const STREAMS_MAX: u16 = 32;
 /// Fewest on a far path: a loss costs one of them half its rate, not the whole transfer.
-pub const FAR_STREAMS_MIN: u16 = 8;
+pub(crate) const FAR_STREAMS_MIN: u16 = 8;
 /// Round trips below this are within one machine or one room.
 pub const NEAR_RTT: Duration = Duration::from_millis(1);
 /// What was learned at a round-trip time that was so many times this one, or the other way round, is of this path: queues
@@ -336,7 +336,7 @@ fn far_streams(
 
 /// Streams on a far path for a rate that will not be passed, or for whatever it carries. Nothing is gained by more than
 /// carry that rate.
-pub fn streams_for_rate(bits_per_s: Option<u64>, rtt: Duration, window: Option<&Window>) -> u16 {
+pub(crate) fn streams_for_rate(bits_per_s: Option<u64>, rtt: Duration, window: Option<&Window>) -> u16 {
     let fewest = if bits_per_s.is_some() { 1 } else { FAR_STREAMS_MIN };
     streams_for(bits_per_s.unwrap_or(RATE_BITS_PER_S), rtt, window).clamp(fewest, STREAMS_MAX)
 }
@@ -351,7 +351,7 @@ fn streams_for(bits_per_s: u64, rtt: Duration, window: Option<&Window>) -> u16 {
 
 /// Enough streams for files of so many bytes on average, over a far path: their names take longer than their bytes, and each
 /// stream more is another thread that waits for a core.
-pub fn streams_for_files(file_bytes: u64, rtt: Duration, window: Option<&Window>) -> u16 {
+pub(crate) fn streams_for_files(file_bytes: u64, rtt: Duration, window: Option<&Window>) -> u16 {
     let bits_per_s = FILES_PER_S.saturating_mul(file_bytes).saturating_mul(8).min(RATE_BITS_PER_S);
     streams_for(bits_per_s, rtt, window).clamp(FAR_STREAMS_MIN, STREAMS_MAX)
 }

@@ -10,6 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_client::stream::{End, Ends, pipe};
@@ -17,7 +18,7 @@ use thalweg_client::{events, identity, units};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{Meter, Stop};
-use thalweg_mover::run::flow::job::{self, FlowWishes};
+use thalweg_mover::run::flow::job::FlowWishes;
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::limits;
 use thalweg_wire::message::{FlowTerms, Until};
@@ -63,36 +64,36 @@ pub fn stream(
     };
     let ends = (end(&places.0, pipes.0)?, end(&places.1, pipes.1)?);
     let [from, to] = [&places.0, &places.1].map(|place| Escaped(place.as_encoded_bytes()).to_string());
-    let asked = receipt::Asked { from: vec![from], to, compress: false, delete: false };
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
     Work::start(meter, events::flow_progress, options.tells, move |teller, stop| {
-        streamed(ends, (&options, asked), &reaching, wishes, counts, teller, stop)
+        streamed(ends, [&from, &to], (&options, &reaching), wishes, counts, teller, stop)
     })
 }
 
 fn streamed(
     (source, destination): (End, End),
-    (options, asked): (&StreamOptions, receipt::Asked),
-    reaching: &Reaching,
+    [from, to]: [&str; 2],
+    (options, reaching): (&StreamOptions, &Reaching),
     mut wishes: FlowWishes,
     meter: Arc<Meter>,
     teller: &Teller,
     stop: &Stop,
 ) -> Result<Value> {
     let state = identity::state_directory(reaching.state())?;
-    let mut far_movers = reaching.to_copy(state.clone());
+    let (mut far_movers, keys) = (reaching.to_copy(state.clone()), state.clone());
     let (_far_movers, ends) = unless_stopped(stop, move || {
-        let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
+        let ends = Ends::reach(source, destination, &mut far_movers, &keys)?;
         Ok((far_movers, ends))
     })?;
+    let asked = receipt::Asked { from: vec![from.into()], to: to.into(), compress: false, delete: false };
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);
     let watch = heard.watch(meter);
-    let report = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, stop)?;
+    let report = ends.run([from, to], &wishes, &state, &watch, stop)?;
     receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
-    let mut object = events::flow_finished(&report);
+    let mut object = events::flow_finished(&report, Instant::now());
     object.insert("failures".into(), heard.failures());
     Ok(Value::Object(object))
 }

@@ -502,7 +502,7 @@ fn of_sender(figures: &SenderFigures, slot: Option<(SlotHeld, Lag)>) -> Map<Stri
     put("blocked_ns", figures.blocked_ns.into());
     put("outages", figures.outages.into());
     put("clock", clock(figures.clock));
-    put("slot", slot.as_ref().map(|(held, _)| events::slot(held)).into());
+    put("slot", slot.as_ref().map(|(held, _)| events::slot(held, Instant::now())).into());
     for (key, value) in slot.iter().flat_map(|(_, lag)| events::lag(lag)) {
         put(key, value);
     }

@@ -50,6 +50,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(work::copy, module)?)?;
     module.add_function(wrap_pyfunction!(session::exports, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(work::check, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;
     module.add_function(wrap_pyfunction!(law::law, module)?)?;

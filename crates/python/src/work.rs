@@ -1,4 +1,4 @@
-//! Work that takes its time (a copy, a verification) on a thread of its own, and how Python hears of it.
+//! Work that takes its time (a copy, a verification, a comparison) on a thread of its own, and how Python hears of it.
 
 use crate::failures::{raise, raise_text};
 use crate::ours::Ours;
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use thalweg_client::check::{self as comparing, Selected};
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
@@ -27,7 +28,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Selection, Stop, Watch, Wishes};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::message::{Check, Outcome, Preserve, VerifyLevel};
+use thalweg_wire::message::{Check, FilterRule, Outcome, Preserve, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
 /// Events that may wait for Python; then the work waits too.
@@ -362,7 +363,7 @@ impl Teller {
     fn tell_noted(&self, event: Event) {
         match &event {
             Event::Slot(held) => {
-                if let Value::Object(object) = events::slot(held) {
+                if let Value::Object(object) = events::slot(held, Instant::now()) {
                     self.tell(object);
                 }
             }
@@ -387,10 +388,7 @@ fn header(places: &[OsString], options: &CopyOptions) -> receipt::Asked {
 fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "copy", cause);
     let rate = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;
-    let mut filter = Vec::new();
-    for line in &options.filter {
-        filter.extend(parse_filter_line(line)?);
-    }
+    let filter = rules(&options.filter)?;
     let fidelity = Fidelity {
         preserve: Preserve {
             mode: options.perms,
@@ -434,6 +432,14 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
     })
 }
 
+fn rules(lines: &[String]) -> Result<Vec<FilterRule>> {
+    let mut rules = Vec::new();
+    for line in lines {
+        rules.extend(parse_filter_line(line)?);
+    }
+    Ok(rules)
+}
+
 /// Begins to compare a place with a receipt.
 #[pyfunction]
 pub fn verify(
@@ -459,12 +465,7 @@ pub fn verify(
         })?;
         let reach = reach.until(stop);
         let mut tell = |told: Told<'_>| match told {
-            Told::Difference(what, path, why) => {
-                let mut object = events::about("difference", path);
-                object.insert("what".into(), what.into());
-                object.insert("why".into(), why.into());
-                teller.tell(object);
-            }
+            Told::Difference(what, path, why) => teller.tell(events::difference(what, path, why)),
             Told::Damage(path, ranges) => {
                 for range in ranges {
                     let mut object = events::about("damage", path);
@@ -481,6 +482,40 @@ pub fn verify(
             "extra": found.extra, "unreadable": found.unreadable, "without_digest": found.without_digest,
             "failed": found.failed, "skipped": found.skipped,
             "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
+        }))
+    })
+}
+
+/// Begins to compare two places.
+#[pyfunction]
+pub fn check(
+    py: Python<'_>,
+    places: (OsString, OsString),
+    devices: bool,
+    filter: Vec<String>,
+    reaching: Reaching,
+) -> PyResult<Work> {
+    let selected = rules(&filter).and_then(|rules| Selected::new(rules, None));
+    let selected = selected.map_err(|failure| raise(py, &failure))?;
+    Work::start(Arc::default(), events::progress, true, move |teller, stop| {
+        let places = [places.0, places.1];
+        let (named, mut far_movers) = (places.clone(), reaching.to_ask());
+        let (_far_movers, sides) = unless_stopped(stop, move || {
+            let sides = [Reach::open(&named[0], &mut far_movers)?, Reach::open(&named[1], &mut far_movers)?];
+            Ok((far_movers, sides))
+        })?;
+        let mut tell = |told: comparing::Told<'_>| -> Result<()> {
+            teller.tell(match told {
+                comparing::Told::Difference(what, path, why) => events::difference(what, path, why),
+                comparing::Told::Trouble(side, failure) => events::error_at(&places[side], failure),
+            });
+            Ok(())
+        };
+        let found = comparing::check([&sides[0], &sides[1]], &selected, devices, &mut tell, stop)?;
+        Ok(json!({
+            "entries": found.entries, "files": found.files, "bytes": found.bytes, "missing": found.missing,
+            "extra": found.extra, "differing": found.differing, "unreadable": found.unreadable,
+            "left_out": found.left_out,
         }))
     })
 }

@@ -15,7 +15,7 @@ from conftest import Daemon, make_tree, start_daemon, stop_daemon, tree_of
 import thalweg.aio
 
 
-def test_coroutines_copy_sync_and_verify(daemon: Daemon, tmp_path: Path, leaves_no_threads: None) -> None:
+def test_coroutines_copy_sync_verify_and_check(daemon: Daemon, tmp_path: Path, leaves_no_threads: None) -> None:
     content = make_tree(tmp_path / "source")
 
     async def work() -> None:
@@ -26,6 +26,7 @@ def test_coroutines_copy_sync_and_verify(daemon: Daemon, tmp_path: Path, leaves_
         )
         assert report.failed == 0 and told
         assert (await thalweg.aio.verify(receipt, daemon.url("a"), ticket=daemon.ticket)).ok
+        assert (await thalweg.aio.check(tmp_path / "source", daemon.url("a"), ticket=daemon.ticket)).ok
         one, two = await asyncio.gather(
             thalweg.aio.sync(daemon.url("a/"), tmp_path / "b", ticket=daemon.ticket),
             thalweg.aio.sync(daemon.url("a/"), tmp_path / "c", ticket=daemon.ticket),
@@ -79,6 +80,26 @@ def test_what_is_cancelled_twice_goes_on_when_its_work_has_ended() -> None:
             await running
 
     asyncio.run(work())
+
+
+def test_a_comparison_that_is_cancelled_does_not_wait_for_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    make_tree(tmp_path / "source")
+    daemon = start_daemon(tmp_path, tmp_path / "export")
+    daemon.process.send_signal(signal.SIGSTOP)
+
+    async def work() -> None:
+        comparing = asyncio.ensure_future(
+            thalweg.aio.check(tmp_path / "source", daemon.url(), ticket=daemon.ticket)
+        )
+        await asyncio.sleep(0.5)
+        comparing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(comparing, 15.0)
+
+    try:
+        asyncio.run(work())
+    finally:
+        stop_daemon(daemon)
 
 
 def test_events_are_iterated(tmp_path: Path, leaves_no_threads: None) -> None:

@@ -84,6 +84,51 @@ def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, 
         thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
 
 
+def test_two_places_are_compared_and_what_differs_is_found(
+    daemon: Daemon, tmp_path: Path, leaves_no_threads: None
+) -> None:
+    source = tmp_path / "source"
+    content = make_tree(source)
+    os.mkfifo(source / "fifo")
+    thalweg.copy(f"{source}/", daemon.url("a"), ticket=daemon.ticket)
+    same = thalweg.check(source, daemon.url("a"), ticket=daemon.ticket)
+    assert same.ok and same.findings == [] and same.left_out == 1
+    assert (same.files, same.bytes) == (len(content), sum(map(len, content.values())))
+    assert not thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, devices=True).ok
+    # One bit, of as many bytes.
+    name = max(content, key=lambda name: len(content[name]))
+    (daemon.root / "a" / name).write_bytes(content[name][:-1] + bytes([content[name][-1] ^ 1]))
+    (source / "mine").write_bytes(b"x")
+    (daemon.root / "a" / "theirs").write_bytes(b"x")
+    told: list[thalweg.Event] = []
+    found = thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, on_event=told.append)
+    assert not found.ok and (found.missing, found.extra, found.differing, found.unreadable) == (1, 1, 1, 0)
+    assert {(one["what"], one["path"]) for one in found.findings} == {
+        ("differs", name),
+        ("missing", "mine"),
+        ("extra", "theirs"),
+    }
+    assert told == found.findings and all(one["event"] == "difference" for one in told)
+    rules = [f"- /{name}", "- mine", "- theirs"]
+    assert thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, filter=rules).ok
+    assert "<th>extra</th><td>1</td>" in found._repr_html_() and pickle.loads(pickle.dumps(found)) == found
+    with pytest.raises(thalweg.UsageError):
+        thalweg.check(source, "null:")
+    with pytest.raises(TypeError, match="filter='- a': a list"):
+        thalweg.check(source, source, filter="- a")
+
+
+def test_an_interruption_ends_a_comparison(tmp_path: Path, leaves_no_threads: None) -> None:
+    make_tree(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+
+    def interrupted(event: thalweg.Event) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        thalweg.check(tmp_path / "a", tmp_path / "b", on_event=interrupted)
+
+
 def test_keys_are_read_as_openssl_prints_them(daemon: Daemon, tmp_path: Path) -> None:
     source, receipt = tmp_path / "file", tmp_path / "receipt"
     source.write_bytes(b"content")
@@ -300,6 +345,8 @@ def test_a_place_that_is_not_there_is_named(daemon: Daemon, tmp_path: Path) -> N
         (far, lambda: thalweg.stream(far, tmp_path / "b", ticket=daemon.ticket)),
         (str(near), lambda: thalweg.predict(near, tmp_path / "b")),
         (str(near), lambda: thalweg.verify(near, tmp_path / "there")),
+        (str(near), lambda: thalweg.check(tmp_path / "there", near)),
+        (far, lambda: thalweg.check(tmp_path / "there", far, ticket=daemon.ticket)),
     ]
     for wanted, way in ways:
         with pytest.raises(FileNotFoundError) as missing:

@@ -69,6 +69,6 @@ def test_docstrings_have_every_field_with_its_text() -> None:
                 assert found, f"{name}.{field}"
                 seen += 1
     assert seen > 200
-    for function in (thalweg.copy, thalweg.transfer, thalweg.stream, thalweg.predict, thalweg.verify):
+    for function in (thalweg.copy, thalweg.transfer, thalweg.stream, thalweg.predict, thalweg.verify, thalweg.check):
         named = re.search(r"help\(thalweg\.(\w+)\)", function.__doc__ or "")
         assert named and named[1] in thalweg.__all__, function

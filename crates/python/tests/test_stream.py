@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Daemon
+from conftest import Daemon, program
 
 import thalweg
 import thalweg.aio
@@ -78,6 +78,18 @@ def test_a_far_file_comes_out_of_a_pipe(daemon: Daemon, tmp_path: Path) -> None:
         report = thalweg.stream(daemon.url("there"), file, ticket=daemon.ticket)
         assert not file.closed
     assert report.bytes == len(content) and (tmp_path / "here").read_bytes() == content
+
+
+def test_a_stream_is_told_of_as_the_programs_are(tmp_path: Path) -> None:
+    """``thalweg why`` knows it."""
+    source, destination = tmp_path / "made", tmp_path / "there"
+    source.write_bytes(b"content")
+    thalweg.stream(source, destination)
+    words = [program(), "why", "--list", "--json", "--state", str(tmp_path / "state")]
+    listed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    [told] = [json.loads(line) for line in listed.splitlines()]
+    assert (told["event"], told["state"], told["served"]) == ("transfer", "finished", False)
+    assert (told["from"], told["to"], told["pid"]) == (str(source), str(destination), os.getpid())
 
 
 def test_a_socket_is_a_pipe_both_ways(daemon: Daemon) -> None:

@@ -3,6 +3,7 @@
 //! Answers come in pieces, each as bounded as a message is, and no faster than the client takes them: memory here
 //! does not grow with a tree or a file.
 
+use crate::export::Resolved;
 use crate::host::{Host, Origin};
 use crate::log::{Done, Line, Reads, of_session};
 use crate::slots::{self, Asker};
@@ -82,7 +83,7 @@ pub(crate) fn answer(
 }
 
 fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()> {
-    let place = resolve(host, place, false)?;
+    let place = resolve(host, place)?;
     let mut batch: Vec<Entry> = Vec::new();
     let mut batch_bytes = 0;
     survey::list_in_order(&place, recursive, &mut |listed| match listed {
@@ -108,7 +109,7 @@ fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()
 }
 
 fn look(host: &Host, pen: &Pen<'_>, place: &Place, follow: bool) -> Result<()> {
-    let entry = survey::look(&resolve(host, place, false)?, follow)?;
+    let entry = survey::look(&resolve(host, place)?, follow)?;
     pen.say(Reply::Entries(vec![entry]))
 }
 
@@ -120,7 +121,7 @@ fn read(
     seen: Option<Evidence>,
     done: &mut Done,
 ) -> Result<()> {
-    let place = resolve(host, place, false)?;
+    let place = resolve(host, place)?;
     survey::read(&place, offset, bytes, seen, &mut |piece| {
         pen.say(Reply::Bytes(piece.to_vec()))?;
         done.bytes += piece.len() as u64;
@@ -135,7 +136,7 @@ fn digest(
     (how, hands): (DigestAs, &Hands<'_>),
     done: &mut Done,
 ) -> Result<()> {
-    let place = resolve(host, place, false)?;
+    let place = resolve(host, place)?;
     let mut batch: Vec<(RelativePath, u64, Digest)> = Vec::new();
     let mut batch_bytes = 0;
     let mut told = Instant::now();
@@ -165,7 +166,9 @@ fn digest(
 }
 
 fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool, done: &mut Done) -> Result<()> {
-    let place = resolve(host, place, true)?;
+    let place = host.exports().resolve(place, true)?;
+    place.check_delete("remove")?;
+    let place = survey_place(place);
     let mut count = 0;
     let mut told = Instant::now();
     survey::remove(&place, recursive, &mut |removed| {
@@ -197,6 +200,9 @@ fn measure_part(
     threads: u16,
 ) -> Result<()> {
     let resolved = host.exports().resolve(place, part == Part::Write)?;
+    if part == Part::Write {
+        resolved.kept_free()?;
+    }
     let Ok(_alone) = host.measuring.try_lock() else {
         let cause = "another client has this server measure itself: try again in some seconds";
         return Err(Failure::new(FailureKind::Busy, "measure", cause));
@@ -224,10 +230,13 @@ fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     answer.map_or(Ok(()), |reply| pen.say(reply))
 }
 
-fn resolve(host: &Host, place: &Place, write: bool) -> Result<SurveyPlace> {
-    let resolved = host.exports().resolve(place, write)?;
+fn resolve(host: &Host, place: &Place) -> Result<SurveyPlace> {
+    host.exports().resolve(place, false).map(survey_place)
+}
+
+fn survey_place(resolved: Resolved) -> SurveyPlace {
     let path = PathBuf::from(std::ffi::OsString::from_vec(resolved.path));
-    Ok(SurveyPlace { path, below: resolved.below })
+    SurveyPlace { path, below: resolved.below }
 }
 
 /// Items and bytes in one piece of an answer: well below what a message may hold.

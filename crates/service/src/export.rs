@@ -1,7 +1,11 @@
 //! What a server lets its clients reach.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_mover::endpoint::local::guard::{Guard, MinFree};
+use thalweg_mover::endpoint::local::{DestinationPlace, scratch};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::Dir;
 use thalweg_wire::limits;
@@ -20,23 +24,51 @@ pub struct Export {
     pub name: String,
     /// The directory.
     pub directory: PathBuf,
-    /// Clients may read only.
-    pub read_only: bool,
+    /// What clients may do there.
+    pub rights: Rights,
 }
 
-impl std::str::FromStr for Export {
-    type Err = Failure;
+/// What clients may do in an export. The default is everything.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rights {
+    /// They may read only.
+    pub read_only: bool,
+    /// They may delete nothing: neither by `rm` nor by `--delete`.
+    pub no_delete: bool,
+    /// What keeps them from replacing files, and from filling the disk.
+    pub guard: Guard,
+}
 
-    /// `NAME=DIR` or `NAME=DIR:ro`.
-    fn from_str(text: &str) -> Result<Export> {
+/// What was read, or what is wrong with it.
+type InWords<T> = std::result::Result<T, String>;
+
+/// All flags, for people.
+const FLAGS: &str = "ro, rw, no-delete, no-replace, min-free=SIZE, min-free=PERCENT%";
+/// How the flag begins that says how much is kept free.
+const MIN_FREE: &str = "min-free=";
+
+impl Export {
+    /// One in which clients may do everything.
+    pub fn of(name: &str, directory: PathBuf) -> Export {
+        Export { name: name.to_owned(), directory, rights: Rights::default() }
+    }
+
+    /// Reads `NAME=DIR` or `NAME=DIR:FLAG[,FLAG...]`. Only what stands behind the last colon and has one of the flags in it
+    /// is flags: a directory whose own name ends so is followed by `:rw`. `size` reads a size.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub fn read(text: &str, size: fn(&str) -> InWords<u64>) -> Result<Export> {
         let usage =
             |cause: &str| Failure::new(FailureKind::Usage, "read --export", format!("`{text}`: {cause}"));
         let (name, directory) =
-            text.split_once('=').ok_or_else(|| usage("expected NAME=DIR or NAME=DIR:ro"))?;
-        let (directory, read_only) = match directory.strip_suffix(":ro") {
-            Some(directory) => (directory, true),
-            None => (directory.strip_suffix(":rw").unwrap_or(directory), false),
+            text.split_once('=').ok_or_else(|| usage("expected NAME=DIR or NAME=DIR:FLAG,..."))?;
+        let (directory, flags) = match directory.rsplit_once(':') {
+            Some((directory, flags)) if flags.split(',').any(is_flag) => (directory, Some(flags)),
+            _ => (directory, None),
         };
+        let rights = flags.map(|flags| Rights::read(flags, size)).transpose();
+        let rights = rights.map_err(|cause| usage(&cause))?.unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             return Err(usage("a name has letters, digits, `-`, `_` and `.`, and does not begin with `.`"));
@@ -44,8 +76,45 @@ impl std::str::FromStr for Export {
         if directory.is_empty() {
             return Err(usage("the directory is missing"));
         }
-        Ok(Export { name: name.to_owned(), directory: directory.into(), read_only })
+        Ok(Export { rights, ..Export::of(name, directory.into()) })
     }
+}
+
+impl Rights {
+    fn read(flags: &str, size: fn(&str) -> InWords<u64>) -> InWords<Rights> {
+        let (mut rights, mut is_writable) = (Rights::default(), false);
+        for flag in flags.split(',') {
+            match flag {
+                "ro" => rights.read_only = true,
+                "rw" => is_writable = true,
+                "no-delete" => rights.no_delete = true,
+                "no-replace" => rights.guard.no_replace = true,
+                _ => match flag.strip_prefix(MIN_FREE) {
+                    Some(room) => rights.guard.min_free = Some(min_free(room, size)?),
+                    None => {
+                        return Err(format!(
+                            "`{flag}` is none of {FLAGS}; if it belongs to the directory, add `:rw`"
+                        ));
+                    }
+                },
+            }
+        }
+        match rights.read_only && is_writable {
+            true => Err("it is `ro` or `rw`, not both".to_owned()),
+            false => Ok(rights),
+        }
+    }
+}
+
+fn is_flag(word: &str) -> bool {
+    matches!(word, "ro" | "rw" | "no-delete" | "no-replace") || word.starts_with(MIN_FREE)
+}
+
+fn min_free(text: &str, size: fn(&str) -> InWords<u64>) -> InWords<MinFree> {
+    let Some(number) = text.strip_suffix('%') else { return size(text).map(MinFree::Bytes) };
+    let percent = number.parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
+    let percent = percent.ok_or("the share that is kept free is from 0% to less than 100%")?;
+    Ok(MinFree::Share(percent / 100.0))
 }
 
 /// All that a server lets its clients reach.
@@ -64,7 +133,7 @@ pub struct Changes {
     pub added: Vec<String>,
     /// Those that there are no more.
     pub removed: Vec<String>,
-    /// Those that are another directory by now, or may be written, or not, as they might before.
+    /// Those that are another directory by now, or in which clients may do more, or less, than before.
     pub changed: Vec<String>,
 }
 
@@ -76,6 +145,60 @@ pub struct Resolved {
     pub path: Vec<u8>,
     /// Ends with a slash.
     pub trailing_slash: bool,
+    /// What may be done there.
+    pub rights: Rights,
+    /// Its export; empty where the user's own rights decide.
+    pub export: String,
+}
+
+impl Resolved {
+    /// Something there is to be deleted by this `operation`.
+    ///
+    /// # Errors
+    /// `Permission` if nothing may be.
+    pub fn check_delete(&self, operation: &str) -> Result<()> {
+        if !self.rights.no_delete {
+            return Ok(());
+        }
+        let name = Escaped(self.export.as_bytes());
+        let cause = format!("in the export `{name}` nothing is deleted (no-delete)");
+        Err(Failure::new(FailureKind::Permission, operation, cause))
+    }
+
+    /// The room that is kept free there, if any is: so much is, now.
+    ///
+    /// # Errors
+    /// `Space` if less is; why the place cannot be looked at.
+    pub fn kept_free(&self) -> Result<Option<KeptFree>> {
+        let guard = &self.rights.guard;
+        let (Some(min_free), Some(below)) = (guard.min_free, &self.below) else { return Ok(None) };
+        let below = below.try_clone().map_err(|error| failure::of_io("open", &error))?;
+        let path = PathBuf::from(OsString::from_vec(self.path.clone()));
+        let (directory, _) = scratch::nearest(&DestinationPlace { path, below: Some(below) })?;
+        let kept = KeptFree { directory, min_free, export: self.export.clone() };
+        kept.check().map(|()| Some(kept))
+    }
+}
+
+/// Room that is kept free where a client writes: on the file system of the nearest directory that was there when it
+/// began. What is mounted below is not looked at.
+pub struct KeptFree {
+    directory: Dir,
+    min_free: MinFree,
+    export: String,
+}
+
+impl KeptFree {
+    /// Whether it is still free.
+    ///
+    /// # Errors
+    /// `Space` if it is not.
+    pub fn check(&self) -> Result<()> {
+        self.min_free.check(&self.directory).map_err(|error| {
+            let export = format!("the export `{}`", Escaped(self.export.as_bytes()));
+            failure::with_words(failure::of_io("write", &error), &export)
+        })
+    }
 }
 
 impl Exports {
@@ -105,7 +228,9 @@ impl Exports {
     /// Names and whether they can be written.
     pub fn names(&self) -> Vec<(String, bool)> {
         match self {
-            Exports::Named(exports) => exports.iter().map(|(e, _)| (e.name.clone(), !e.read_only)).collect(),
+            Exports::Named(exports) => {
+                exports.iter().map(|(e, _)| (e.name.clone(), !e.rights.read_only)).collect()
+            }
             Exports::User => Vec::new(),
         }
     }
@@ -122,7 +247,7 @@ impl Exports {
         for (export, held) in now.iter() {
             let list = match find(&before, &export.name).map(|at| &before[at]) {
                 None => &mut changes.added,
-                Some((old, _)) if old.read_only != export.read_only => &mut changes.changed,
+                Some((old, _)) if old.rights != export.rights => &mut changes.changed,
                 Some((_, old)) if !is_same(old, held) => &mut changes.changed,
                 Some(_) => continue,
             };
@@ -147,7 +272,7 @@ impl Exports {
                     let cause = format!("there is no export `{}`", Escaped(name.as_bytes()));
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 };
-                if write && export.read_only {
+                if write && export.rights.read_only {
                     let cause = format!("the export `{}` is read-only", Escaped(name.as_bytes()));
                     return Err(Failure::new(FailureKind::Permission, "open", cause));
                 }
@@ -175,9 +300,16 @@ impl Exports {
                     path.extend_from_slice(component);
                 }
                 let below = directory.try_clone().map_err(|error| failure::of_io("open", &error))?;
-                Ok(Resolved { below: Some(below), path, trailing_slash })
+                let (rights, export) = (export.rights, export.name.clone());
+                Ok(Resolved { below: Some(below), path, trailing_slash, rights, export })
             }
-            (Exports::User, None) => Ok(Resolved { below: None, path: place.path.clone(), trailing_slash }),
+            (Exports::User, None) => Ok(Resolved {
+                below: None,
+                path: place.path.clone(),
+                trailing_slash,
+                rights: Rights::default(),
+                export: String::new(),
+            }),
             _ => Err(Failure::new(FailureKind::NotFound, "open", "no export is named")),
         }
     }
@@ -204,13 +336,17 @@ fn is_replaced(export: &Export, held: &Dir) -> bool {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Export> {
+        Export::read(text, |text| text.parse().map_err(|_| format!("`{text}` is no size")))
+    }
+
     #[test]
     fn an_export_whose_directory_was_removed_or_replaced_is_said_to_be() {
         let scratch = tempfile::tempdir().unwrap();
         let at = |name: &str| scratch.path().join(name);
         let (directory, other) = (at("srv"), at("other"));
         std::fs::create_dir(&directory).unwrap();
-        let export = Export { name: "data".into(), directory: directory.clone(), read_only: false };
+        let export = Export::of("data", directory.clone());
         let open = || Exports::open(vec![export.clone()]).unwrap();
         let place = Place { export: Some("data".into()), path: b"x".to_vec() };
         let refused = |exports: &Exports| {
@@ -239,33 +375,91 @@ mod tests {
             std::fs::create_dir(at(name)).unwrap();
         }
         let open = |exports: &[String]| {
-            Exports::open(exports.iter().map(|text| text.parse().unwrap()).collect()).unwrap()
+            Exports::open(exports.iter().map(|text| read(text).unwrap()).collect()).unwrap()
         };
         let of = |name: &str, directory: &str| format!("{name}={}", at(directory));
-        let before = open(&[of("same", "a"), of("shut", "a"), of("moved", "b"), of("gone", "c")]);
+        let before =
+            open(&[of("same", "a"), of("shut", "a"), of("kept", "a"), of("moved", "b"), of("gone", "c")]);
         assert_eq!(before.changes(&before), Changes::default());
-        let shut = format!("{}:ro", of("shut", "a"));
-        let now = open(&[of("new", "c"), of("same", "a"), shut, of("moved", "c")]);
+        let (shut, kept) = (format!("{}:ro", of("shut", "a")), format!("{}:min-free=1", of("kept", "a")));
+        let now = open(&[of("new", "c"), of("same", "a"), shut, kept, of("moved", "c")]);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let changes = before.changes(&now);
         assert_eq!(changes.added, names(&["new"]));
         assert_eq!(changes.removed, names(&["gone"]));
-        assert_eq!(changes.changed, names(&["shut", "moved"]));
+        assert_eq!(changes.changed, names(&["shut", "kept", "moved"]));
     }
 
     #[test]
     fn an_export_is_a_name_and_a_directory() {
-        let export: Export = "data=/srv/data:ro".parse().unwrap();
-        assert_eq!((export.name.as_str(), export.read_only), ("data", true));
+        let export = read("data=/srv/data:ro").unwrap();
+        assert_eq!((export.name.as_str(), export.rights.read_only), ("data", true));
         assert_eq!(export.directory, PathBuf::from("/srv/data"));
-        for bad in ["data", "=x", "a/b=/x", ".x=/y", "x="] {
-            assert!(bad.parse::<Export>().is_err(), "{bad}");
+        for bad in ["data", "=x", "a/b=/x", ".x=/y", "x=", "x=:no-delete"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn flags_of_an_export_stand_behind_its_last_colon_and_a_path_may_look_like_them() {
+        let guard = |no_replace, min_free| Guard { no_replace, min_free };
+        let rights = Rights::default();
+        let bytes = Some(MinFree::Bytes(4096));
+        for (text, directory, expected) in [
+            ("x=/srv", "/srv", rights),
+            ("x=/srv:rw", "/srv", rights),
+            ("x=/srv:no-delete", "/srv", Rights { no_delete: true, ..rights }),
+            (
+                "x=/srv:no-delete,no-replace,min-free=4096",
+                "/srv",
+                Rights { no_delete: true, guard: guard(true, bytes), ..rights },
+            ),
+            (
+                "x=/srv:min-free=2.5%",
+                "/srv",
+                Rights { guard: guard(false, Some(MinFree::Share(0.025))), ..rights },
+            ),
+            (
+                "x=/srv:ro,min-free=4096",
+                "/srv",
+                Rights { read_only: true, guard: guard(false, bytes), ..rights },
+            ),
+            ("x=/srv:no-replace:rw", "/srv:no-replace", rights),
+            ("x=/srv:min-free=x:rw", "/srv:min-free=x", rights),
+            ("x=/srv/at:noon,early", "/srv/at:noon,early", rights),
+        ] {
+            let export = read(text).unwrap_or_else(|failure| panic!("{text}: {failure}"));
+            assert_eq!((export.directory, export.rights), (PathBuf::from(directory), expected), "{text}");
+        }
+        for bad in
+            ["ro,rw", "ro,no-delet", "min-free=", "min-free=x", "min-free=100%", "min-free=-1%", "min-free=%"]
+        {
+            let failure = read(&format!("x=/srv:{bad}")).expect_err(bad);
+            assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
+        }
+    }
+
+    #[test]
+    fn room_is_kept_free_where_a_path_leads_or_will() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = scratch.path().display();
+        let of = |flags: &str| Exports::open(vec![read(&format!("data={at}:{flags}")).unwrap()]).unwrap();
+        let kept = |exports: &Exports, path: &[u8]| {
+            let place = Place { export: Some("data".into()), path: path.to_vec() };
+            exports.resolve(&place, true).unwrap().kept_free()
+        };
+        for path in [&b""[..], b"not/there/yet"] {
+            assert!(kept(&of("rw"), path).unwrap().is_none());
+            assert!(kept(&of("min-free=1"), path).unwrap().is_some_and(|kept| kept.check().is_ok()));
+            let failure = kept(&of(&format!("min-free={}", u64::MAX)), path).err().expect("too little");
+            assert_eq!(failure.kind, FailureKind::Space);
+            assert!(failure.cause.starts_with("the export `data`: "), "{failure}");
         }
     }
 
     #[test]
     fn a_place_cannot_leave_its_export() {
-        let exports = Exports::open(vec!["tmp=/tmp:ro".parse().unwrap()]).unwrap();
+        let exports = Exports::open(vec![read("tmp=/tmp:ro").unwrap()]).unwrap();
         let place = |export: &str, path: &[u8]| Place { export: Some(export.into()), path: path.to_vec() };
         assert!(exports.resolve(&place("tmp", b"../etc"), false).is_err());
         assert!(exports.resolve(&place("tmp", b"a/../../etc"), false).is_err());
@@ -277,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_place_has_no_more_levels_than_it_may() {
-        let exports = Exports::open(vec!["tmp=/tmp".parse().unwrap()]).unwrap();
+        let exports = Exports::open(vec![read("tmp=/tmp").unwrap()]).unwrap();
         let place = |levels| Place { export: Some("tmp".into()), path: b"a/".repeat(levels) };
         assert!(exports.resolve(&place(limits::PLACE_LEVELS_MAX), true).is_ok());
         for (levels, write) in [(limits::PLACE_LEVELS_MAX + 1, true), (100_000, false)] {

@@ -26,10 +26,12 @@ impl Host {
         flow: FlowTerms,
         line: &Line,
     ) -> Result<()> {
-        let destination = self.when_free(session, &open.terms.job_key, || {
+        let (destination, kept_free) = self.when_free(session, &open.terms.job_key, || {
             let place = self.exports().resolve(&open.places[0], true)?;
+            let kept_free = place.kept_free()?;
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
-            LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key)
+            let opened = LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key);
+            opened.map(|destination| (destination, kept_free))
         })?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
@@ -44,7 +46,8 @@ impl Host {
             Done::by_then(progress.settled_entries, progress.verified_bytes)
         };
         let transfer = Transfer::ReceiveFlows(run.clone());
-        self.receive(session, transfer, told, run, progress, FlowReceive::abort)
+        let kept_free = (kept_free, FlowReceive::abort as fn(&FlowReceive, Failure));
+        self.receive(session, transfer, told, run, kept_free, progress)
     }
 
     pub(crate) fn send_flows(

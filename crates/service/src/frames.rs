@@ -62,9 +62,12 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        let writes = is_producer
-            || frames.channel.is_recorded
+        let stores = frames.channel.is_recorded
             || matches!(&frames.role, FrameRole::Consume(consume) if consume.policy == FramePolicy::Spill);
+        let writes = is_producer || stores;
+        if stores {
+            self.exports().resolve(&open.places[0], true)?.kept_free()?;
+        }
         let (key, store) = channel_at(&self.exports(), &open.places[0], writes)?;
         let channel = self.hub.channel(&key, &frames.channel, store)?;
         let since = Instant::now();

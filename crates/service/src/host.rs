@@ -32,6 +32,9 @@ mod owner;
 
 pub(crate) use opening::{check_congestion, logged_notes, path_of, totals_of, watch};
 
+/// Streams of a server for each of its sessions, on the whole.
+const STREAMS_EACH: usize = 8;
+
 /// Bounds of a server.
 #[derive(Debug, Clone)]
 pub struct HostLimits {
@@ -65,11 +68,11 @@ pub struct HostLimits {
 impl Default for HostLimits {
     fn default() -> Self {
         HostLimits {
-            sessions: 256,
+            sessions: HostLimits::SESSIONS,
             // Half of all: behind one address may be a whole site.
-            sessions_per_address: 128,
-            streams: 2048,
-            streams_per_address: 1024,
+            sessions_per_address: HostLimits::SESSIONS / 2,
+            streams: HostLimits::SESSIONS * STREAMS_EACH,
+            streams_per_address: HostLimits::SESSIONS / 2 * STREAMS_EACH,
             patience: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(30),
             requests: 32,
@@ -78,6 +81,25 @@ impl Default for HostLimits {
             requires_tls: false,
             slots_bits_per_s: None,
             settle: Duration::ZERO,
+        }
+    }
+}
+
+impl HostLimits {
+    /// Sessions where nobody says how many.
+    pub const SESSIONS: usize = 256;
+
+    /// The same for so many sessions, and so many of them of one address (default: half), at least one. Where there are
+    /// more sessions there are more streams; where there are fewer, as many.
+    pub fn for_sessions(self, sessions: usize, per_address: Option<usize>) -> HostLimits {
+        let sessions = sessions.max(1);
+        let sessions_per_address = per_address.unwrap_or(sessions / 2).clamp(1, sessions);
+        HostLimits {
+            sessions,
+            sessions_per_address,
+            streams: self.streams.max(sessions * STREAMS_EACH),
+            streams_per_address: self.streams_per_address.max(sessions_per_address * STREAMS_EACH),
+            ..self
         }
     }
 }
@@ -519,7 +541,8 @@ mod tests {
         let transfer = Transfer::Receive(run.clone());
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line);
-        host.receive(&session, transfer, told, run.clone(), panics, ReceiveRun::abort).expect("threads");
+        let kept_free = (None, ReceiveRun::abort as fn(&ReceiveRun, Failure));
+        host.receive(&session, transfer, told, run.clone(), kept_free, panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),
@@ -554,6 +577,21 @@ mod tests {
         let limits = HostLimits::default();
         assert!(limits.sessions_per_address * 2 <= limits.sessions, "{limits:?}");
         assert!(limits.streams_per_address * 2 <= limits.streams, "{limits:?}");
+    }
+
+    #[test]
+    fn sessions_are_as_many_as_was_said_and_half_of_them_of_one_address_if_nobody_says() {
+        let of = |sessions, per_address| {
+            let limits = HostLimits::default().for_sessions(sessions, per_address);
+            let streams = (limits.streams, limits.streams_per_address);
+            (limits.sessions, limits.sessions_per_address, streams)
+        };
+        assert_eq!(of(256, None), (256, 128, (2048, 1024)));
+        assert_eq!(of(256, Some(200)), (256, 200, (2048, 1600)));
+        assert_eq!(of(1000, None), (1000, 500, (8000, 4000)));
+        // A few sessions may have all streams that there were.
+        assert_eq!(of(3, None), (3, 1, (2048, 1024)));
+        assert_eq!(of(1, Some(7)), (1, 1, (2048, 1024)));
     }
 
     #[test]

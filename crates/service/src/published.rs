@@ -14,13 +14,13 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::Meter;
 use thalweg_mover::run::ledger::{self, Settings};
 use thalweg_mover::run::session::Session;
 use thalweg_sys::atomic_file;
+use thalweg_sys::clock::{since_1970, unix_seconds};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest;
 use thalweg_wire::message::{Direction, Open, Place, Terms};
@@ -215,7 +215,7 @@ impl Publisher {
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut told);
-        told.told_at = since_1970().as_secs();
+        told.told_at = unix_seconds();
         told.left_out = LEFT_OUT.load(Ordering::Relaxed);
         let path = self.directory.join(format!("{}.json", told.id));
         // The name says whose it is, so that [`tidy`] can tell what a process that was killed left.
@@ -345,7 +345,7 @@ pub fn machine() -> &'static str {
 
 /// Everything that is told of, the latest last.
 pub fn all(state: &Path) -> Vec<Snapshot> {
-    all_at(state, since_1970().as_secs())
+    all_at(state, unix_seconds())
 }
 
 /// The same at a time, in seconds since 1970.
@@ -374,7 +374,7 @@ fn tidy(directory: &Path) -> usize {
     // What somebody is writing at this moment is his.
     files.retain(|path| !is_being_written(path));
     files.sort();
-    let now = since_1970().as_secs();
+    let now = unix_seconds();
     let is_own = |path: &PathBuf| {
         let id = path.file_stem().and_then(|id| id.to_str());
         id.is_some_and(|id| told_here().contains(id))
@@ -421,10 +421,6 @@ fn read(path: &Path, now: u64) -> Option<Snapshot> {
         snapshot.state = State::Gone;
     }
     Some(snapshot)
-}
-
-fn since_1970() -> std::time::Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

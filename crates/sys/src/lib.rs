@@ -6,8 +6,8 @@
 //! For the whole crate:
 //! - Names are bytes. They are never assumed to be UTF-8 and never printed.
 //! - Errors are [`std::io::Error`] with the kernel's error number where there is one; the operation and the
-//!   path are added by the caller, who knows both ([`atomic_file`] adds the path). Refused arguments are of kind `InvalidInput` and make no
-//!   system call.
+//!   path are added by the caller, who knows both ([`atomic_file`] adds the path). Refused arguments are of
+//!   kind `InvalidInput` and make no system call.
 //! - A call interrupted by a signal is made again.
 //! - Nothing panics on an answer of the kernel.
 //!
@@ -60,6 +60,12 @@ pub mod queue;
 
 // Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
 pub mod socket;
+
+// Numbers of errors.
+pub mod errno;
+
+// The clock of the day.
+pub mod clock;
 
 // Time and memory used, limits, abilities.
 pub mod usage;

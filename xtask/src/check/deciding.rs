@@ -13,6 +13,8 @@ const DOING: &[&str] = &[
     "crate::endpoint",
     "thalweg_sys",
     "Instant::now",
+    ".elapsed()",
+    "::elapsed",
     "SystemTime",
     "std::fs",
     "std::net",
@@ -108,6 +110,9 @@ mod tests {
         assert_eq!(found("use std::fs;"), [(1, "std::fs")]);
         assert_eq!(found("use std::{fs, io};"), [(1, "std::fs")]);
         assert_eq!(found("use crate::{failure::Result, run::copy};"), [(1, "crate::run")]);
+        assert_eq!(found("self.at.elapsed() > PATIENCE"), [(1, ".elapsed()")]);
+        assert_eq!(found("self.at.map(Instant::elapsed)"), [(1, "::elapsed")]);
+        assert_eq!(found("sample.elapsed > evidence.elapsed_s()"), []);
         let behind_an_import = "#[cfg(test)]\nuse a::b;\nfn f() { std::env::var(x) }";
         assert_eq!(found(behind_an_import), [(3, "std::env")]);
         let behind_an_item = "#[cfg(test)]\nmod double {\n    use std::fs;\n}\nlet now = Instant::now();";

@@ -6,6 +6,10 @@ use crate::args::whole;
 use crate::units;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_service::host::HostLimits;
+
+/// Sessions that a daemon may be told to serve: each has threads and descriptors of its own.
+const SESSIONS_MAX: i128 = 4096;
 
 /// Options of serve.
 #[derive(Debug, clap::Args)]
@@ -13,8 +17,10 @@ pub struct ServeArgs {
     /// Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8487")]
     pub listen: Vec<String>,
-    /// A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times
-    #[arg(long, value_name = "NAME=DIR[:ro]", required = true)]
+    /// A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only
+    /// read; no-delete, they delete nothing; no-replace, what is there is never replaced; min-free=SIZE or min-free=PERCENT%,
+    /// so much of the file system is kept free. A DIR whose own name ends like that is followed by :rw
+    #[arg(long, value_name = "NAME=DIR[:FLAG,...]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]
@@ -31,6 +37,17 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
+    /// Serve at most so many sessions at a time; one more client is told that the server is busy
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = HostLimits::SESSIONS,
+        value_parser = whole::<usize>(1..=SESSIONS_MAX)
+    )]
+    pub max_sessions: usize,
+    /// Of these, at most so many from one address (of IPv6: one network of 64 bits) (default: half of them)
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=SESSIONS_MAX))]
+    pub max_sessions_per_address: Option<usize>,
     /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
     #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]
     pub memory: Option<u64>,

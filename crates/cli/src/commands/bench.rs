@@ -9,13 +9,13 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_cli::VERSION;
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
 use thalweg_lab::bench::record::{Quantity, RESULT_BYTES_MAX, Results, Sample, counting, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::clock::unix_seconds;
 
 /// `thalweg bench …`.
 ///
@@ -225,8 +225,7 @@ fn typed() -> String {
 }
 
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    i64::try_from(unix_seconds()).unwrap_or(i64::MAX)
 }
 
 fn about(operation: &str, file: &Path, error: &std::io::Error) -> Failure {

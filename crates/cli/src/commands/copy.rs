@@ -260,7 +260,6 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
                 times: !args.no_times,
                 xattrs: !args.no_xattrs,
                 devices: args.devices,
-                ..Preserve::default()
             },
             delete_max: args.delete.then_some(args.max_delete),
             check: args.check.check(),

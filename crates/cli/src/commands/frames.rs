@@ -10,6 +10,7 @@ use crate::place::Places;
 use crate::{congestion, json, out, show, units};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
 use thalweg_client::events;
 use thalweg_client::far_movers::How;
@@ -216,7 +217,9 @@ impl Teller {
             }
             // Of windows that follow bursts people are told once, in words.
             Event::Slot(held) if held.moves > 0 && !self.json => {}
-            Event::Slot(held) => self.tell(&events::slot(held), || slots::taken_line(held)),
+            Event::Slot(held) => {
+                self.tell(&events::slot(held, Instant::now()), || slots::taken_line(held));
+            }
             _ => {}
         })
     }

@@ -247,11 +247,6 @@ impl Troubles {
         }
     }
 
-    /// How many there were.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Whether there were none.
     pub fn is_empty(&self) -> bool {
         self.count == 0

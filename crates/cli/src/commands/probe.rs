@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::{files, json, show};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
@@ -28,6 +28,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::model::history::{Moved, Observed, Probed};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{From, Movement, To, Wishes};
+use thalweg_sys::clock::unix_seconds;
 
 mod schedule;
 
@@ -137,10 +138,6 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
             .map(|(taken, _, entries)| taken.entries_s / entries),
         spread: full.map_or(1.0, Rate::spread),
         narrowest: finding.narrowest.map(|stage| stage.name().to_owned()),
-        at: since_1970(),
+        at: unix_seconds(),
     }
-}
-
-fn since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -55,7 +55,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         requires_tls: args.require_tls,
         slots_bits_per_s,
         settle,
-        ..HostLimits::default()
+        ..HostLimits::default().for_sessions(args.max_sessions, args.max_sessions_per_address)
     };
     let fingerprint = own.fingerprint();
     let host = Host::new(copied(&own)?, exports, Some(state.clone()), limits);
@@ -150,7 +150,7 @@ fn slowest_settling(exports: &[Export]) -> Duration {
         let measured = measure::settle(export.directory.clone(), None);
         measured.inspect_err(|failure| tracing::warn!(%failure, "how long syncs take is not known")).ok()
     };
-    let writable = exports.iter().filter(|export| !export.read_only);
+    let writable = exports.iter().filter(|export| !export.rights.read_only);
     writable.filter_map(settle).max().unwrap_or_default()
 }
 
@@ -158,7 +158,10 @@ fn slowest_settling(exports: &[Export]) -> Duration {
 fn slowest_part(exports: &[Export]) -> Result<f64> {
     let mut parts = vec![(Part::Digest, PathBuf::new()), (Part::Open, PathBuf::new())];
     parts.extend(
-        exports.iter().find(|export| !export.read_only).map(|export| (Part::Write, export.directory.clone())),
+        exports
+            .iter()
+            .find(|export| !export.rights.read_only)
+            .map(|export| (Part::Write, export.directory.clone())),
     );
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = u16::try_from(threads).unwrap_or(u16::MAX).min(limits::MEASURE_THREADS_MAX);
@@ -185,11 +188,11 @@ fn copied(identity: &Identity) -> Result<Identity> {
 }
 
 fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
-    args.export.iter().map(|text| text.parse()).collect()
+    args.export.iter().map(|text| Export::read(text, units::parse_size)).collect()
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 12];
+type Fixed = [(&'static str, String); 14];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
@@ -199,6 +202,8 @@ fn fixed(args: &ServeArgs) -> Fixed {
         ("advertise", format!("{:?}", args.advertise)),
         ("patience", format!("{:?}", args.patience)),
         ("stall-timeout", format!("{:?}", args.stall_timeout)),
+        ("max-sessions", format!("{:?}", args.max_sessions)),
+        ("max-sessions-per-address", format!("{:?}", args.max_sessions_per_address)),
         ("memory", format!("{:?}", args.memory)),
         ("slots", format!("{:?}", args.slots)),
         ("frames-memory", format!("{:?}", args.frames_memory)),

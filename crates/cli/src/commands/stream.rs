@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
 use thalweg_client::far_movers::{FarMovers, Whom};
@@ -23,10 +23,9 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::flow::numbers::Numbers;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{Asked, Plan};
-use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
-use thalweg_mover::run::flow::job::{self, FlowReport, FlowTo, FlowWishes};
+use thalweg_mover::run::copy::{Meter, Stop, Watch};
+use thalweg_mover::run::flow::job::{FlowReport, FlowTo, FlowWishes};
 use thalweg_mover::run::steer::Rate;
-use thalweg_service::published::{Publisher, State};
 use thalweg_wire::EntryId;
 use thalweg_wire::message::{FlowTerms, Outcome, Until};
 use thalweg_wire::path::Escaped;
@@ -68,18 +67,11 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     if let Some(text) = congestion.note {
         teller.hear(&Event::Note(text));
     }
-    let told = Publisher::begin(&state, &names[0], &names[1], false).map(Arc::new);
-    let watch = watch(&teller, meter, told.clone());
+    let watch = watch(&teller, meter);
     let _listens = running::listen(&state, &wishes.rate);
-    let result = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, &stop);
+    let result = ends.run([&names[0], &names[1]], &wishes, &state, &watch, &stop);
     drop(far_movers);
     let reported = teller.stop();
-    if let Some(told) = told {
-        if let Ok(report) = &result {
-            told.tell(&report.evidence, None);
-        }
-        told.over(if result.is_ok() { State::Finished } else { State::Failed });
-    }
     match result {
         Ok(report) => {
             let receipt = receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed));
@@ -106,14 +98,14 @@ fn begin_receipt(args: &StreamArgs, [from, to]: &[String; 2]) -> Result<Option<R
     args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()
 }
 
-/// Hands what happens to who tells it here, and to who asks for it elsewhere.
-fn watch(teller: &Arc<Teller>, meter: Arc<Meter>, told: Option<Arc<Publisher>>) -> Watch {
+/// Hands what happens to who tells it.
+fn watch(teller: &Arc<Teller>, meter: Arc<Meter>) -> Watch {
     let (hears, hears_link) = (teller.clone(), teller.clone());
     Watch {
         events: Arc::new(move |event| hears.hear(&event)),
         link_events: Arc::new(move |event| hears_link.hear(&event)),
         meter,
-        evidence: told.map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now, None)) }),
+        evidence: None,
     }
 }
 
@@ -250,7 +242,9 @@ impl Teller {
                 }
                 return;
             }
-            Event::Slot(held) if self.json => return tell(self.is_stdout, &events::slot(held)),
+            Event::Slot(held) if self.json => {
+                return tell(self.is_stdout, &events::slot(held, Instant::now()));
+            }
             // Of windows that follow bursts people are told once, in words.
             Event::Slot(held) if held.moves > 0 => return,
             Event::Slot(held) => ("slot", slots::taken_line(held)),
@@ -356,7 +350,7 @@ fn tell(is_stdout: bool, value: &Value) {
 }
 
 fn finished(report: &FlowReport, exit: Exit) -> Value {
-    let mut object = events::flow_finished(report);
+    let mut object = events::flow_finished(report, Instant::now());
     object.insert("exit".into(), exit.code().into());
     Value::Object(object)
 }

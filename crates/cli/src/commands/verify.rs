@@ -104,10 +104,7 @@ fn damage(json: bool, path: &RelativePath, ranges: &[Range<u64>]) {
 
 fn difference(json: bool, word: &str, path: &RelativePath, why: &str) {
     if json {
-        let mut object = json::about("difference", path);
-        object.insert("what".into(), word.into());
-        object.insert("why".into(), why.into());
-        json::tell(&Value::Object(object));
+        json::tell(&json::difference(word, path, why));
     } else {
         out::tell(&format!("{word}  {path}  ({})", Sentence(why)));
     }

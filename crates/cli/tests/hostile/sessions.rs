@@ -480,7 +480,7 @@ fn served(
     limits: thalweg_service::host::HostLimits,
 ) -> (thalweg_service::accept::Listening, Identity, Identity, Identity) {
     use thalweg_mover::link::ClientTrust;
-    use thalweg_service::export::Exports;
+    use thalweg_service::export::{Export, Exports};
     use thalweg_service::{accept, host};
     std::fs::create_dir(scratch.path("export")).unwrap();
     let new = |name: &str| Identity::generate(name).unwrap();
@@ -488,8 +488,7 @@ fn served(
     let trust = ClientTrust::default();
     trust.pinned.insert(one.fingerprint());
     trust.pinned.insert(two.fingerprint());
-    let exports =
-        Exports::open(vec![format!("data={}", scratch.path("export").display()).parse().unwrap()]).unwrap();
+    let exports = Exports::open(vec![Export::of("data", scratch.path("export"))]).unwrap();
     let own = Identity::from_pem(&server.to_pem()).unwrap();
     let host = host::Host::new(own, exports, None, limits);
     let listening = accept::listen(host, &server, &trust, &["127.0.0.1:0".into()]).unwrap();

@@ -345,7 +345,7 @@ pub fn make_tree(root: &Path) {
     std::os::unix::fs::FileExt::write_all_at(&sparse, b"island", 20 << 20).unwrap();
 }
 
-/// Everything about a tree that a copy keeps, by path.
+/// Everything about a tree that a copy keeps, by path; holes apart: see [`assert_same`].
 pub fn facts(root: &Path) -> BTreeMap<Vec<u8>, String> {
     let mut facts = BTreeMap::new();
     let mut inodes: BTreeMap<u64, usize> = BTreeMap::new();
@@ -356,6 +356,7 @@ pub fn facts(root: &Path) -> BTreeMap<Vec<u8>, String> {
 fn walk(root: &Path, at: &Path, facts: &mut BTreeMap<Vec<u8>, String>, inodes: &mut BTreeMap<u64, usize>) {
     let mut names: Vec<_> = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
+    let dir = thalweg_sys::Dir::open(at).unwrap();
     for path in names {
         let meta = std::fs::symlink_metadata(&path).unwrap();
         let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
@@ -368,14 +369,26 @@ fn walk(root: &Path, at: &Path, facts: &mut BTreeMap<Vec<u8>, String>, inodes: &
             format!("file {} of inode {group}", blake3::hash(&std::fs::read(&path).unwrap()))
         } else if kind.is_fifo() {
             "fifo".to_owned()
+        } else if kind.is_block_device() {
+            format!("block device {:#x}", meta.rdev())
+        } else if kind.is_char_device() {
+            format!("character device {:#x}", meta.rdev())
+        } else if kind.is_socket() {
+            "socket".to_owned()
         } else {
+            assert!(kind.is_dir(), "{path:?} is a {kind:?}");
             "directory".to_owned()
         };
         let times = format!("{}.{:09}", meta.mtime(), meta.mtime_nsec());
         let mode = meta.mode() & 0o7777;
         facts.insert(
             name,
-            format!("{content} mode {mode:o} owner {}:{} time {times}", meta.uid(), meta.gid()),
+            format!(
+                "{content} mode {mode:o} owner {}:{} time {times}{}",
+                meta.uid(),
+                meta.gid(),
+                attributes(&dir, &path)
+            ),
         );
         if kind.is_dir() {
             walk(root, &path, facts, inodes);
@@ -383,9 +396,55 @@ fn walk(root: &Path, at: &Path, facts: &mut BTreeMap<Vec<u8>, String>, inodes: &
     }
 }
 
-/// Asserts that two trees are the same in everything that a copy keeps.
-pub fn assert_same(a: &Path, b: &Path) {
-    let (a, b) = (facts(a), facts(b));
+/// Extended attributes, ACLs among them, by name. Not those that kernels and file systems give of themselves.
+fn attributes(dir: &thalweg_sys::Dir, path: &Path) -> String {
+    let mut kept = dir.xattrs(path.file_name().expect("a name").as_bytes()).unwrap();
+    kept.retain(|(name, _)| {
+        name.starts_with(b"user.")
+            || name.starts_with(b"system.posix_acl_")
+            || name.as_slice() == b"security.capability"
+    });
+    kept.sort();
+    kept.iter()
+        .map(|(name, value)| format!(" {}={}", name.escape_ascii(), thalweg_wire::hex::hex(value)))
+        .collect()
+}
+
+/// So much more than at the source may be allocated of what has holes.
+const HOLES_SLACK_BYTES: u64 = 1 << 20;
+
+/// Asserts that what has holes in one tree has them in the other. Nothing where they are on file systems of two kinds: one
+/// of them may know no holes.
+fn assert_holes_kept(from: &Path, to: &Path, facts: &BTreeMap<Vec<u8>, String>) {
+    let kind = |root: &Path| thalweg_sys::Dir::open(root).and_then(|dir| dir.file_system()).unwrap().kind;
+    if kind(from) != kind(to) {
+        return;
+    }
+    for (name, _) in facts.iter().filter(|(_, fact)| fact.starts_with("file ")) {
+        let path = from.join(OsStr::from_bytes(name));
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        if meta.blocks() * 512 < meta.len() {
+            let (data, copied) = (data_bytes(&path), data_bytes(&to.join(OsStr::from_bytes(name))));
+            assert!(copied <= data + HOLES_SLACK_BYTES, "{path:?}: {copied} bytes are no hole, of {data}");
+        }
+    }
+}
+
+/// Bytes of a file that are in no hole, as far as its file system tells.
+fn data_bytes(path: &Path) -> u64 {
+    let file = thalweg_sys::File::from_fd(std::fs::File::open(path).unwrap().into());
+    let (mut bytes, mut at) = (0, 0);
+    while let Some(data) = file.next_data(at).unwrap() {
+        at = file.next_hole(data).unwrap().max(data + 1);
+        bytes += at - data;
+    }
+    bytes
+}
+
+/// Asserts that two trees are the same in everything that a copy keeps. Holes need not be the same ones.
+#[track_caller]
+pub fn assert_same(from: &Path, to: &Path) {
+    let (a, b) = (facts(from), facts(to));
     for (name, fact) in &a {
         let name = String::from_utf8_lossy(name);
         match b
@@ -399,6 +458,7 @@ pub fn assert_same(a: &Path, b: &Path) {
     let extra: Vec<_> = b.keys().filter(|name| !a.contains_key(*name)).collect();
     let extra: Vec<_> = extra.iter().map(|name| String::from_utf8_lossy(name)).collect();
     assert!(extra.is_empty(), "{extra:?} is too much");
+    assert_holes_kept(from, to, &a);
 }
 
 /// No hidden file of ours is left below `root`.

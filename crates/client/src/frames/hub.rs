@@ -62,8 +62,7 @@ impl Hub {
         let client = Identity::generate("thalweg client")?;
         let trust = ClientTrust::default();
         trust.pinned.insert(client.fingerprint());
-        let export =
-            Export { name: EXPORT.to_owned(), directory: wishes.directory.clone(), read_only: false };
+        let export = Export::of(EXPORT, wishes.directory.clone());
         let limits = HostLimits { channel_bytes_max: wishes.memory_bytes_max, ..HostLimits::default() };
         let host = Host::new(Identity::from_pem(&own.to_pem())?, Exports::open(vec![export])?, None, limits);
         let listening = accept::listen(host.clone(), &own, &trust, &wishes.listen)?;

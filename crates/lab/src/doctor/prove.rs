@@ -6,8 +6,8 @@
 //! 3. A change helps if every run with it was better than every run without, and by more than a little. Where the path
 //!    itself lost packets in any run, because this machine was too slow for it, there is no verdict.
 //!
-//! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only once, and what is for faults that the path does not have. `--apply` with
-//! it leaves those alone as well.
+//! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only once,
+//! and what is for faults that the path does not have. `--apply` with it leaves those alone as well.
 
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::roots::Roots;

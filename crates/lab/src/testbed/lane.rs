@@ -438,8 +438,7 @@ fn together(first: impl Fn() -> Nanos, second: impl Fn() -> Nanos) -> (Nanos, Na
 
 /// The clock of the day, in nanoseconds.
 fn since_1970() -> Nanos {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as Nanos)
+    thalweg_sys::clock::since_1970().as_nanos() as Nanos
 }
 
 /// How long ago a stamp was, in nanoseconds; 0 if it is not to be believed.

@@ -61,9 +61,9 @@ pub const IN_A_ROW: u32 = 3;
 /// half as much off are left where they are.
 const TOLERANCE: u64 = 2;
 /// Periods until who was refused asks again.
-pub const REFUSED_RESTS: u64 = 8;
+const REFUSED_RESTS: u64 = 8;
 /// And at least so long between two questions: they are on the link that everything else is agreed on by.
-pub const ASKED_APART: Duration = Duration::from_millis(100);
+pub(crate) const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Drift {
     /// Of bursts that are to be so far apart (at least 1), in windows with such a guard. Who reads waits since then, if he

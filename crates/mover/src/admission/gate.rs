@@ -82,7 +82,7 @@ impl Gate {
 }
 
 /// By so much the last piece of a window may end behind it: no more than the least that each window has to spare.
-pub const OVERRUN: Duration = Duration::from_millis(5);
+pub(crate) const OVERRUN: Duration = Duration::from_millis(5);
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -91,7 +91,7 @@ fn nanos(time: Duration) -> u64 {
 /// What TCP needs beyond the time of the bytes after a rest: after one longer than its timeout the kernel begins anew
 /// with [`FIRST_SEGMENTS`] (RFC 6928; `tcp_slow_start_after_idle`) and doubles each round trip, until the rate is there.
 /// Each round trip but the last is lost at most once.
-pub fn ramp(rtt: Duration, bytes_per_s: u64, segment_bytes: u64) -> Duration {
+pub(crate) fn ramp(rtt: Duration, bytes_per_s: u64, segment_bytes: u64) -> Duration {
     let window = bytes_per_s as f64 * rtt.as_secs_f64();
     let first = (FIRST_SEGMENTS * segment_bytes.max(1)) as f64;
     if window <= first {

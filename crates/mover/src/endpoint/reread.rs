@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 /// Less is read before anybody could read what is told of it.
-pub const TOLD_FROM_BYTES: u64 = 16 << 20;
+const TOLD_FROM_BYTES: u64 = 16 << 20;
 /// Between two tellings.
 const EVERY: Duration = Duration::from_secs(10);
 

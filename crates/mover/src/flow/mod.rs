@@ -43,7 +43,7 @@ pub struct Over {
 }
 
 /// BLAKE3 of no bytes: where every flow begins.
-pub fn digest_of_nothing() -> Digest {
+pub(crate) fn digest_of_nothing() -> Digest {
     Digest(*blake3::hash(b"").as_bytes())
 }
 

@@ -21,7 +21,7 @@ pub fn cost(payload_bytes: u64, metadata_bytes: usize) -> u64 {
 }
 
 /// The same of an item.
-pub fn cost_of(item: &Item) -> u64 {
+pub(crate) fn cost_of(item: &Item) -> u64 {
     match item {
         Item::Frame(head) => cost(head.payload_bytes, head.metadata.len()),
         Item::GroupSet(set) => ITEM_BYTES + size_of_val(&set.missing[..]) as u64,
@@ -35,7 +35,7 @@ pub fn entry_of(epoch: u16, number: u64) -> EntryId {
 }
 
 /// The reverse.
-pub fn numbers_of(entry: EntryId) -> (u16, u64) {
+pub(crate) fn numbers_of(entry: EntryId) -> (u16, u64) {
     ((entry.0 >> EPOCH_SHIFT) as u16, entry.0 & ((1 << EPOCH_SHIFT) - 1))
 }
 

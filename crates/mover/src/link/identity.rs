@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 /// Longest name in a certificate: what X.520 gives a common name.
 pub const NAME_CHARS_MAX: usize = 64;
 /// Largest identity file. A key and a chain of certificates have a few KiB.
-pub const IDENTITY_BYTES_MAX: usize = 64 << 10;
+pub(crate) const IDENTITY_BYTES_MAX: usize = 64 << 10;
 /// Longest chain of certificates in an identity.
 const CHAIN_MAX: usize = 8;
 

@@ -56,4 +56,4 @@ pub const PLACE: &str = "place the program";
 /// Name of what fails where this machine's own ssh cannot be started.
 pub const RUN: &str = "run ssh";
 /// Time for a login, with whatever its user has to type.
-pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
+pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);

@@ -26,13 +26,13 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 /// Version of the format that is written and read.
-pub const TICKET_VERSION: u32 = 1;
+const TICKET_VERSION: u32 = 1;
 /// Addresses in a ticket.
 pub const ADDRESSES_MAX: usize = 64;
 /// Longest address: a DNS name has at most 253 characters, then a colon and a port.
-pub const ADDRESS_BYTES_MAX: usize = 262;
+const ADDRESS_BYTES_MAX: usize = 262;
 /// Largest ticket file.
-pub const TICKET_BYTES_MAX: usize = IDENTITY_BYTES_MAX + ADDRESSES_MAX * (ADDRESS_BYTES_MAX + 4) + 4096;
+const TICKET_BYTES_MAX: usize = IDENTITY_BYTES_MAX + ADDRESSES_MAX * (ADDRESS_BYTES_MAX + 4) + 4096;
 
 /// What a client needs to know and to have.
 #[derive(Clone)]

@@ -38,7 +38,7 @@ use thalweg_wire::{DecodeError, limits};
 use zeroize::Zeroizing;
 
 /// The protocol's name in ALPN. The number is that of the way from TLS to the hello, not of the protocol version in it.
-pub const ALPN: &[u8] = b"thalweg/1";
+pub(crate) const ALPN: &[u8] = b"thalweg/1";
 
 /// Largest record that a TLS 1.3 peer sends (RFC 8446, 5.2), without its header.
 const RECORD_BYTES_MAX: usize = (1 << 14) + 256;

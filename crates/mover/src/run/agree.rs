@@ -13,7 +13,8 @@ use crate::link::{Fingerprint, Identity, public_key_of, verify_signature};
 use crate::run::Ended;
 use crate::run::party::Party;
 use rustls::pki_types::CertificateDer;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+use thalweg_sys::clock::unix_seconds;
 use thalweg_wire::Digest;
 use thalweg_wire::message::{Terms, Totals, TransferMessage};
 use thalweg_wire::receipt::{Side, Signed, Statement};
@@ -81,7 +82,7 @@ pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: 
 ///
 /// # Errors
 /// `Damage` if the two differ.
-pub fn as_both(
+pub(crate) fn as_both(
     sender: &impl Party,
     receiver: &impl Party,
     signer: &Signer,
@@ -113,12 +114,11 @@ impl Signer<'_> {
         let (root, entries) = root.ok_or_else(|| {
             Failure::new(FailureKind::Internal, "sign the receipt", "the transfer is not over")
         })?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let statement = Statement {
             root,
             entries,
             totals,
-            signed_at: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+            signed_at: i64::try_from(unix_seconds()).unwrap_or(i64::MAX),
             side,
             peer: self.peer.0,
             verify: terms.verify,

@@ -1,5 +1,6 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
+use crate::again::attempts::{Attempts, Policy};
 use crate::basin::terms::Passage;
 use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
@@ -8,7 +9,6 @@ use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Identity, ssh};
 use crate::model::prediction::Compared;
-use crate::mutex::lock;
 use crate::plan::{Asked, Learned, Plan, Tuned};
 use crate::run::agree::Agreed;
 use crate::run::client::{CONNECT, Client, LinkSettings};
@@ -16,8 +16,8 @@ use crate::run::far_mover::FarMover;
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Check, FilterRule, Place, Preserve, Totals, TransferNumber, Trial, VerifyLevel};
@@ -255,7 +255,7 @@ pub fn copy(
                      --files-from)";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
     }
-    let job = Job {
+    let mut job = Job {
         from,
         to,
         wishes,
@@ -263,22 +263,26 @@ pub fn copy(
         watch,
         stop,
         started: Instant::now(),
-        is_dialling: AtomicBool::new(false),
-        had_link: AtomicBool::new(false),
-        unused_told: AtomicBool::new(false),
-        room_told: AtomicBool::new(false),
-        tuned_congestion_refused: AtomicBool::new(false),
-        progress: Mutex::new((0, Instant::now())),
-        passage: Mutex::new(None),
-        beginnings: Mutex::new(Vec::new()),
-        evidence_at: Mutex::new(Instant::now()),
+        attempts: Attempts::new(HEALS, wishes.movement.link.patience, Instant::now()),
+        is_unused_told: false,
+        is_room_told: false,
+        is_tuned_congestion_refused: false,
+        passage: None,
+        beginnings: Vec::new(),
+        evidence_at: Instant::now(),
     };
     watch.meter.came(0);
-    job.attempts()
+    job.run()
 }
 
-/// Tries to reach a peer that answers, but not well, before there ever was a link.
-const FIRST_TRIES: u32 = 3;
+/// What heals: also before there ever was a link, where a peer that answers may do so better the next time.
+const HEALS: Policy = Policy {
+    first_max: 3,
+    away: &[CONNECT, "look up", ssh::REACH],
+    handshake: true,
+    busy: false,
+    pause: Duration::from_millis(500),
+};
 
 struct Job<'a> {
     from: &'a From,
@@ -288,75 +292,53 @@ struct Job<'a> {
     watch: &'a Watch,
     stop: &'a Stop,
     started: Instant,
-    is_dialling: AtomicBool,
-    had_link: AtomicBool,
-    unused_told: AtomicBool,
-    room_told: AtomicBool,
+    attempts: Attempts,
+    /// What was asked for and does nothing on this way was told.
+    is_unused_told: bool,
+    /// That the destination lacks room was told.
+    is_room_told: bool,
     /// The far side does not permit the congestion control that trials found.
-    tuned_congestion_refused: AtomicBool,
-    /// The most that was verified and settled in any attempt, and when that was reached.
-    progress: Mutex<(u64, Instant)>,
+    is_tuned_congestion_refused: bool,
     /// The first and the last time at which more content stood verified, and how much.
-    passage: Mutex<Option<[(Duration, u64); 2]>>,
+    passage: Option<[(Duration, u64); 2]>,
     /// What its beginning had shown, once that was over.
-    beginnings: Mutex<Vec<Beginning>>,
-    evidence_at: Mutex<Instant>,
+    beginnings: Vec<Beginning>,
+    /// When evidence was told last.
+    evidence_at: Instant,
 }
 
 impl Job<'_> {
-    /// Whether the next attempt may go better.
-    fn may_heal(&self, failure: &Failure, attempts: u32) -> bool {
-        let had_link = self.had_link.load(Ordering::Relaxed);
-        let is_away = matches!(&*failure.operation, CONNECT | "look up" | ssh::REACH);
-        let again = had_link || (attempts < FIRST_TRIES && !is_away);
-        match failure.kind {
-            FailureKind::Connection => again,
-            // Of a handshake: what came was altered on the way.
-            FailureKind::Damage | FailureKind::Protocol => self.is_dialling.load(Ordering::Relaxed) && again,
-            // Our own last attempt, which its server has not given up yet.
-            FailureKind::Busy => had_link && attempts > 1,
-            _ => false,
-        }
-    }
-
-    fn without_progress(&self) -> Duration {
-        lock(&self.progress).1.elapsed()
-    }
-
     /// Tries again after each outage, as long as there is progress within the patience.
-    fn attempts(&self) -> Result<Report> {
-        let mut attempts = 0;
+    fn run(&mut self) -> Result<Report> {
         loop {
-            attempts += 1;
+            self.attempts.begin();
             let failure = match self.attempt() {
-                Ok(report) => return Ok(Report { attempts, ..report }),
+                Ok(report) => return Ok(Report { attempts: self.attempts.count(), ..report }),
                 Err(failure) => failure,
             };
             if self.drops_tuned_congestion(&failure) {
-                attempts -= 1;
+                self.attempts.undo(Instant::now());
                 continue;
             }
-            let is_late = self.without_progress() > self.wishes.movement.link.patience;
-            if !self.may_heal(&failure, attempts) || self.stop.is_asked() || is_late {
-                return Err(failure);
-            }
+            let again = self.attempts.failed(&failure, Instant::now());
+            let Some(pause) = again.filter(|_| !self.stop.is_asked()) else { return Err(failure) };
             (self.watch.events)(Event::LinkLost(failure));
-            std::thread::sleep(Duration::from_millis(500));
+            std::thread::sleep(pause);
         }
     }
 
-    fn attempt(&self) -> Result<Report> {
+    fn attempt(&mut self) -> Result<Report> {
         match (self.from, self.to) {
             (From::Far(..), To::Far(..)) => {
                 let cause = "both places are far: run thalweg at one of them";
                 Err(Failure::new(FailureKind::Unsupported, "copy", cause))
             }
             (From::Far(far, places), _) => {
-                self.in_session(far, |client, number| self.pull(client, number, places))
+                self.in_session(far, |job, client, number| job.pull(client, number, places))
             }
             (_, To::Far(far, place)) => {
                 let source = self.source()?;
-                self.in_session(far, |client, number| self.push(client, number, source, place))
+                self.in_session(far, |job, client, number| job.push(client, number, source, place))
             }
             _ => self.local(),
         }
@@ -364,21 +346,21 @@ impl Job<'_> {
 
     /// Does `work` as one transfer of the session with `far`, which other copies may share.
     fn in_session(
-        &self,
+        &mut self,
         far: &FarMover,
-        work: impl FnOnce(&Client, TransferNumber) -> Result<Report>,
+        work: impl FnOnce(&mut Self, &Client, TransferNumber) -> Result<Report>,
     ) -> Result<Report> {
         let (client, number) = self.connect(far)?;
-        let result = work(&client, number);
+        let result = work(self, &client, number);
         client.conclude(number, result.as_ref().err());
         result
     }
 
-    fn wait(&self, client: &Client, mut step: impl FnMut() -> Option<Ended>) -> Result<Ended> {
+    fn wait(&mut self, client: &Client, mut step: impl FnMut(&mut Self) -> Option<Ended>) -> Result<Ended> {
         loop {
             // Asked before: the step tells the last evidence of one that is stopped.
             let is_stopped = self.stop.is_asked();
-            if let Some(ended) = step() {
+            if let Some(ended) = step(self) {
                 return Ok(ended);
             }
             if is_stopped {
@@ -386,22 +368,16 @@ impl Job<'_> {
                 return Err(stopped());
             }
             if client.session.is_closed() {
-                let lost = || Failure::new(FailureKind::Connection, "transfer", "the session ended");
-                return Err(client.session.failure().unwrap_or_else(lost));
+                return Err(client.session.why_closed("transfer"));
             }
         }
     }
 
-    fn connect(&self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
-        let mut link = self.wishes.movement.link.clone();
-        if self.had_link.load(Ordering::Relaxed) {
-            // What is left of it: a new session is no progress.
-            link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));
-        }
-        self.is_dialling.store(true, Ordering::Relaxed);
+    fn connect(&mut self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
+        let patience = self.attempts.dial(Instant::now());
+        let link = LinkSettings { patience, ..self.wishes.movement.link.clone() };
         let place = far.transfer(link, self.watch.link_events.clone())?;
-        self.is_dialling.store(false, Ordering::Relaxed);
-        self.had_link.store(true, Ordering::Relaxed);
+        self.attempts.linked();
         Ok(place)
     }
 }

@@ -383,6 +383,12 @@ impl Session {
         self.lock().failed.clone()
     }
 
+    /// Why `operation` does not go on in a session that was closed.
+    pub fn why_closed(&self, operation: &str) -> Failure {
+        let ended = || Failure::new(FailureKind::Connection, operation, "the session ended");
+        self.failure().unwrap_or_else(ended)
+    }
+
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
@@ -540,4 +546,4 @@ pub fn check_memory(terms: &Terms) -> Result<()> {
 }
 
 /// Files in one pack, at most: so many that a pack of files of 1 KiB still fills a frame of 512 KiB.
-pub const PACK_FILES: usize = 512;
+const PACK_FILES: usize = 512;

@@ -89,7 +89,7 @@ impl Drop for Rate {
 }
 
 /// What is told when a rate is turned: bytes a second, or no bound.
-pub fn turned_to(rate: Option<u64>) -> Event {
+pub(crate) fn turned_to(rate: Option<u64>) -> Event {
     let text = rate.map_or("no limit".to_owned(), |rate| crate::plan::show_rate(rate.saturating_mul(8)));
     Event::Knob(format!("rate: {text} from now on"))
 }

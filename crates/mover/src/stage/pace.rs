@@ -25,7 +25,7 @@ struct State {
 
 /// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall not
 /// leave in one burst, and the rate itself is kept here.
-pub const SPACED_TIMES: u64 = 2;
+pub(crate) const SPACED_TIMES: u64 = 2;
 
 /// Longest single pause: a stream looks up between two of them.
 const PAUSE_MAX: Duration = Duration::from_millis(100);

@@ -155,7 +155,7 @@ fn became_shorter() -> Failure {
 ///
 /// # Errors
 /// As [`ChunkReader::read`].
-pub fn digest_again(
+pub(crate) fn digest_again(
     file: &Arc<dyn SourceFile>,
     entry: &Entry,
     terms: &Terms,
@@ -269,7 +269,7 @@ fn compare_again(source: &dyn Source, entry: &Entry, content: &[u8]) -> Result<(
 }
 
 /// The failure of a source that gave other bytes the second time, without having changed.
-pub fn read_differently() -> Failure {
+pub(crate) fn read_differently() -> Failure {
     let cause = "read twice, it gave different bytes though it did not change: suspect its disk or this host's memory";
     Failure::new(FailureKind::Damage, "read again", cause)
 }

@@ -83,7 +83,7 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
 }
 
 /// The next job, the wait for it booked. The CPU clock is read only where there is a wait.
-pub fn next_job<T>(
+pub(crate) fn next_job<T>(
     jobs: &Receiver<T>,
     watch: &mut Stopwatch,
     stage: Stage,

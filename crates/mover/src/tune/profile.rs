@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Version of the format that is written and read.
 pub const VERSION: u32 = 2;
 /// Routes at most; the oldest goes first.
-pub const ROUTES_MAX: usize = 256;
+const ROUTES_MAX: usize = 256;
 /// For how long a route is remembered.
-pub const KEPT_FOR: Duration = Duration::from_secs(30 * 86400);
+const KEPT_FOR: Duration = Duration::from_secs(30 * 86400);
 /// Largest file that is read.
 pub const BYTES_MAX: usize = 256 << 10;
 

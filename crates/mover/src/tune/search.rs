@@ -52,7 +52,7 @@ pub struct Decision {
 }
 
 /// Measurements of either side of a comparison at most.
-pub const PAIRS_MAX: usize = 4;
+const PAIRS_MAX: usize = 4;
 /// Better by less than this is not worth a setting of its own.
 pub const BETTER_MIN: f64 = 0.03;
 /// By more than this nothing has to be better, however noisy it is.

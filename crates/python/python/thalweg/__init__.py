@@ -18,7 +18,20 @@ from __future__ import annotations
 
 from thalweg import model
 from thalweg._thalweg import __version__
-from thalweg._copy import Check, CopyOptions, Report, Transfer, Verified, Verify, copy, sync, transfer, verify
+from thalweg._copy import (
+    Check,
+    Checked,
+    CopyOptions,
+    Report,
+    Transfer,
+    Verified,
+    Verify,
+    check,
+    copy,
+    sync,
+    transfer,
+    verify,
+)
 from thalweg._frames import (
     Clock,
     ConsumerReport,
@@ -63,6 +76,7 @@ __all__ = [
     "BusyError",
     "ChangedError",
     "Check",
+    "Checked",
     "Clock",
     "ConflictError",
     "ConnectionFailedError",
@@ -108,6 +122,7 @@ __all__ = [
     "Verified",
     "Verify",
     "__version__",
+    "check",
     "copy",
     "model",
     "predict",

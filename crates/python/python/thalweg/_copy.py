@@ -1,4 +1,4 @@
-"""Copies and verifications: what :mod:`thalweg` and :mod:`thalweg.aio` share."""
+"""Copies, verifications and comparisons: what :mod:`thalweg` and :mod:`thalweg.aio` share."""
 
 from __future__ import annotations
 
@@ -131,7 +131,36 @@ class Verified(Tabled):
         return not (self.missing or self.differing or self.extra or self.unreadable or self.failed)
 
 
-#: Findings of a verification that are kept.
+@dataclass(frozen=True)
+class Checked(Tabled):
+    """What a comparison of two places found."""
+
+    #: Entries on both sides.
+    entries: int
+    #: Files whose digests were compared.
+    files: int
+    #: Content bytes of these.
+    bytes: int
+    #: Entries that only the source has.
+    missing: int
+    #: Entries that only the destination has.
+    extra: int
+    #: Entries of another kind, size, link target or content.
+    differing: int
+    #: Entries that could not be listed or read; what the other side has in such a directory is not compared.
+    unreadable: int
+    #: FIFOs and devices that only the source has, without ``devices``: no difference.
+    left_out: int
+    #: Events ``difference`` and ``error`` (with its ``place``); the first 10,000.
+    findings: list[Event] = field(repr=False, hash=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all was compared, and nothing is missing, extra or different."""
+        return not (self.missing or self.extra or self.differing or self.unreadable)
+
+
+#: Findings of a verification or a comparison that are kept.
 _FINDINGS_MAX = 10_000
 
 
@@ -276,16 +305,53 @@ def start_verify(
 ) -> Underway[Verified]:
     refuse_unknown(reaching, Reaching)
     findings: list[Event] = []
+    places = [os.fsdecode(receipt), text_of(place)]
+    work = _thalweg.verify(receipt, places[1], strict, texts("keys", keys), reaching_of(reaching))
+    return Underway(work, lambda told: Verified(**told, findings=findings), None, _keeping(findings), (places, None))
+
+
+def check(
+    source: Place,
+    destination: Place,
+    *,
+    devices: bool = False,
+    filter: Sequence[str] = (),
+    on_event: Callable[[Event], object] | None = None,
+    **reaching: Unpack[Reaching],
+) -> Checked:
+    """Whether two places have the same content, now. Nothing is changed. Files that are alike in size are read, each where it
+    is, and their digests compared; modes, owners and times are not. Names are relative to either place, as of a copy of
+    ``source/``.
+
+    ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out. ``filter``: the rules of
+    a copy; what they leave out is not compared. Differences are no error but findings. Raises :class:`~thalweg.Error` when a
+    place cannot be listed at all. Further options: ``help(thalweg.Reaching)``.
+    """
+    listens(on_event)
+    return drive(start_check(source, destination, devices, filter, reaching), on_event)
+
+
+def start_check(
+    source: Place, destination: Place, devices: bool, filter: Sequence[str], reaching: Reaching
+) -> Underway[Checked]:
+    refuse_unknown(reaching, Reaching)
+    findings: list[Event] = []
+    places = (text_of(source), text_of(destination))
+    work = _thalweg.check(places, devices, texts("filter", filter), reaching_of(reaching))
+    return Underway(work, lambda told: Checked(**told, findings=findings), None, _keeping(findings), (places, None))
+
+
+def _keeping(findings: list[Event]) -> Callable[[Event], None]:
+    """Keeps the first of them."""
 
     def notice(event: Event) -> None:
         if len(findings) < _FINDINGS_MAX:
             findings.append(event)
 
-    places = [os.fsdecode(receipt), text_of(place)]
-    work = _thalweg.verify(receipt, places[1], strict, texts("keys", keys), reaching_of(reaching))
-    return Underway(work, lambda told: Verified(**told, findings=findings), None, notice, (places, None))
+    return notice
 
 
 document(CopyOptions, Watching, Reaching)
 document(Report, Finished)
 document(Verified)
+document(Checked)

@@ -14,6 +14,7 @@ __all__ = [
     "Session",
     "Work",
     "__version__",
+    "check",
     "copy",
     "exports",
     "law",
@@ -119,6 +120,7 @@ def exports(address: str, reaching: dict[str, Any]) -> builtins.list[tuple[str, 
 def verify(
     receipt: str | PathLike[str], place: str, strict: bool, keys: list[str], reaching: dict[str, Any]
 ) -> Work: ...
+def check(places: tuple[str, str], devices: bool, filter: list[str], reaching: dict[str, Any]) -> Work: ...
 def stream(
     places: tuple[str, str], pipes: tuple[int | None, int | None], options: dict[str, Any], reaching: dict[str, Any]
 ) -> Work: ...

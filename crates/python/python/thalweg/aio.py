@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from thalweg import _copy, _frames, _predict, _stream, _thalweg, _work
-from thalweg._copy import CopyOptions, Report, Verified
+from thalweg._copy import Checked, CopyOptions, Report, Verified
 from thalweg._frames import (
     ConsumerReport,
     Data,
@@ -44,6 +44,7 @@ __all__ = [
     "Streaming",
     "Transfer",
     "Underway",
+    "check",
     "copy",
     "predict",
     "stream",
@@ -214,6 +215,20 @@ async def verify(
     """As :func:`thalweg.verify`."""
     listens(on_event)
     return await drive(Underway(_copy.start_verify(receipt, place, strict, keys, reaching)), on_event)
+
+
+async def check(
+    source: Place,
+    destination: Place,
+    *,
+    devices: bool = False,
+    filter: Sequence[str] = (),
+    on_event: Callable[[Event], object] | None = None,
+    **reaching: Unpack[Reaching],
+) -> Checked:
+    """As :func:`thalweg.check`."""
+    listens(on_event)
+    return await drive(Underway(_copy.start_check(source, destination, devices, filter, reaching)), on_event)
 
 
 async def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:

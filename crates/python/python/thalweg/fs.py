@@ -645,12 +645,12 @@ def _entry(path: str, told: dict[str, Any], is_first: bool) -> dict[str, Any]:
     entry = {
         "name": name,
         "size": told["bytes"],
-        "type": kinds.get(told["kind"], "other"),
+        "type": kinds.get(told["type"], "other"),
         "mode": int(told["mode"], 8),
         "uid": told["uid"],
         "gid": told["gid"],
         "mtime": int(seconds) + int(nanos) / 1e9,
-        "islink": told["kind"] == "symlink",
+        "islink": told["type"] == "symlink",
     }
     if "target" in told:
         entry["destination"] = os.fsdecode(_unescaped(told["target"]))

@@ -1,6 +1,7 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
 use super::Host;
+use crate::export::KeptFree;
 use crate::log::{Done, Line, of_session};
 use crate::published::{Progress, Served};
 use std::os::unix::ffi::OsStringExt;
@@ -92,10 +93,16 @@ impl Host {
 
     fn open_push(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<()> {
         let is_trial = open.trial.is_some();
+        let mut kept_free = None;
         let destination: Arc<dyn Destination> = match open.trial {
-            None => Arc::new(self.open_destination(session, &open)?),
+            None => {
+                let (destination, kept) = self.open_destination(session, &open)?;
+                kept_free = kept;
+                Arc::new(destination)
+            }
             Some(Trial::Scratch { bytes_max }) => {
                 let place = self.exports().resolve(&open.places[0], true)?;
+                kept_free = place.kept_free()?;
                 let place = DestinationPlace { path: path_of(place.path), below: place.below };
                 let terms = open.terms.clone();
                 Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
@@ -124,20 +131,30 @@ impl Host {
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
             Done { deleted: run.totals().deleted, ..by_then }
         };
-        self.receive(session, transfer, told, run, by_then, ReceiveRun::abort)
+        let kept_free = (kept_free, ReceiveRun::abort as fn(&ReceiveRun, Failure));
+        self.receive(session, transfer, told, run, kept_free, by_then)
     }
 
-    fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
+    fn open_destination(
+        &self,
+        session: &Arc<Session>,
+        open: &Open,
+    ) -> Result<(LocalDestination, Option<KeptFree>)> {
         self.when_free(session, &open.terms.job_key, || {
             let place = self.exports().resolve(&open.places[0], !open.terms.dry_run)?;
-            LocalDestination::open(
+            if open.terms.delete_max.is_some() {
+                place.check_delete("open")?;
+            }
+            let (kept_free, guard) = (place.kept_free()?, place.rights.guard);
+            let destination = LocalDestination::open(
                 DestinationPlace { path: path_of(place.path), below: place.below },
                 &open.source,
                 place.trailing_slash,
                 open.terms.clone(),
                 self.state.clone(),
                 Filter::new(open.filter.clone())?,
-            )
+            )?;
+            Ok((destination.guarded(guard), kept_free))
         })
     }
 
@@ -264,15 +281,16 @@ impl Host {
         Ok(form)
     }
 
-    /// Adds a receiving side to its session, and sees it to its end, on a thread of its own. If that panics, it is aborted.
+    /// Adds a receiving side to its session, and sees it to its end, on a thread of its own. It is aborted if that panics, and
+    /// where less is free than is kept.
     pub(crate) fn receive<R: Party + Send + Sync + 'static>(
         &self,
         session: &Arc<Session>,
         transfer: Transfer,
         (told, is_trial, line): (Option<Served>, bool, Line),
         run: Arc<R>,
+        (kept_free, abort): (Option<KeptFree>, fn(&R, Failure)),
         by_then: impl Fn(&R) -> Done + Send + 'static,
-        abort: fn(&R, Failure),
     ) -> Result<()> {
         let number = run.number();
         if let Err(failure) = session.add(number, transfer) {
@@ -292,7 +310,15 @@ impl Host {
         let see_to_its_end = move || {
             let _work = work;
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
-            let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
+            let wait = |time: Duration| {
+                let ended = run.wait(time);
+                let kept_free = kept_free.as_ref().filter(|_| ended.is_none());
+                if let Some(Err(failure)) = kept_free.map(KeptFree::check) {
+                    abort(&run, failure);
+                }
+                ended
+            };
+            let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let signer = host.signer(&session);
                 let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;

@@ -40,7 +40,7 @@ pub enum Check {
     Nothing,
 }
 
-/// What besides content is kept.
+/// What besides content is kept. Symbolic links, hard links and holes always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserve {
     /// Permission bits, and ACLs where attributes are kept. Otherwise what is new has of its entry's bits what the umask of
@@ -53,28 +53,13 @@ pub struct Preserve {
     pub times: bool,
     /// Extended attributes; POSIX ACLs where modes are kept too.
     pub xattrs: bool,
-    /// Symbolic links as links.
-    pub symlinks: bool,
-    /// Hard links as links.
-    pub hard_links: bool,
-    /// Holes as holes.
-    pub holes: bool,
     /// FIFOs and device nodes.
     pub devices: bool,
 }
 
 impl Preserve {
     /// All of it.
-    pub const ALL: Preserve = Preserve {
-        mode: true,
-        owner: true,
-        times: true,
-        xattrs: true,
-        symlinks: true,
-        hard_links: true,
-        holes: true,
-        devices: true,
-    };
+    pub const ALL: Preserve = Preserve { mode: true, owner: true, times: true, xattrs: true, devices: true };
 }
 
 impl Default for Preserve {

@@ -417,7 +417,7 @@ fn tell_end(
         for (key, value) in events::lag(lag) {
             event[key] = value;
         }
-        event["slot"] = events::slot(held);
+        event["slot"] = events::slot(held, Instant::now());
     }
     teller.tell(&event, || {
         let kept = slot.map(|(held, lag)| format!("; {}", slots::kept(&held, &lag)));

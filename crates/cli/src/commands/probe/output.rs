@@ -1,6 +1,5 @@
 //! What a probe tells: to people, to programs, in a drawing.
 
-use super::since_1970;
 use crate::args::probe::ProbeArgs;
 use crate::drawing::{self, Bar, Look};
 use crate::{out, units};
@@ -9,6 +8,7 @@ use std::time::Duration;
 use thalweg_client::job::Job;
 use thalweg_lab::probe::{Finding, Measurements, Reading, Stage, Witness};
 use thalweg_mover::basin::width;
+use thalweg_sys::clock::unix_seconds;
 
 /// What could not be measured, and why; each reason once.
 pub(super) fn missing(measured: &Measurements) -> Vec<(String, String)> {
@@ -45,7 +45,7 @@ pub(super) fn missing(measured: &Measurements) -> Vec<(String, String)> {
 
 /// When, how long, how warm.
 pub(super) fn note(measured: &Measurements, seconds: Duration) -> String {
-    let now = units::moment(i64::try_from(since_1970()).unwrap_or(0));
+    let now = units::moment(i64::try_from(unix_seconds()).unwrap_or(0));
     let read = measured.parts.read.rate().and_then(|rate| rate.cached).map_or(String::new(), |cached| {
         format!(", {} of the source was in the page cache", units::share(cached))
     });

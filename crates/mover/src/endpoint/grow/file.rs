@@ -214,7 +214,8 @@ impl Growing {
         self.rested = Some((position, changed));
     }
 
-    /// It is complete. What is suspect is read once more before that, all of it, and compared: a writer that changes what it wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
+    /// It is complete. What is suspect is read once more before that, all of it, and compared: a writer that changes what it
+    /// wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
     pub(super) fn end(&mut self, taker: &dyn Taker) {
         let Some(read) = taker.position(self.flow).zip(taker.digest(self.flow)) else { return };
         self.is_ended = true;

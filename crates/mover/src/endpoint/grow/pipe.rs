@@ -37,7 +37,7 @@ pub struct PipeFeed {
 ///
 /// # Errors
 /// `Usage` if such an end was asked for.
-pub fn refuse_other_ends(until: &Until) -> Result<()> {
+pub(crate) fn refuse_other_ends(until: &Until) -> Result<()> {
     if until.bytes.is_none() && until.idle_ms.is_none() && until.marker.is_none() {
         return Ok(());
     }

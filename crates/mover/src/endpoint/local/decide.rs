@@ -25,13 +25,7 @@ impl LocalDestination {
         let names = self.while_names_stay();
         self.note_offered(entry);
         // A sender that knows the terms does not offer these; another one does not get its way.
-        let preserve = &self.terms.preserve;
-        let is_asked_for = match entry.kind {
-            Kind::Symlink { .. } => preserve.symlinks,
-            Kind::Fifo | Kind::Device { .. } => preserve.devices,
-            _ => true,
-        };
-        if !is_asked_for {
+        if matches!(entry.kind, Kind::Fifo | Kind::Device { .. }) && !self.terms.preserve.devices {
             return settled(Outcome::Skipped("entries of this kind are not asked for".to_owned()), false);
         }
         let decided = match &entry.kind {
@@ -283,6 +277,10 @@ impl LocalDestination {
         if place.is_mounted_over(&stat) {
             return Err(mounted("place", path));
         }
+        // Of what is as long only its content tells.
+        if candidate != Some(entry.evidence.size) {
+            self.check_replacing(path)?;
+        }
         let seen = if is_of_another { Seen::of_another(&stat) } else { Seen::of(&stat) };
         self.with_flight(entry.id, |flight| flight.seen = Some(seen));
         drop(names);
@@ -478,6 +476,7 @@ impl LocalDestination {
             if place.is_mounted_over(stat) {
                 return Err(mounted("place", path));
             }
+            self.check_replacing(path)?;
         }
         if self.terms.dry_run {
             return foretell();
@@ -674,17 +673,17 @@ impl LocalDestination {
         abilities.or_else(|| self.root.as_ref()?.territory.abilities()).unwrap_or_default()
     }
 
-    /// Whether zeros of this entry become holes.
-    pub(super) fn is_sparse(&self, entry: &Entry) -> bool {
-        self.terms.preserve.holes && matches!(entry.kind, Kind::File { sparse: true, .. })
-    }
-
     /// What writing this entry does to the page cache.
     pub(super) fn caching(&self, entry: &Entry, staging: &Staging) -> Caching {
         let kind = staging.abilities().kind;
         let asked = self.terms.disk.destination.direct;
-        Caching::choose(asked, kind, entry.evidence.size, self.is_sparse(entry))
+        Caching::choose(asked, kind, entry.evidence.size, is_sparse(entry))
     }
+}
+
+/// Whether zeros of this entry become holes.
+pub(super) fn is_sparse(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { sparse: true, .. })
 }
 
 /// As root a copy to `/dev/null` would take it away from everybody: only what is of the same kind takes such a name.

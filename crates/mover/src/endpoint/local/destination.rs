@@ -12,6 +12,7 @@
 use super::behind::Brought;
 use super::file::LocalFile;
 use super::foretold::Foretold;
+use super::guard::Guard;
 use super::held::Held;
 use super::lanes::Lanes;
 use super::metadata::Rights;
@@ -66,7 +67,8 @@ pub struct LocalDestination {
     pub(super) root_is_new: bool,
     missing_above: Option<PathBuf>,
     /// When it was opened; of a place that is not there, of the directory that it would be made in.
-    free_bytes: Option<u64>,
+    pub(super) free_bytes: Option<u64>,
+    pub(super) guard: Guard,
     held: Held<Place>,
     mounts: Mutex<HashMap<MountKey, Arc<Mount>>>,
     territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
@@ -240,6 +242,7 @@ impl LocalDestination {
             root_is_new: !resolved.made_in.is_empty(),
             missing_above: resolved.missing_above.clone(),
             free_bytes: resolved.free_bytes,
+            guard: Guard::default(),
             held: Held::new(),
             mounts: Mutex::default(),
             territories: Mutex::default(),

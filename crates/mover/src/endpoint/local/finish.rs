@@ -1,8 +1,9 @@
 //! Content into hidden files, and hidden files under their names.
 
-use super::decide::{check_replaceable, done, settled, unchanged};
+use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
+use super::guard::no_replace;
 use super::metadata::{Has, Named, Target, Wanted, apply, is_bare, look_what_stayed, take_over};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
@@ -42,7 +43,7 @@ impl LocalDestination {
             let _ = staging.dir.remove_file(partial_name(older).as_bytes());
         }
         let name = partial_name(number);
-        let sparse = self.is_sparse(entry);
+        let sparse = is_sparse(entry);
         let created = self.with_descriptors(|| staging.dir.create_new(name.as_bytes(), 0o600));
         let file = created.and_then(|file| {
             let size = entry.evidence.size;
@@ -51,7 +52,8 @@ impl LocalDestination {
                 Err(error) if is_no_room(&error) => Err(error),
                 _ => Ok(()),
             };
-            let sized = file.truncate(size).and_then(|()| reserve());
+            let sized =
+                file.truncate(size).and_then(|()| reserve()).and_then(|()| self.check_room(&staging.dir));
             match sized {
                 Ok(()) => Ok(file),
                 Err(error) => {
@@ -83,7 +85,7 @@ impl LocalDestination {
         place: &Place,
     ) -> Arc<LocalPartial> {
         let (path, territory) = (entry.path.clone(), place.territory.clone());
-        let (is_sparse, caching) = (self.is_sparse(entry), self.caching(entry, staging));
+        let (is_sparse, caching) = (is_sparse(entry), self.caching(entry, staging));
         Arc::new(LocalPartial::new(number, path, file, is_sparse, caching, staging, territory))
     }
 
@@ -300,6 +302,7 @@ impl LocalDestination {
                 Ok(now) if !seen.is_still(&now) => {
                     return Err(conflict(path, "it was changed at the destination while it was copied"));
                 }
+                Ok(_) if self.guard.no_replace => return Err(no_replace(path)),
                 // Nothing is renamed over a directory, not even an empty one.
                 Ok(_) if seen.kind == Kind::Dir => match place.dir.remove_dir(name) {
                     Err(error)
@@ -410,6 +413,9 @@ impl LocalDestination {
         {
             return Ok(settled(Outcome::Skipped(reason.to_owned()), false));
         }
+        if there.is_some() {
+            self.check_replacing(path)?;
+        }
         if is_by_itself {
             return Ok(Decision::Fresh);
         }
@@ -491,8 +497,7 @@ impl LocalDestination {
     /// As a sender that knows the terms offers it.
     fn is_asked_for(&self, kind: Kind) -> bool {
         match kind {
-            Kind::File => true,
-            Kind::Symlink => self.terms.preserve.symlinks,
+            Kind::File | Kind::Symlink => true,
             Kind::Fifo | Kind::BlockDevice | Kind::CharDevice => self.terms.preserve.devices,
             Kind::Dir | Kind::Socket | Kind::Unknown => false,
         }

@@ -3,8 +3,8 @@
 //! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read;
 //! [`destination`] looks at what stands there ([`decide`]), takes bytes into hidden files ([`staging`], [`partial`]),
 //! makes them durable ([`durable`]), gives them their names ([`finish`]) and metadata ([`metadata`]), and cleans up at
-//! the end ([`conclude`], [`delete`], and [`way`] for what others stand in place of). [`survey`] answers questions that
-//! need no transfer.
+//! the end ([`conclude`], [`delete`], and [`way`] for what others stand in place of). What it does not do although it
+//! could says [`guard`]. [`survey`] answers questions that need no transfer.
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
@@ -21,7 +21,7 @@ use crate::journal::staging::is_staging;
 use crate::mutex::lock;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use thalweg_sys::{Dir, FileSystem, Stat, Time};
+use thalweg_sys::{Dir, FileSystem, Stat, Time, errno};
 use thalweg_wire::{Evidence, RelativePath};
 
 mod held;
@@ -57,6 +57,8 @@ mod partial;
 mod metadata;
 
 pub mod destination;
+
+pub mod guard;
 
 mod shared;
 
@@ -117,21 +119,6 @@ pub(in crate::endpoint) fn is_in_staging(dir: &Dir, below: Option<&Dir>) -> bool
     let top = below.and_then(Dir::real_path);
     let path = top.and_then(|top| path.strip_prefix(top).ok()).unwrap_or(&path);
     path.components().any(|part| is_staging(part.as_os_str().as_bytes()))
-}
-
-/// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).
-mod errno {
-    pub const NO_ENTRY: i32 = 2;
-    pub const IO: i32 = 5;
-    pub const CROSS_DEVICE: i32 = 18;
-    pub const INVALID: i32 = 22;
-    pub const TABLE_FULL: i32 = 23;
-    pub const TOO_MANY_OPEN: i32 = 24;
-    pub const TOO_MANY_LINKS: i32 = 31;
-    pub const NO_SYSTEM_CALL: i32 = 38;
-    pub const LOOP: i32 = crate::failure::LINK_LOOP;
-    pub const NO_DATA: i32 = 61;
-    pub const NOT_SUPPORTED: i32 = 95;
 }
 
 fn is_errno(error: &io::Error, number: i32) -> bool {
@@ -280,13 +267,19 @@ mod tests {
         let busy = io::Error::from_raw_os_error(16);
         let failure = failed_to_take("rename", &path, &dir, b"f", &busy);
         assert_eq!(failure.kind, FailureKind::Busy, "{failure}");
-        if tells_mounts_apart() {
-            let root = Dir::open(std::path::Path::new("/")).unwrap();
-            let path = RelativePath::new(b"proc".to_vec()).unwrap();
-            let failure = failed_to_take("rename", &path, &root, b"proc", &busy);
-            assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
-            assert_eq!(failure.to_string(), "rename failed on `proc`: another file system is mounted there");
+    }
+
+    #[test]
+    fn what_is_busy_as_it_is_a_mount_point_is_called_one() {
+        if !tells_mounts_apart() {
+            eprintln!("skipped: `/proc` is no mount point that the kernel tells apart");
+            return;
         }
+        let root = Dir::open(std::path::Path::new("/")).unwrap();
+        let path = RelativePath::new(b"proc".to_vec()).unwrap();
+        let failure = failed_to_take("rename", &path, &root, b"proc", &io::Error::from_raw_os_error(16));
+        assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
+        assert_eq!(failure.to_string(), "rename failed on `proc`: another file system is mounted there");
     }
 
     /// Whether `/proc` is a mount point that the kernel tells from what is around it.

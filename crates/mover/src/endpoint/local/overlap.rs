@@ -79,7 +79,7 @@ pub fn refuse(source: &LocalSource, to: &Path, trailing_slash: bool, deletes: bo
 ///
 /// # Errors
 /// `Usage`, with the places. What cannot be looked at is left to those who open it.
-pub fn refuse_stream(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn refuse_stream(from: &Path, to: &Path) -> Result<()> {
     let is_contents = from.as_os_str().as_bytes().ends_with(b"/");
     let becomes = match (Dir::open(to), from.file_name()) {
         (Ok(_), Some(name)) if !is_contents => to.join(name),

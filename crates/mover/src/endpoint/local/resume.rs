@@ -1,5 +1,6 @@
 //! What an earlier attempt left of an entry: chunks that the journal names, as far as their bytes still have their digest.
 
+use super::decide::is_sparse;
 use super::destination::{LocalDestination, Place};
 use super::is_no_room;
 use super::lock;
@@ -138,7 +139,7 @@ impl LocalDestination {
             }
             at = chunk + 1;
         }
-        if !self.is_sparse(entry) {
+        if !is_sparse(entry) {
             match file.preallocate(0, rule.file_bytes) {
                 Err(error) if is_no_room(&error) => return Err(error),
                 _ => {}

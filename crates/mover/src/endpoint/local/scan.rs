@@ -306,7 +306,7 @@ impl<'a> Scan<'a> {
     }
 
     fn offer_file(&mut self, mut entry: Entry, stat: &Stat) {
-        let may_be_linked = stat.links > 1 && self.source.options.preserve.hard_links;
+        let may_be_linked = stat.links > 1;
         if may_be_linked && let Some((first, of)) = self.links.take_one(stat) {
             entry.kind = thalweg_wire::Kind::HardLink { first, of };
             self.offer(entry);
@@ -402,7 +402,6 @@ fn unwanted(kind: Kind, preserve: &Preserve) -> Option<String> {
         Kind::Socket => Some("a socket".to_owned()),
         Kind::Fifo if !preserve.devices => unasked("a FIFO"),
         Kind::BlockDevice | Kind::CharDevice if !preserve.devices => unasked("a device"),
-        Kind::Symlink if !preserve.symlinks => unasked("a symbolic link"),
         Kind::Unknown => Some("of a kind that the file system does not tell".to_owned()),
         _ => None,
     }

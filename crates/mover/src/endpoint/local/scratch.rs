@@ -61,7 +61,7 @@ impl LocalDestination {
 ///
 /// # Errors
 /// `NotFound`, `Permission`, `Conflict`.
-fn nearest(place: &DestinationPlace) -> Result<(Dir, PathBuf)> {
+pub fn nearest(place: &DestinationPlace) -> Result<(Dir, PathBuf)> {
     let mut words = place.path.clone();
     loop {
         let opened = match &place.below {

@@ -4,6 +4,7 @@
 //! the time, one of 64 KiB half the CPU time, wherever new pages are dear (a virtual machine whose host takes back
 //! what is free).
 
+use super::decide::is_sparse;
 use super::destination::{LocalDestination, Place};
 use super::metadata::Has;
 use super::partial::{Caching, write_past_cache, write_with_holes};
@@ -166,7 +167,7 @@ impl LocalDestination {
 
     fn fill(&self, created: &Created, small: &Small<'_>) -> io::Result<()> {
         let (file, content) = (&created.file, small.content);
-        if self.is_sparse(small.entry) {
+        if is_sparse(small.entry) {
             file.truncate(content.len() as u64)?;
             return write_with_holes(file, content);
         }

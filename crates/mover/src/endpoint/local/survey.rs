@@ -303,11 +303,7 @@ fn digested(
 ///
 /// # Errors
 /// `Io`; `Changed` if it changed each time; what `alive` says.
-pub fn digest_file(
-    file: &File,
-    how: DigestAs,
-    alive: &mut dyn FnMut() -> Result<()>,
-) -> Result<(u64, Digest)> {
+fn digest_file(file: &File, how: DigestAs, alive: &mut dyn FnMut() -> Result<()>) -> Result<(u64, Digest)> {
     of_one_moment(file, |before| {
         let mut once = ReadOnce::new(file, before.size);
         let digest = match how {
@@ -531,7 +527,7 @@ fn mark(keeps: &mut [bool]) {
 }
 
 /// What listings carry of an entry.
-const BARE: Preserve = Preserve { xattrs: false, hard_links: false, ..Preserve::ALL };
+const BARE: Preserve = Preserve { xattrs: false, ..Preserve::ALL };
 
 enum Seen<'a> {
     Root(&'a Stat),

@@ -80,6 +80,7 @@ impl LocalDestination {
             let cause = "something that is not a directory stands where the source has one";
             return Err(conflict(path, cause));
         }
+        self.check_replacing(path)?;
         let doomed = self.doomed(place, name, false, path)?;
         if self.terms.dry_run {
             self.check_count(doomed, path)?;

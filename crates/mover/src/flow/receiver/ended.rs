@@ -21,7 +21,7 @@ use thalweg_wire::{EntryId, RelativePath, limits};
 pub const TOLD_KEPT_MAX: usize = 2 * limits::FLOWS_MAX;
 /// Ranges of numbers of flows that are over: a correct sender has no more gaps, with the complete flows that it asks about
 /// again.
-pub const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
+pub(crate) const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
 
 /// How a flow ended.
 pub struct Told {

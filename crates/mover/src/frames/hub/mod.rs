@@ -8,8 +8,9 @@
 //! 4. A producer that is over, and of which nothing is left to be handed out or told, is forgotten when another needs
 //!    its place.
 //!
-//! Memory: at most the channel's bytes, what the windows of its producers and consumers, and of the consumer that left last,
-//! let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places and 65,536 producers that are forgotten.
+//! Memory: at most the channel's bytes, what the windows of its producers and consumers, and of the consumer that left
+//! last, let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places and
+//! 65,536 producers that are forgotten.
 
 mod consumers;
 

@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use thalweg_wire::hex::hex;
 
 /// Names a static program of ours.
-pub const STATIC_ENV: &str = "THALWEG_STATIC";
+pub(crate) const STATIC_ENV: &str = "THALWEG_STATIC";
 /// Its name beside the running program.
-pub const STATIC_NAME: &str = "thalweg-static";
+pub(crate) const STATIC_NAME: &str = "thalweg-static";
 /// Far more than the program has.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 

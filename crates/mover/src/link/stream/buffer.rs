@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use thalweg_sys::buffer::{Buffer, Memory, PooledBuffer};
+use thalweg_sys::buffer::{Buffer, Memory};
 use thalweg_wire::frame::{INNER_BYTES, OUTER_BYTES, TAG_BYTES};
 use thalweg_wire::limits;
 
@@ -35,19 +35,6 @@ impl FrameBuffer {
             memory: Memory::Own(Buffer::new(Self::memory_bytes(payload_max))?),
             payload_bytes: 0,
         })
-    }
-
-    /// A buffer in memory from a pool, whose buffers have [`FrameBuffer::memory_bytes`]. It has what its last user left.
-    ///
-    /// # Errors
-    /// `InvalidInput` if it is too small for an empty frame.
-    pub fn pooled(memory: PooledBuffer) -> io::Result<FrameBuffer> {
-        if memory.len() < Self::memory_bytes(0)
-            || !(memory.as_ptr() as usize).is_multiple_of(PAYLOAD_ALIGNMENT)
-        {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory is too small for a frame"));
-        }
-        Ok(FrameBuffer { memory: Memory::Pooled(memory), payload_bytes: 0 })
     }
 
     /// Memory that a buffer for payloads of `payload_max` bytes takes.

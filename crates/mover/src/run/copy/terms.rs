@@ -28,20 +28,19 @@ impl Job<'_> {
         let movement = &self.wishes.movement;
         let is_bound = movement.rate.bytes_per_s().is_some() || movement.asked.yields;
         let tuned = self.wishes.remembered.tuned.clone().filter(|_| !is_bound)?;
-        let is_out =
-            movement.link.congestion.is_some() || self.tuned_congestion_refused.load(Ordering::Relaxed);
+        let is_out = movement.link.congestion.is_some() || self.is_tuned_congestion_refused;
         Some(Tuned { congestion: tuned.congestion.filter(|_| !is_out), ..tuned })
     }
 
     /// Whether this is the far side's word that it does not permit the congestion control that trials found: nobody asked for
     /// it, so the copy goes on without, and says so.
-    pub(super) fn drops_tuned_congestion(&self, failure: &Failure) -> bool {
+    pub(super) fn drops_tuned_congestion(&mut self, failure: &Failure) -> bool {
         let is_refused =
             failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION;
         let Some(name) = self.tuned().and_then(|tuned| tuned.congestion).filter(|_| is_refused) else {
             return false;
         };
-        self.tuned_congestion_refused.store(true, Ordering::Relaxed);
+        self.is_tuned_congestion_refused = true;
         let text = format!(
             "trials found the congestion control `{name}` best for this way, which the far side does not permit: it goes on \
              with the far side's own choice (`thalweg tune --forget` forgets what trials found)"
@@ -75,7 +74,7 @@ impl Job<'_> {
     }
 
     /// Says what was asked for and does nothing on this way, once.
-    pub(super) fn tell_unused(&self) {
+    pub(super) fn tell_unused(&mut self) {
         let far = self.far();
         let Movement { asked, link, has_via, has_bind, .. } = &self.wishes.movement;
         // Of what rides in ssh, or goes nowhere, no socket is ours.
@@ -90,8 +89,9 @@ impl Job<'_> {
         options.extend(unused_of_link(far, link, *has_via, *has_bind));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
-            && !self.unused_told.swap(true, Ordering::Relaxed)
+            && !self.is_unused_told
         {
+            self.is_unused_told = true;
             (self.watch.events)(Event::Note(text));
         }
     }

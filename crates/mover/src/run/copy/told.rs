@@ -4,7 +4,6 @@ use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report};
 use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
-use crate::mutex::lock;
 use crate::plan::{self, Learned, Plan};
 use crate::run::agree::Agreed;
 use crate::run::ledger::{self, Settings};
@@ -17,7 +16,7 @@ use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::Totals;
 
 impl Job<'_> {
-    pub(super) fn measure_sender(&self, run: &SendRun) {
+    pub(super) fn measure_sender(&mut self, run: &SendRun) {
         let progress = run.progress();
         self.watch.meter.entries_found.store(progress.entries_offered, Ordering::Relaxed);
         self.watch.meter.bytes_found.store(progress.bytes_offered, Ordering::Relaxed);
@@ -29,7 +28,7 @@ impl Job<'_> {
         self.note_progress();
     }
 
-    pub(super) fn measure_receiver(&self, run: &ReceiveRun) {
+    pub(super) fn measure_receiver(&mut self, run: &ReceiveRun) {
         let progress = run.progress();
         // The end of the scan is not told before what was offered last may be under way.
         let totals = run.scan_totals();
@@ -50,7 +49,7 @@ impl Job<'_> {
     }
 
     pub(super) fn report(
-        &self,
+        &mut self,
         totals: Totals,
         agreed: Agreed,
         plan: Plan,
@@ -72,7 +71,7 @@ impl Job<'_> {
         }
         (self.watch.events)(Event::Finished(totals));
         let passage = self.passage(elapsed);
-        let beginnings = std::mem::take(&mut *lock(&self.beginnings));
+        let beginnings = std::mem::take(&mut self.beginnings);
         Report {
             totals,
             agreed,
@@ -90,16 +89,15 @@ impl Job<'_> {
 
     /// Tells where the time goes, if it is time to; of a copy that is stopped the last time. Keeps what the beginning showed.
     pub(super) fn tell_evidence(
-        &self,
+        &mut self,
         plan: &Plan,
         streams: u16,
         sides: impl FnOnce() -> (SideAccounts, SideAccounts),
     ) {
-        let mut at = lock(&self.evidence_at);
-        if at.elapsed() < EVIDENCE_EVERY && !self.stop.is_asked() {
+        if self.evidence_at.elapsed() < EVIDENCE_EVERY && !self.stop.is_asked() {
             return;
         }
-        *at = Instant::now();
+        self.evidence_at = Instant::now();
         let sides = sides();
         // A dry run tells it at its end.
         if !self.wishes.dry_run {
@@ -113,29 +111,27 @@ impl Job<'_> {
     }
 
     /// Says once that more is to come than the destination has room for: hours before it is full.
-    fn tell_room(&self, receiver: &SideAccounts, is_all: bool) {
+    fn tell_room(&mut self, receiver: &SideAccounts, is_all: bool) {
         let Some(room) = receiver.room.filter(|room| room.wanted_bytes > room.free_bytes) else { return };
-        if !self.is_trial() && !self.room_told.swap(true, Ordering::Relaxed) {
+        if !self.is_trial() && !self.is_room_told {
+            self.is_room_told = true;
             (self.watch.events)(Event::LacksRoom { room, is_all });
         }
     }
 
-    fn note_beginning(&self, evidence: &Evidence) {
-        let mut beginnings = lock(&self.beginnings);
+    fn note_beginning(&mut self, evidence: &Evidence) {
         let passage = self.passage(self.started.elapsed());
-        let is_over =
-            beginnings.last().is_some_and(|last| last.passage.content_s() >= BEGINNING.as_secs_f64());
         // A look that saw nothing new says nothing new: so there are few, however long nothing comes.
-        let shown_s = beginnings.last().map_or(0.0, |last| last.passage.content_s());
-        if !is_over && passage.content_s() > shown_s {
-            beginnings.push(Beginning { evidence: evidence.clone(), passage });
+        let shown_s = self.beginnings.last().map_or(0.0, |last| last.passage.content_s());
+        if shown_s < BEGINNING.as_secs_f64() && passage.content_s() > shown_s {
+            self.beginnings.push(Beginning { evidence: evidence.clone(), passage });
         }
     }
 
     /// When content came, of a copy that has lasted so long.
     fn passage(&self, elapsed: Duration) -> Passage {
         let seconds = elapsed.as_secs_f64();
-        match *lock(&self.passage) {
+        match self.passage {
             // Without content, all of it is before and after.
             None => Passage { first_s: seconds, first_bytes: 0, last_s: seconds, seconds },
             Some([first, last]) => Passage {
@@ -169,22 +165,16 @@ impl Job<'_> {
         ledger::evidence(&settings, entries, sender, receiver)
     }
 
-    fn note_progress(&self) {
+    fn note_progress(&mut self) {
         let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);
-        let mut passage = lock(&self.passage);
+        let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
         let now = (self.started.elapsed(), bytes);
-        match &mut *passage {
+        match &mut self.passage {
             Some([_, last]) if bytes > last.1 => *last = now,
-            None if bytes > 0 => *passage = Some([now, now]),
+            None if bytes > 0 => self.passage = Some([now, now]),
             _ => {}
         }
-        drop(passage);
-        let done = self.watch.meter.bytes_verified.load(Ordering::Relaxed)
-            + self.watch.meter.entries_settled.load(Ordering::Relaxed);
-        let mut progress = lock(&self.progress);
-        if done > progress.0 {
-            *progress = (done, Instant::now());
-        }
+        self.attempts.reached(entries, bytes, Instant::now());
     }
 }
 

@@ -21,7 +21,7 @@ use thalweg_wire::limits;
 use thalweg_wire::message::{Direction, Open, Place, SourceForm, Terms, TransferNumber, Trial};
 
 impl Job<'_> {
-    pub(super) fn local(&self) -> Result<Report> {
+    pub(super) fn local(&mut self) -> Result<Report> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         // There is no path on which others could be given way to, and nothing on it would be shorter.
@@ -68,7 +68,7 @@ impl Job<'_> {
     }
 
     pub(super) fn push(
-        &self,
+        &mut self,
         client: &Client,
         number: TransferNumber,
         (source, form): (Arc<dyn Source>, SourceForm),
@@ -98,13 +98,13 @@ impl Job<'_> {
         if self.is_trial() {
             run.steer(&steering.only(plan.streams.value));
         }
-        let ended = self.wait(client, || {
-            self.measure_sender(&run);
-            if let Some(steer) = self.look(&mut steering) {
+        let ended = self.wait(client, |job| {
+            job.measure_sender(&run);
+            if let Some(steer) = job.look(&mut steering) {
                 client.want_streams(steer.streams.unwrap_or(0), &plan);
                 run.steer(&steer);
             }
-            self.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
+            job.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         })?;
         // What came during the last wait.
@@ -116,7 +116,12 @@ impl Job<'_> {
         Ok(self.report(totals, agreed, plan, rows, &steering))
     }
 
-    pub(super) fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
+    pub(super) fn pull(
+        &mut self,
+        client: &Client,
+        number: TransferNumber,
+        places: &[Place],
+    ) -> Result<Report> {
         let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
         let rate = terms.rate_bytes_per_s;
@@ -158,10 +163,10 @@ impl Job<'_> {
         }
         let mut told_at = client.session.epoch();
         let result = self
-            .wait(client, || {
-                self.measure_receiver(&run);
+            .wait(client, |job| {
+                job.measure_receiver(&run);
                 let epoch = client.session.epoch();
-                let turned = self.look(&mut steering);
+                let turned = job.look(&mut steering);
                 if let Some(steer) = &turned {
                     client.want_streams(steer.streams.unwrap_or(0), &plan);
                 }
@@ -171,7 +176,7 @@ impl Job<'_> {
                 {
                     told_at = epoch;
                 }
-                self.tell_evidence(&plan, steering.streams(), || (run.peer_accounts(), run.own_accounts()));
+                job.tell_evidence(&plan, steering.streams(), || (run.peer_accounts(), run.own_accounts()));
                 run.wait(Duration::from_millis(100))
             })
             // What came during the last wait.

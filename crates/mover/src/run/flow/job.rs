@@ -3,6 +3,7 @@
 //! Both sides on this machine outlive the sessions that they ride in: what was read of a pipe, or delivered to a program,
 //! is not had a second time. So only the link is begun anew after an outage that a session did not survive.
 
+use crate::again::attempts::Attempts;
 use crate::again::{Rule, Tries};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Identity;
@@ -51,7 +52,7 @@ pub fn stream(
         watch,
         stop,
         started: Instant::now(),
-        progress: (0, Instant::now()),
+        attempts: Attempts::new(attempts::HEALS, wishes.link.patience, Instant::now()),
         told: None,
         steered: (0, wishes.rate.bytes_per_s()),
         is_unused_told: false,
@@ -87,8 +88,7 @@ struct Job<'a> {
     watch: &'a Watch,
     stop: &'a Stop,
     started: Instant,
-    /// The most that was marked and settled, and when that was reached.
-    progress: (u64, Instant),
+    attempts: Attempts,
     told: Option<Instant>,
     /// The rate that the sender goes by, and in which epoch of the link it was told.
     steered: (u64, Option<u64>),

@@ -632,7 +632,7 @@ const SETTLE_MORE: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Pieces that a window has room for: a piece goes as a whole.
-pub fn fit_pieces(plan: &mut Plan, window_bytes: u64) {
+pub(crate) fn fit_pieces(plan: &mut Plan, window_bytes: u64) {
     let most = (window_bytes / 2).max(limits::SEGMENT_BYTES_MIN);
     let segment = u64::from(plan.segment_bytes.value).min(1 << most.ilog2());
     if segment != u64::from(plan.segment_bytes.value) {

@@ -7,6 +7,7 @@ use super::produce::{self, ProduceRun};
 use super::windows::is_of_window;
 use super::within::Joined;
 use crate::admission::SlotAsked;
+use crate::again::attempts::{Attempts, Policy};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
@@ -32,8 +33,9 @@ use thalweg_wire::message::{
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them overtake.
 const STREAMS_MAX: u16 = 4;
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(300);
+/// What heals once the hub stood: all that is busy, too. The longer the pause, the more frames wait.
+const HEALS: Policy =
+    Policy { first_max: 1, away: &[], handshake: false, busy: true, pause: Duration::from_millis(300) };
 /// Between two looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A hub that takes nothing for so long is asked why, and then so often.
@@ -389,7 +391,8 @@ fn keep(opening: Opening, end: End) -> Result<Keeper> {
     let (tells, first) = mpsc::sync_channel(1);
     let (asked, failing) = (stop.clone(), end.clone());
     let work = move || {
-        let mut job = Job { opening, end, stop: asked, first: Some(tells), alive_at: Instant::now() };
+        let attempts = Attempts::new(HEALS, opening.link.patience, Instant::now());
+        let mut job = Job { opening, end, stop: asked, first: Some(tells), attempts };
         if let Err(failure) = job.run() {
             if let Some(first) = job.first.take() {
                 let _ = first.send(Err(failure.clone()));
@@ -411,8 +414,8 @@ struct Job {
     stop: Arc<Stop>,
     /// Hears how the first attempt went.
     first: Option<SyncSender<Result<()>>>,
-    /// When there was a link the last time.
-    alive_at: Instant,
+    /// All is well while there is a link.
+    attempts: Attempts,
 }
 
 impl Job {
@@ -423,16 +426,12 @@ impl Job {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
-            let heals = matches!(failure.kind, FailureKind::Connection | FailureKind::Busy);
-            let is_first = self.first.is_some();
             if self.is_done() {
                 return Ok(());
             }
-            if is_first || !heals || self.alive_at.elapsed() > self.opening.link.patience {
-                return Err(failure);
-            }
+            let Some(pause) = self.attempts.failed(&failure, Instant::now()) else { return Err(failure) };
             tracing::info!(%failure, "no link to the hub");
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause);
         }
     }
 
@@ -442,11 +441,8 @@ impl Job {
 
     fn attempt(&mut self) -> Result<()> {
         let Opening { far, link, events, .. } = &self.opening;
-        let mut settings = link.clone();
-        if self.first.is_none() {
-            settings.patience =
-                link.patience.saturating_sub(self.alive_at.elapsed()).max(Duration::from_secs(1));
-        }
+        self.attempts.begin();
+        let settings = LinkSettings { patience: self.attempts.dial(Instant::now()), ..link.clone() };
         let (client, number) = far.transfer(settings, events.clone())?;
         let result = self.ride(&client, number);
         client.conclude(number, result.as_ref().err());
@@ -473,8 +469,7 @@ impl Job {
         loop {
             self.look_why(client, &mut held_up);
             if client.session.is_closed() {
-                let lost = || Failure::new(FailureKind::Connection, "move frames", "the session ended");
-                return Err(client.session.failure().unwrap_or_else(lost));
+                return Err(client.session.why_closed("move frames"));
             }
             if let Some((run, slot)) = &slot {
                 if let Some(news) = slot.news(&mut told) {
@@ -485,7 +480,7 @@ impl Job {
                 slot.failure().map_or(Ok(()), Err)?;
             }
             if client.session.lost_since().is_none() {
-                self.alive_at = Instant::now();
+                self.attempts.goes_well(Instant::now());
             }
             if self.is_done() {
                 return Ok(());
@@ -493,6 +488,7 @@ impl Job {
             if self.end.is_ready()
                 && let Some(first) = self.first.take()
             {
+                self.attempts.linked();
                 let _ = first.send(Ok(()));
             }
             std::thread::sleep(if self.first.is_some() { LOOK_AGAIN / 10 } else { LOOK_AGAIN });

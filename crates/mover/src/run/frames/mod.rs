@@ -38,7 +38,7 @@ use crate::stage::send::Outlet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_sys::clock::since_1970;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
 
@@ -130,8 +130,7 @@ pub trait FramesLink: Send + Sync {
 
 /// Nanoseconds since 1970.
 pub fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A number that no other link of this process has.

@@ -1,13 +1,14 @@
 //! Attempts, the pauses between them, and a stop that was asked for.
 
 use super::{Job, stopped};
+use crate::again::attempts::Policy;
 use crate::again::{Again, Rule};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::Plan;
 use crate::run::Ended;
 use crate::run::agree::Agreed;
-use crate::run::client::Client;
+use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::FarMover;
 use crate::run::flow::sender::FlowSend;
 use std::sync::Arc;
@@ -19,56 +20,46 @@ use thalweg_wire::message::{SourceForm, Totals, TransferNumber};
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// And at most so long.
 const STOP_PATIENCE_MAX: Duration = Duration::from_secs(60);
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+/// What heals: nothing before there ever was a link, when the command is most likely wrong.
+pub(super) const HEALS: Policy =
+    Policy { first_max: 1, away: &[], handshake: false, busy: false, pause: Duration::from_millis(500) };
 /// Between two looks, in a pause, whether somebody asked to stop.
 const STOP_NOTICE: Duration = Duration::from_millis(100);
 
 impl Job<'_> {
     /// Tries again in a session of its own after each outage, as long as there is progress within the patience.
-    pub(super) fn attempts(&mut self, far: &Arc<FarMover>, attempt: &mut Attempt<'_>) -> Result<(Done, u32)> {
-        let mut attempts = 0;
-        let mut had_link = false;
+    pub(super) fn in_sessions(
+        &mut self,
+        far: &Arc<FarMover>,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<(Done, u32)> {
         loop {
-            attempts += 1;
+            self.attempts.begin();
             self.opens_by = None;
-            let mut link = self.wishes.link.clone();
-            if had_link {
-                let left = link.patience.saturating_sub(self.progress.1.elapsed());
-                link.patience = left.max(Duration::from_secs(1));
-            }
+            let patience = self.attempts.dial(Instant::now());
+            let link = LinkSettings { patience, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
-                had_link = true;
+                self.attempts.linked();
                 self.tell_unused(Some(&**far));
                 let result = attempt(self, &client, number);
                 client.conclude(number, result.as_ref().err());
                 result
             });
             let failure = match result {
-                Ok(done) => return Ok((done, attempts)),
+                Ok(done) => return Ok((done, self.attempts.count())),
                 Err(failure) => failure,
             };
             if failure.kind == FailureKind::Space
                 && let Some(rule) = self.opens_by.take()
             {
                 self.wait_for_room(rule, failure)?;
-                // The link was there: that needed no new session, and is no time without progress.
-                attempts -= 1;
-                self.progress.1 = Instant::now();
+                self.attempts.undo(Instant::now());
                 continue;
             }
-            let may_heal = had_link
-                && match failure.kind {
-                    FailureKind::Connection => true,
-                    // Our own last attempt, which its server has not given up yet.
-                    FailureKind::Busy => attempts > 1,
-                    _ => false,
-                };
-            if !may_heal || self.stop.is_asked() || self.progress.1.elapsed() > self.wishes.link.patience {
-                return Err(failure);
-            }
+            let again = self.attempts.failed(&failure, Instant::now());
+            let Some(pause) = again.filter(|_| !self.stop.is_asked()) else { return Err(failure) };
             (self.watch.events)(Event::LinkLost(failure));
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause);
         }
     }
 
@@ -114,8 +105,7 @@ impl Job<'_> {
                 return ended;
             }
             if client.session.is_closed() {
-                let lost = || Failure::new(FailureKind::Connection, "stream", "the session ended");
-                return Err(client.session.failure().unwrap_or_else(lost));
+                return Err(client.session.why_closed("stream"));
             }
         }
     }

@@ -59,9 +59,10 @@ impl Job<'_> {
         meter.bytes_found.store(read_bytes, Ordering::Relaxed);
         meter.bytes_verified.store(marked_bytes, Ordering::Relaxed);
         meter.came(marked_bytes);
+        self.attempts.reached(settled, marked_bytes, Instant::now());
         // A producer may rest: then there is nothing to wait for.
-        if settled + marked_bytes > self.progress.0 || is_at_rest {
-            self.progress = (settled + marked_bytes, Instant::now());
+        if is_at_rest {
+            self.attempts.goes_well(Instant::now());
         }
     }
 

@@ -19,7 +19,7 @@ impl Job<'_> {
     pub(super) fn pull(&mut self, far: &Arc<FarMover>, place: &Place, to: FlowTo) -> Result<FlowReport> {
         let mut to = Some(to);
         let mut begun: Option<(Arc<FlowReceive>, Plan)> = None;
-        let result = self.attempts(far, &mut |job, client, number| {
+        let result = self.in_sessions(far, &mut |job, client, number| {
             let plan = begun.as_ref().map(|(_, plan)| plan.clone());
             let plan = plan.unwrap_or_else(|| job.plan(client, Direction::Pull));
             let key = job_key_of(None, to.as_ref().unwrap_or(&FlowTo::Null));

@@ -29,7 +29,7 @@ impl Job<'_> {
         let mut from = Some(from);
         let mut begun: Option<Begun> = None;
         let mut held = None;
-        let result = self.attempts(far, &mut |job, client, number| {
+        let result = self.in_sessions(far, &mut |job, client, number| {
             let ready = begun.as_ref().and_then(|(run, ..)| run.latest_burst());
             let mut slot = job.take_slot(client, ready)?;
             let (run, form, plan) = match &begun {

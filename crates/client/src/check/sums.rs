@@ -1,4 +1,4 @@
-//! `thalweg check --sums LIST PLACE`: do the files of a place have the digests of a list of `b3sum`?
+//! Do the files of a place have the digests of a list of `b3sum`?
 //!
 //! 1. A list that is a regular file is read to its end before anything else: what is wrong with it is told first.
 //! 2. Line by line, several at a time: what stands there is looked at, and a file is digested where it is. A link is what it
@@ -6,22 +6,17 @@
 //!
 //! Memory does not grow with the list. What is not in the list is not looked for.
 
-use super::Differences;
-use super::selected::Selected;
-use crate::args::places::CheckArgs;
-use crate::commands::places::answered;
-use crate::exit::Exit;
-use crate::place::Places;
-use crate::reach::{self, Reach};
-use crate::{json, out, show, threads, units};
-use std::ffi::OsStr;
+use super::differences::Differences;
+use super::{Found, Selected, Tell};
+use crate::events::kind_word;
+use crate::reach::Reach;
+use crate::verify::FAR_WORKERS;
+use crate::{sums, threads};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use thalweg_client::sums;
-use thalweg_client::verify::FAR_WORKERS;
 use thalweg_mover::endpoint::local::survey::{DigestAs, WORKERS};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
@@ -40,30 +35,33 @@ enum Met {
     Trouble(Failure),
 }
 
-/// `thalweg check --sums`.
+/// Compares the files of a list with those of a place. It ends when `stop` is asked for, and asks for that itself where it
+/// fails: what is under way ends where nobody wants it any more.
 ///
 /// # Errors
-/// `Usage` for a list that is none, of which nothing is compared if it is a regular file; when the place cannot be reached.
-pub(super) fn check(args: &CheckArgs, list: &Path, selected: &Selected, places: &Places) -> Result<Exit> {
-    let lines = List::open(list)?;
-    let mut far_movers = reach::far_movers(&args.ask, places);
-    // What is under way ends where nobody wants it any more.
-    let stop = Arc::new(Stop::default());
-    let reach = Reach::open(&args.source, &mut far_movers)?.until(&stop);
-    reach.refuse_misspelt()?;
-    let is_single = !matches!(reach.entry(b"")?.kind, Kind::Directory);
-    let lines = Mutex::new(List { is_single, ..lines });
-    let mut report = Differences::new(args.ask.json, [list.into(), args.source.clone()]);
-    let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
+/// `Usage` for a list that is none, of which nothing is compared if it is a regular file; `Stopped`; when the place cannot be
+/// reached, or is misspelt; what `tell` says.
+pub fn check_list(
+    list: List,
+    place: &Reach,
+    selected: &Selected,
+    tell: &mut Tell<'_>,
+    stop: &Arc<Stop>,
+) -> Result<Found> {
+    let place = place.until(stop);
+    place.refuse_misspelt()?;
+    let is_single = !matches!(place.entry(b"")?.kind, Kind::Directory);
+    let lines = Mutex::new(List { is_single, ..list });
+    let mut report = Differences::new(false, tell);
+    let workers = if place.is_local() { WORKERS } else { FAR_WORKERS };
     let work = |tell: SyncSender<Result<Met>>| {
-        while let Some(met) = next(&lines, selected, &reach) {
+        while let Some(met) = next(&lines, selected, &place, stop) {
             let is_over = met.is_err();
             if tell.send(met).is_err() || is_over {
                 return;
             }
         }
     };
-    let (mut files, mut bytes, mut same) = (0u64, 0u64, 0u64);
     std::thread::scope(|scope| {
         let (tell, hear) = sync_channel(workers);
         for number in 0..workers {
@@ -77,19 +75,18 @@ pub(super) fn check(args: &CheckArgs, list: &Path, selected: &Selected, places: 
         }
         drop(tell);
         let heard = hear.iter().try_for_each(|met| {
-            files += 1;
-            match met? {
-                Met::Same(of_it) => {
-                    same += 1;
-                    bytes += of_it;
+            let met = met?;
+            report.found.entries += 1;
+            report.found.files += 1;
+            match met {
+                Met::Same(bytes) => {
+                    report.found.same += 1;
+                    report.found.bytes += bytes;
                     Ok(())
                 }
-                Met::Missing(path, why) => report.say(0, "missing", &path, &why),
-                Met::Differs(path, why) => report.say(2, "differs", &path, &why),
-                Met::Trouble(failure) => {
-                    report.trouble(1, &failure);
-                    Ok(())
-                }
+                Met::Missing(path, why) => report.missing(&path, &why),
+                Met::Differs(path, why) => report.differs(&path, &why),
+                Met::Trouble(failure) => report.trouble(1, &failure),
             }
         });
         if heard.is_err() {
@@ -99,20 +96,19 @@ pub(super) fn check(args: &CheckArgs, list: &Path, selected: &Selected, places: 
         drop(hear);
         heard
     })?;
-    if lines.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).lines_read == 0 {
+    let lines = lines.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if lines.lines_read == 0 {
         let cause = "there is no line in it";
-        return Err(failure::at_path(Failure::new(FailureKind::Usage, READ_LIST, cause), list));
+        return Err(failure::at_path(Failure::new(FailureKind::Usage, READ_LIST, cause), &lines.path));
     }
-    if same == 0 && report.counts[2] > 0 {
-        show::line(
-            "warning: no digest is as it says: is it a list of b3sum? those of sha256sum look the same",
-        );
-    }
-    report.end_of_list(files, bytes)
+    Ok(report.found)
 }
 
 /// Takes the next line and compares what stands there; `None` at the end. What fails as a whole is an error.
-fn next(lines: &Mutex<List>, selected: &Selected, reach: &Reach) -> Option<Result<Met>> {
+fn next(lines: &Mutex<List>, selected: &Selected, place: &Reach, stop: &Stop) -> Option<Result<Met>> {
+    if stop.is_asked() {
+        return Some(Err(Failure::new(FailureKind::Stopped, "check", "stopped on request")));
+    }
     let (line, is_single) = {
         let mut lines = lock(lines);
         let line = loop {
@@ -125,7 +121,7 @@ fn next(lines: &Mutex<List>, selected: &Selected, reach: &Reach) -> Option<Resul
         (line, lines.is_single)
     };
     let (path, digest) = line;
-    let there = if is_single { reach.clone() } else { reach.below(path.as_bytes()) };
+    let there = if is_single { place.clone() } else { place.below(path.as_bytes()) };
     match compare(&there, path, digest) {
         // The rest would fail in the same way, one by one.
         Met::Trouble(failure) if matches!(failure.kind, FailureKind::Connection | FailureKind::Stopped) => {
@@ -141,7 +137,7 @@ fn compare(there: &Reach, path: RelativePath, digest: Digest) -> Met {
             Kind::File { .. } | Kind::HardLink { .. } | Kind::Symlink { .. } => {
                 there.digest_of_file(DigestAs::Plain)
             }
-            _ => return Met::Differs(path, format!("a {} is there", json::kind_word(&entry))),
+            _ => return Met::Differs(path, format!("a {} is there", kind_word(&entry))),
         },
         Err(failure) => Err(failure),
     };
@@ -154,7 +150,7 @@ fn compare(there: &Reach, path: RelativePath, digest: Digest) -> Met {
 }
 
 /// A list, line by line.
-struct List {
+pub struct List {
     path: PathBuf,
     from: Box<dyn BufRead + Send>,
     /// Of the line that was read last, from 1.
@@ -166,12 +162,11 @@ struct List {
 }
 
 impl List {
+    /// The one in a file; a regular one is read to its end.
+    ///
     /// # Errors
     /// What the file system says; `Usage` for a regular file that is no list.
-    fn open(path: &Path) -> Result<List> {
-        if path.as_os_str() == OsStr::new("-") {
-            return Ok(List::of(path, Box::new(BufReader::new(io::stdin()))));
-        }
+    pub fn open(path: &Path) -> Result<List> {
         let of_io = |error: io::Error| failure::at_path(failure::of_io(READ_LIST, &error), path);
         let mut file = File::open(path).map_err(of_io)?;
         if file.metadata().map_err(of_io)?.is_file() {
@@ -183,7 +178,8 @@ impl List {
         Ok(List::of(path, Box::new(BufReader::new(file))))
     }
 
-    fn of(path: &Path, from: Box<dyn BufRead + Send>) -> List {
+    /// What comes `from` somewhere; `path` is what it is called.
+    pub fn of(path: &Path, from: Box<dyn BufRead + Send>) -> List {
         List { path: path.to_owned(), from, number: 0, lines_read: 0, is_single: false }
     }
 
@@ -220,29 +216,6 @@ impl List {
     fn refuse(&self, why: &str) -> Failure {
         let cause = format!("line {}: {why}", self.number);
         failure::at_path(Failure::new(FailureKind::Usage, READ_LIST, cause), &self.path)
-    }
-}
-
-impl Differences {
-    /// Of a list: nobody looked for what else is there.
-    fn end_of_list(&self, files: u64, bytes: u64) -> Result<Exit> {
-        let [missing, _, differing] = self.counts;
-        let unreadable = self.troubles.count();
-        let (verdict, exit) = self.verdict();
-        let told = match self.json {
-            true => json::line(&serde_json::json!({
-                "event": "checked", "exit": exit.code(), "entries": files, "files": files, "bytes": bytes,
-                "missing": missing, "extra": null, "differing": differing, "unreadable": unreadable,
-                "left_out": self.left_out,
-            })),
-            false => out::line(&format!(
-                "{verdict}: {} files of the list looked at, {} as it says; {missing} missing, \
-                 {differing} differ, {unreadable} unreadable, extra not looked for",
-                units::count(files),
-                units::size(bytes),
-            )),
-        };
-        answered(told, exit)
     }
 }
 

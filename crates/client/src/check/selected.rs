@@ -1,19 +1,19 @@
 //! Which names are compared: those that a copy of `SRC/` with the same filter would move.
 
-use crate::args::filters::FilterArgs;
 use std::collections::HashSet;
 use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::manifest::Filter;
 use thalweg_wire::RelativePath;
+use thalweg_wire::message::FilterRule;
 
 /// See the module. The default is everything.
 #[derive(Default)]
-pub(super) struct Selected {
+pub struct Selected {
     filter: Filter,
     only: Option<Only>,
 }
 
-/// What `--files-from` names.
+/// What a list names.
 struct Only {
     names: HashSet<RelativePath>,
     /// Directories that they are in.
@@ -21,13 +21,12 @@ struct Only {
 }
 
 impl Selected {
-    /// Reads the files that the options name.
+    /// What these rules take in, the first that matches deciding; of `only` these names, and the directories on their way.
     ///
     /// # Errors
-    /// `Usage` for a rule, a name or a list that is none; what the kernel says about a file.
-    pub(super) fn new(args: &FilterArgs) -> Result<Selected> {
-        let filter = Filter::new(args.rules()?)?;
-        Ok(Selected { filter, only: args.only()?.map(Only::new) })
+    /// `Usage` for a rule that is none.
+    pub fn new(rules: Vec<FilterRule>, only: Option<Vec<RelativePath>>) -> Result<Selected> {
+        Ok(Selected { filter: Filter::new(rules)?, only: only.map(Only::new) })
     }
 
     /// Whether a path is compared. The places themselves are.
@@ -56,7 +55,7 @@ impl Selected {
         }
     }
 
-    /// What `--files-from` names and no rule leaves out.
+    /// What a list names and no rule leaves out.
     pub(super) fn names(&self) -> impl Iterator<Item = &RelativePath> {
         let names = self.only.iter().flat_map(|only| &only.names);
         names.filter(move |name| self.has(name, true) || self.has(name, false))
@@ -81,7 +80,6 @@ fn above(path: &RelativePath) -> impl Iterator<Item = RelativePath> {
 mod tests {
     use super::*;
     use thalweg_mover::failure::FailureKind;
-    use thalweg_wire::message::FilterRule;
 
     fn path(text: &str) -> RelativePath {
         RelativePath::new(text.as_bytes().to_vec()).unwrap()
@@ -89,8 +87,8 @@ mod tests {
 
     fn selected(rules: &[(bool, &str)], only: Option<&[&str]>) -> Selected {
         let rules = rules.iter().map(|&(include, p)| FilterRule { include, pattern: p.to_owned() }).collect();
-        let only = only.map(|names| Only::new(names.iter().map(|name| path(name)).collect()));
-        Selected { filter: Filter::new(rules).unwrap(), only }
+        let only = only.map(|names| names.iter().map(|name| path(name)).collect());
+        Selected::new(rules, only).unwrap()
     }
 
     #[test]

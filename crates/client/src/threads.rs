@@ -1,4 +1,4 @@
-//! Threads of this program: where there are no more to be had, that is a failure with a hint, and no panic.
+//! Threads: where there are no more to be had, that is a failure with a hint, and no panic.
 
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 use thalweg_mover::failure::{self, Result, START_THREAD};

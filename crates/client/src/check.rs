@@ -1,0 +1,349 @@
+//! Are two places the same, by content? Nothing is changed.
+//!
+//! 1. Both sides are listed at once and paired by path: what is missing, extra, or of another kind or size.
+//! 2. If there are files on both sides that are alike so far, both sides digest theirs, each its own, several at a time and
+//!    past the page cache; digests of the same path are compared. Of the files here only those are read; a far mover is
+//!    asked for all of its own.
+//!
+//! Or one place is held against a list of `b3sum` ([`check_list`]).
+//!
+//! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told at
+//! once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536 names:
+//! there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
+//!
+//! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is unreadable.
+//!
+//! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
+
+use crate::events::kind_word;
+use crate::reach::Reach;
+use differences::{Differences, Known};
+use pairs::{Met, Order, Piece, Teller, both};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Listed};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::plan;
+use thalweg_mover::run::copy::Stop;
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+
+/// Which names.
+mod selected;
+
+/// What both sides tell, by path.
+mod pairs;
+
+/// What was found, in numbers and words.
+mod differences;
+
+/// With a list instead of a second place.
+mod sums;
+
+pub use selected::Selected;
+pub use sums::{List, check_list};
+
+/// What is found on the way.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// `missing`, `extra` or `differs`: a path, and why.
+    Difference(&'static str, &'a RelativePath, &'a str),
+    /// What could not be listed, looked at or read, and at which of the places: 0, the first (or the list), or 1.
+    Trouble(usize, &'a Failure),
+}
+
+/// Takes what is found, from one thread. If it fails, so does the comparison.
+pub type Tell<'a> = dyn FnMut(Told<'_>) -> Result<()> + 'a;
+
+/// What was found, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Entries on both sides; files of a list that were looked at.
+    pub entries: u64,
+    /// Files whose digests were compared; of a list, as `entries`.
+    pub files: u64,
+    /// Content bytes of these; of a list, of those that are as it says.
+    pub bytes: u64,
+    /// Files whose digests are the same.
+    pub same: u64,
+    /// Entries that only the source, or the list, has.
+    pub missing: u64,
+    /// Entries that only the destination has; `None`: nobody looked for them.
+    pub extra: Option<u64>,
+    /// Entries of another kind, size, link target or content.
+    pub differing: u64,
+    /// Entries that could not be listed, looked at or read. What is in such a directory is not compared.
+    pub unreadable: u64,
+    /// FIFOs and devices that only the source has, and nobody asked for.
+    pub left_out: u64,
+}
+
+impl Found {
+    /// Whether something is missing, extra or different.
+    pub fn is_different(&self) -> bool {
+        self.missing + self.extra.unwrap_or(0) + self.differing > 0
+    }
+
+    /// Whether all of it was compared, and nothing is different.
+    pub fn is_same(&self) -> bool {
+        !self.is_different() && self.unreadable == 0
+    }
+}
+
+/// Compares a source with a destination. FIFOs and devices that only the source has are no difference without `devices`: a
+/// copy leaves them out too. When it is asked to stop, it ends as questions do ([`Reach::until`]).
+///
+/// # Errors
+/// `Stopped`; when a place cannot be listed at all; what the connection says; what `tell` says.
+pub fn check(
+    places: [&Reach; 2],
+    selected: &Selected,
+    devices: bool,
+    tell: &mut Tell<'_>,
+    stop: &Arc<Stop>,
+) -> Result<Found> {
+    let [source, destination] = places.map(|place| place.until(stop));
+    let sides = [&source, &destination];
+    let mut report = Differences::new(true, tell);
+    let listed = compare_listings(sides, devices, selected, &mut report)?;
+    if listed.has_alike {
+        compare_digests(sides, listed.single, selected, &mut report)?;
+    }
+    Ok(report.found)
+}
+
+/// What the listings of both sides showed.
+#[derive(Default)]
+struct Compared {
+    /// Whether each place is the one entry.
+    single: [bool; 2],
+    /// There are files on both sides that may have the same content.
+    has_alike: bool,
+}
+
+/// Lists both places and tells what is missing, extra, or of another kind or size. Without `devices` FIFOs and devices of the
+/// source alone are left out.
+fn compare_listings(
+    [source, destination]: [&Reach; 2],
+    devices: bool,
+    selected: &Selected,
+    report: &mut Differences<'_, '_>,
+) -> Result<Compared> {
+    let mut compared = Compared::default();
+    let mut awaited: BTreeSet<&RelativePath> = selected.names().collect();
+    let mut meet = |met: Met<(Entry, bool)>| match met {
+        Met::Pair(path, (a, a_single), (b, b_single)) => {
+            awaited.remove(&path);
+            report.found.entries += 1;
+            compared.single = [a_single, b_single];
+            match difference(&a, &b) {
+                Some(why) => {
+                    report.known.insert(&path);
+                    report.differs(&path, &why)
+                }
+                None => {
+                    // A place that is a link is digested as what it leads to.
+                    compared.has_alike |= a_single || matches!(a.kind, Kind::File { .. });
+                    Ok(())
+                }
+            }
+        }
+        Met::Alone(side, path, (entry, _)) => {
+            awaited.remove(&path);
+            // What a copy leaves out too.
+            if side == 0 && !devices && matches!(entry.kind, Kind::Fifo | Kind::Device { .. }) {
+                report.found.left_out += 1;
+                return Ok(());
+            }
+            if matches!(entry.kind, Kind::File { .. }) || path.is_root() {
+                report.known.insert(&path);
+            }
+            report.alone(side, &path)
+        }
+        Met::Trouble(side, failure) => report.trouble(side, &failure),
+    };
+    both(
+        |tell| list(source, selected, tell),
+        |tell| list(destination, selected, tell),
+        Order::Listed,
+        &mut meet,
+    )?;
+    let nobody_knows = |path: &RelativePath| report.closed.iter().any(|closed| closed.may_cover(path));
+    awaited.retain(|path| !nobody_knows(path));
+    for path in awaited {
+        let cause = "neither place has it, and --files-from names it";
+        report.trouble(0, &Failure::new(FailureKind::NotFound, "look", cause).at(path))?;
+    }
+    Ok(compared)
+}
+
+/// Digests both places, but for what is known to be different, and tells whose content differs.
+fn compare_digests(
+    [source, destination]: [&Reach; 2],
+    single: [bool; 2],
+    selected: &Selected,
+    report: &mut Differences<'_, '_>,
+) -> Result<()> {
+    let how = DigestAs::Marked { segment_bytes: u64::from(plan::SEGMENT_BYTES) };
+    let known = std::mem::take(&mut report.known);
+    let mut meet = |met: Met<(u64, Digest)>| match met {
+        // Told already, most likely.
+        Met::Pair(_, a, b) if known.is_cut && a.0 != b.0 => Ok(()),
+        Met::Pair(path, a, b) => {
+            report.found.files += 1;
+            report.found.bytes += a.0;
+            if a != b {
+                return report.differs(&path, "content");
+            }
+            report.found.same += 1;
+            Ok(())
+        }
+        // What could not be digested on one side was told as a trouble; what came or went meanwhile was not.
+        Met::Alone(..) if known.is_cut || report.found.unreadable > 0 => Ok(()),
+        Met::Alone(_, path, _) => report.differs(&path, "it came or went while it was compared"),
+        Met::Trouble(side, failure) => report.trouble(side, &failure),
+    };
+    both(
+        |tell| digest(source, how, single[0], (selected, &known), tell),
+        |tell| digest(destination, how, single[1], (selected, &known), tell),
+        Order::Mostly,
+        &mut meet,
+    )
+}
+
+/// Tells entries that are selected, and with each whether the place is that one entry: it has no name of its own then.
+fn list(reach: &Reach, selected: &Selected, tell: &Teller<'_, (Entry, bool)>) -> Result<()> {
+    let (mut is_directory, mut is_told) = (false, false);
+    reach.list_in_order(true, &mut |listed| match listed {
+        Listed::Found(survey::Found::Entry(entry)) => {
+            is_directory |= entry.path.is_root();
+            let path = if is_directory { entry.path.clone() } else { RelativePath::root() };
+            is_told = selected.has(&path, matches!(entry.kind, Kind::Directory));
+            match is_told {
+                true => tell.say(Piece::Item(path, (entry, !is_directory))),
+                false => tell.go_on(),
+            }
+        }
+        Listed::Found(survey::Found::Trouble(failure)) if selected.is_concerned(&failure) => {
+            tell.say(Piece::Trouble(failure))
+        }
+        // What is in a directory that is left out is left out too.
+        Listed::Unordered if is_told => tell.say(Piece::Unordered),
+        Listed::Found(survey::Found::Trouble(_)) | Listed::Unordered => tell.go_on(),
+    })
+}
+
+/// Tells digests of what is selected, but for what is `known` to be different.
+fn digest(
+    reach: &Reach,
+    how: DigestAs,
+    single: bool,
+    (selected, known): (&Selected, &Known),
+    tell: &Teller<'_, (u64, Digest)>,
+) -> Result<()> {
+    let root = RelativePath::root();
+    let wanted = |path: &RelativePath| {
+        let path = if single { &root } else { path };
+        !known.has(path) && selected.has(path, false)
+    };
+    reach.digest_wanted(how, &wanted, &mut |digested| match digested {
+        Digested::File(_, bytes, digest) if single => {
+            tell.say(Piece::Item(RelativePath::root(), (bytes, digest)))
+        }
+        Digested::File(path, bytes, digest) => tell.say(Piece::Item(path, (bytes, digest))),
+        Digested::Trouble(failure) if single || selected.is_concerned(&failure) => {
+            tell.say(Piece::Trouble(failure))
+        }
+        Digested::Trouble(_) | Digested::Alive => tell.go_on(),
+    })
+}
+
+/// Kind, size, link target. (Modes, owners and times are not content.)
+fn difference(a: &Entry, b: &Entry) -> Option<String> {
+    match (&a.kind, &b.kind) {
+        (Kind::File { .. }, Kind::File { .. }) => (a.evidence.size != b.evidence.size)
+            .then(|| format!("{} bytes and {} bytes", a.evidence.size, b.evidence.size)),
+        (Kind::Symlink { target: a }, Kind::Symlink { target: b }) => {
+            (a != b).then(|| "they lead to different places".to_owned())
+        }
+        (a_kind, b_kind) if std::mem::discriminant(a_kind) != std::mem::discriminant(b_kind) => {
+            Some(format!("a {} and a {}", kind_word(a), kind_word(b)))
+        }
+        (a_kind @ Kind::Device { .. }, b_kind) => (a_kind != b_kind).then(|| "different devices".to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Only a side that goes on to the end of its file takes so long.
+    const HANG: Duration = Duration::from_secs(120);
+
+    #[test]
+    fn a_side_that_fails_ends_the_other_in_the_middle_of_a_file() {
+        let scratch = tempfile::tempdir().unwrap();
+        // Hours of digesting: eight terabytes, none of them on the disk.
+        let endless = std::fs::File::create(scratch.path().join("endless")).unwrap();
+        endless.set_len(8 << 40).unwrap();
+        let (tell, hear) = mpsc::channel();
+        let path = scratch.path().to_owned();
+        std::thread::spawn(move || {
+            let every = (&Selected::default(), &Known::default());
+            let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
+            for failing in [0, 1] {
+                let side = |number| {
+                    let path = path.clone();
+                    move |tell: &Teller<'_, (u64, Digest)>| match number == failing {
+                        true => lost(),
+                        false => digest(&Reach::local(path), DigestAs::Plain, false, every, tell),
+                    }
+                };
+                let ended = both(side(0), side(1), Order::Mostly, &mut |_| Ok(()));
+                let _ = tell.send(ended);
+            }
+        });
+        for failing in ["source", "destination"] {
+            let ended = hear.recv_timeout(HANG).unwrap_or_else(|_| panic!("the {failing} failed in vain"));
+            assert_eq!(ended.unwrap_err().cause, "the link is gone", "{failing}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_that_is_asked_to_stop_or_whose_listener_fails_ends_at_the_next_entry_or_line() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in ["a", "b"] {
+            std::fs::create_dir(at(name)).unwrap();
+            std::fs::write(at(name).join("same"), "content").unwrap();
+        }
+        std::fs::write(at("a/alone"), "").unwrap();
+        let places = ["a", "b"].map(|name| Reach::local(at(name)));
+        let every = Selected::default();
+        let of_both = |tell: &mut Tell<'_>, stop: &Arc<Stop>| {
+            check([&places[0], &places[1]], &every, false, tell, stop)
+        };
+        let mut anybody = |_: Told<'_>| -> Result<()> { Ok(()) };
+        let found = of_both(&mut anybody, &Arc::default()).unwrap();
+        let expected = Found { entries: 2, files: 1, bytes: 7, same: 1, missing: 1, ..Found::default() };
+        assert_eq!(found, Found { extra: Some(0), ..expected });
+        let mut full = |_: Told<'_>| -> Result<()> { Err(Failure::new(FailureKind::Space, "print", "full")) };
+        assert_eq!(of_both(&mut full, &Arc::default()).unwrap_err().kind, FailureKind::Space);
+        let asked: Arc<Stop> = Arc::default();
+        asked.stop();
+        let mut nobody = |_: Told<'_>| -> Result<()> { panic!("nothing was to be told") };
+        assert_eq!(of_both(&mut nobody, &asked).unwrap_err().kind, FailureKind::Stopped);
+        // Nothing of the list is there: no file is read in which it could stop.
+        let line = format!("{}  absent\n", Digest([7; 32]));
+        std::fs::write(at("list"), line.repeat(3)).unwrap();
+        let of_list = |stop: &Arc<Stop>| {
+            let list = List::open(&at("list")).unwrap();
+            check_list(list, &places[0], &every, &mut |_: Told<'_>| Ok(()), stop)
+        };
+        assert_eq!(of_list(&asked).unwrap_err().kind, FailureKind::Stopped);
+        let found = of_list(&Arc::default()).unwrap();
+        assert_eq!((found.entries, found.missing, found.extra), (3, 3, None));
+    }
+}

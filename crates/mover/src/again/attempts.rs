@@ -1,0 +1,210 @@
+//! Whether a transfer whose attempt failed is tried again, in a session of its own, and when.
+//!
+//! What heals is tried again as long as there is progress within the patience: a link that broke; our own last attempt, which
+//! its server has not given up yet; and what the [`Policy`] adds. A new session is no progress: its link may be dialled for as
+//! long as the patience has left.
+
+use crate::failure::{Failure, FailureKind};
+use std::time::{Duration, Instant};
+
+/// So long a link is dialled for at least: one try takes that.
+const DIAL_MIN: Duration = Duration::from_secs(1);
+
+/// What heals of one kind of transfer, and how soon it is tried again.
+#[derive(Debug, Clone, Copy)]
+pub struct Policy {
+    /// So many attempts before there ever was a link, at a peer that answers, but not well; with 1 the first is the last.
+    pub first_max: u32,
+    /// The operations that fail where no peer answers: that is final before there ever was a link.
+    pub away: &'static [&'static str],
+    /// Whether a handshake heals whose words make no sense: they were altered on the way.
+    pub handshake: bool,
+    /// Whether all that is busy heals, and not our own last attempt only.
+    pub busy: bool,
+    /// Between two attempts.
+    pub pause: Duration,
+}
+
+/// The attempts of one transfer.
+#[derive(Debug)]
+pub struct Attempts {
+    policy: Policy,
+    patience: Duration,
+    count: u32,
+    had_link: bool,
+    is_dialling: bool,
+    /// The most entries and the most bytes that stood in any attempt: what is there already is found again in each, some as
+    /// entries, some as bytes.
+    most: (u64, u64),
+    progress_at: Instant,
+}
+
+impl Attempts {
+    /// None yet. `patience`: so long there may be no progress.
+    pub fn new(policy: Policy, patience: Duration, now: Instant) -> Attempts {
+        let (count, had_link, is_dialling) = (0, false, false);
+        Attempts { policy, patience, count, had_link, is_dialling, most: (0, 0), progress_at: now }
+    }
+
+    /// How many there were, with the one that goes on.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// One begins.
+    pub fn begin(&mut self) {
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// It dials: for at most so long.
+    pub fn dial(&mut self, now: Instant) -> Duration {
+        self.is_dialling = true;
+        match self.had_link {
+            true => self.patience.saturating_sub(self.without_progress(now)).max(DIAL_MIN),
+            false => self.patience,
+        }
+    }
+
+    /// Its link stands.
+    pub fn linked(&mut self) {
+        (self.is_dialling, self.had_link) = (false, true);
+    }
+
+    /// So many entries and bytes stand: progress, if more of either than ever before.
+    pub fn reached(&mut self, entries: u64, bytes: u64, now: Instant) {
+        if entries > self.most.0 || bytes > self.most.1 {
+            self.most = (self.most.0.max(entries), self.most.1.max(bytes));
+            self.progress_at = now;
+        }
+    }
+
+    /// All is well, whether or not there is more of anything.
+    pub fn goes_well(&mut self, now: Instant) {
+        self.progress_at = now;
+    }
+
+    /// What ended the latest was no outage, and is dealt with: it does not count, nor does the time that it took.
+    pub fn undo(&mut self, now: Instant) {
+        self.count = self.count.saturating_sub(1);
+        self.progress_at = now;
+    }
+
+    /// The latest failed. After which pause another may begin; `None`: this failure is final.
+    pub fn failed(&self, failure: &Failure, now: Instant) -> Option<Duration> {
+        (self.heals(failure) && self.without_progress(now) <= self.patience).then_some(self.policy.pause)
+    }
+
+    fn heals(&self, failure: &Failure) -> bool {
+        let is_away = self.policy.away.contains(&&*failure.operation);
+        let again = self.had_link || (self.count < self.policy.first_max && !is_away);
+        match failure.kind {
+            FailureKind::Connection => again,
+            FailureKind::Damage | FailureKind::Protocol => self.policy.handshake && self.is_dialling && again,
+            FailureKind::Busy => self.had_link && (self.policy.busy || self.count > 1),
+            _ => false,
+        }
+    }
+
+    fn without_progress(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.progress_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(7);
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const SPARING: Policy = Policy { first_max: 1, away: &[], handshake: false, busy: false, pause: PAUSE };
+    const GENEROUS: Policy =
+        Policy { first_max: 3, away: &["connect"], handshake: true, busy: true, pause: PAUSE };
+
+    fn attempts(policy: Policy) -> (Attempts, Instant) {
+        let now = Instant::now();
+        (Attempts::new(policy, PATIENCE, now), now)
+    }
+
+    fn failure(kind: FailureKind) -> Failure {
+        Failure::new(kind, "read", "no")
+    }
+
+    #[test]
+    fn before_there_ever_was_a_link_only_a_peer_that_answers_is_tried_again_and_not_for_ever() {
+        let lost = failure(FailureKind::Connection);
+        let away = Failure::new(FailureKind::Connection, "connect", "refused");
+        for (policy, failure, most) in
+            [(SPARING, &lost, 1), (GENEROUS, &lost, 3), (GENEROUS, &away, 1), (SPARING, &away, 1)]
+        {
+            let (mut attempts, now) = attempts(policy);
+            let mut tries = || {
+                attempts.begin();
+                attempts.failed(failure, now).is_some()
+            };
+            assert_eq!((0..100).take_while(|_| tries()).count() + 1, most, "{policy:?}, {failure:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_link_what_broke_heals_and_what_is_wrong_does_not() {
+        use FailureKind::{Busy, Connection, Damage, Protocol, Space, Stopped};
+        for (policy, is_dialling, count, healing) in [
+            (SPARING, false, 1, &[Connection][..]),
+            // Our own last attempt.
+            (SPARING, false, 2, &[Connection, Busy]),
+            (SPARING, true, 2, &[Connection, Busy]),
+            (GENEROUS, false, 1, &[Connection, Busy]),
+            (GENEROUS, true, 2, &[Connection, Busy, Damage, Protocol]),
+        ] {
+            let (mut attempts, now) = attempts(policy);
+            attempts.linked();
+            (0..count).for_each(|_| attempts.begin());
+            if is_dialling {
+                attempts.dial(now);
+            }
+            for kind in [Busy, Connection, Damage, Protocol, Space, Stopped] {
+                let pause = attempts.failed(&failure(kind), now);
+                assert_eq!(pause, healing.contains(&kind).then_some(PAUSE), "{policy:?}, {count}, {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_given_up_when_there_was_no_progress_within_the_patience_and_a_new_link_has_what_is_left_of_it() {
+        let (mut attempts, began) = attempts(SPARING);
+        let after = |seconds| began + Duration::from_secs(seconds);
+        attempts.begin();
+        assert_eq!(attempts.dial(after(50)), PATIENCE, "the first link has all of it");
+        attempts.linked();
+        let lost = failure(FailureKind::Connection);
+        assert_eq!(attempts.failed(&lost, after(60)), Some(PAUSE));
+        assert_eq!(attempts.failed(&lost, after(61)), None);
+        assert_eq!(attempts.dial(after(45)), Duration::from_secs(15));
+        attempts.linked();
+        assert_eq!(attempts.dial(after(200)), DIAL_MIN);
+        assert_eq!(attempts.failed(&lost, after(61)), None, "a session is no progress");
+        attempts.goes_well(after(200));
+        assert_eq!(attempts.failed(&lost, after(260)), Some(PAUSE));
+        attempts.undo(after(300));
+        assert_eq!((attempts.count(), attempts.failed(&lost, after(360))), (0, Some(PAUSE)));
+    }
+
+    #[test]
+    fn progress_is_more_entries_or_more_bytes_than_in_any_attempt_before() {
+        let (mut attempts, began) = attempts(SPARING);
+        let after = |seconds| began + Duration::from_secs(seconds);
+        attempts.linked();
+        let lost = failure(FailureKind::Connection);
+        let mut is_progress = |entries, bytes, at| {
+            attempts.reached(entries, bytes, after(at));
+            attempts.failed(&lost, after(at + 60)).is_some()
+        };
+        assert!(is_progress(5, 1000, 100));
+        assert!(!is_progress(5, 1000, 200), "no more");
+        assert!(!is_progress(4, 999, 300), "what stood before");
+        // Entries that are there already bring no bytes.
+        assert!(is_progress(6, 10, 400));
+        assert!(!is_progress(6, 1000, 500));
+        assert!(is_progress(0, 1001, 600));
+    }
+}

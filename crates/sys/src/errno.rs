@@ -1,0 +1,24 @@
+//! Numbers of the kernel's errors that `std::io::ErrorKind` does not tell apart, or not under a stable name.
+
+/// There is no such entry.
+pub const NO_ENTRY: i32 = libc::ENOENT;
+/// The medium failed.
+pub const IO: i32 = libc::EIO;
+/// From one file system to another.
+pub const CROSS_DEVICE: i32 = libc::EXDEV;
+/// An argument makes no sense; also what a file system answers that does not know what is asked for.
+pub const INVALID: i32 = libc::EINVAL;
+/// The system's table of open files is full.
+pub const TABLE_FULL: i32 = libc::ENFILE;
+/// The process has as many files open as it may.
+pub const TOO_MANY_OPEN: i32 = libc::EMFILE;
+/// The entry has as many names as it may.
+pub const TOO_MANY_LINKS: i32 = libc::EMLINK;
+/// The kernel has no such call.
+pub const NO_SYSTEM_CALL: i32 = libc::ENOSYS;
+/// Links lead on and on, or one is where none may be.
+pub const LOOP: i32 = libc::ELOOP;
+/// There is no such attribute.
+pub const NO_DATA: i32 = libc::ENODATA;
+/// The file system does not have what is asked for.
+pub const NOT_SUPPORTED: i32 = libc::EOPNOTSUPP;
