@@ -4991,7 +4991,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__predict)
-            opts="-e -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
+            opts="-e -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --via --bind --cipher --ktls --tls-records --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5018,6 +5018,26 @@ _thalweg() {
                     return 0
                     ;;
                 --streams)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6169,7 +6189,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__tune)
-            opts="-n -e -h --time --bytes --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
+            opts="-n -e -h --time --bytes --via --bind --cipher --ktls --tls-records --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6180,6 +6200,26 @@ _thalweg() {
                     return 0
                     ;;
                 --bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cipher)
+                    COMPREPLY=($(compgen -W "aes128 aes256 chacha20 tls" -- "${cur}"))
+                    return 0
+                    ;;
+                --ktls)
+                    COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --tls-records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -468,6 +468,16 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l verify -d 'A
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l streams -d 'As in cp' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
@@ -508,6 +518,16 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l json -d 'Event
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l time -d 'Take no longer than this, from 10 s to 1 h: less tries less' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l bytes -d 'Move no more content than this in all trials, at least 64 MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r

@@ -17,7 +17,7 @@ use looks::{Looked, Looks};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::{self, FarMovers, How};
@@ -106,10 +106,11 @@ pub struct Ended {
     pub done: u64,
     /// Items given up; of them the next start tries those that are still there.
     pub given_up: Vec<RelativePath>,
-    /// Items that went from the source after copies of them failed, and did not arrive.
+    /// Items that went from the source after copies of them failed, and did not arrive; at most 1,024.
     pub lost: Vec<RelativePath>,
     /// Items that arrived, and whose source went after a copy over what had arrived had begun, in this life or in an earlier
-    /// one: what stands at the destination may be neither, and no command runs for them before they come again.
+    /// one: what stands at the destination may be neither, and no command runs for them before they come again. The first
+    /// 1,024 by name.
     pub torn: Vec<RelativePath>,
     /// Where the last look could not look: what is there, or below, nobody knows.
     pub unseen: Vec<RelativePath>,
@@ -147,26 +148,11 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         stop,
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
-        is_let_in: AtomicBool::new(false),
+        dialled: Mutex::default(),
         is_over: Arc::default(),
     };
     let mut looks = Looks::new(watch.look_every);
-    let result = std::thread::scope(|scope| {
-        let life = Life {
-            driver: &driver,
-            machine,
-            journal,
-            done: 0,
-            unseen: Vec::new(),
-            idle_since: Duration::ZERO,
-            seen_at: None,
-        };
-        let result = life.live(scope, &mut looks, inputs, hears);
-        driver.is_over.store(true, Ordering::Release);
-        // Copies under way end in order: what is durable stays for the next life.
-        stop.stop();
-        result
-    });
+    let result = Life::new(&driver, machine, journal).run(&mut looks, inputs, hears);
     say_goodbye(looks.reach.take(), driver.far_movers.clone(), watch.how.clone());
     result
 }
@@ -272,8 +258,8 @@ struct Driver<'a> {
     changed: AtomicBool,
     /// Why every copy would fail alike, by the command and not by its item: it ends the watch.
     refused: Mutex<Option<Failure>>,
-    /// The far mover that items go to let us in, in this life.
-    is_let_in: AtomicBool,
+    /// What came of the last dial of the far mover that items go to, in this life; held while it is dialled.
+    dialled: Mutex<Option<Result<()>>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -302,19 +288,54 @@ struct Life<'a> {
 type Scope<'scope, 'env> = &'scope std::thread::Scope<'scope, 'env>;
 
 impl<'a> Life<'a> {
+    fn new(driver: &'a Driver<'a>, machine: Machine, journal: Journal) -> Life<'a> {
+        Life {
+            driver,
+            machine,
+            journal,
+            done: 0,
+            unseen: Vec::new(),
+            idle_since: Duration::ZERO,
+            seen_at: None,
+        }
+    }
+
+    /// Goes on until it is over, then has what is under way end, and keeps what came of it: that a copy replaced nothing, no
+    /// later life could tell.
+    fn run(&mut self, looks: &mut Looks, inputs: Sender<Heard>, hears: Receiver<Heard>) -> Result<Ended> {
+        let (driver, started) = (self.driver, Instant::now());
+        let result = std::thread::scope(|scope| {
+            let result = self.live(scope, started, looks, inputs, &hears);
+            driver.is_over.store(true, Ordering::Release);
+            // Copies under way end in order: what is durable stays for the next life.
+            driver.stop.stop();
+            result
+        });
+        let kept = hears.try_iter().try_for_each(|heard| match heard {
+            Heard::Came(input) => self.hear(started.elapsed(), input),
+            Heard::Looked(looked) => {
+                looks.reach = looked.reach;
+                Ok(())
+            }
+        });
+        // Why it is over comes before what could not be kept.
+        result.and_then(|is_stopped| kept.map(|()| self.ended(is_stopped)))
+    }
+
+    /// Until it is over: whether somebody asked for that.
     fn live<'scope>(
-        mut self,
+        &mut self,
         scope: Scope<'scope, '_>,
+        started: Instant,
         looks: &mut Looks,
         inputs: Sender<Heard>,
-        hears: mpsc::Receiver<Heard>,
-    ) -> Result<Ended>
+        hears: &Receiver<Heard>,
+    ) -> Result<bool>
     where
         'a: 'scope,
     {
         let driver = self.driver;
         self.journal.rewrite(&self.machine.snapshot())?;
-        let started = Instant::now();
         let changes = driver.changes(scope);
         if changes.is_some() && driver.watch.look_every.is_none() {
             looks.every = RECONCILE_EVERY;
@@ -334,8 +355,8 @@ impl<'a> Life<'a> {
             if looks.has_seen {
                 self.act(scope, started.elapsed(), &inputs)?;
             }
-            if let Some(ended) = self.over(started.elapsed(), looks) {
-                return Ok(ended);
+            if let Some(is_stopped) = self.over(started.elapsed(), looks) {
+                return Ok(is_stopped);
             }
             let heard = match hears.recv_timeout(NOTICE) {
                 Ok(heard) => std::iter::once(heard).chain(hears.try_iter()).collect(),
@@ -360,13 +381,13 @@ impl<'a> Life<'a> {
         self.seen_at.is_none_or(|seen_at| seen_at < ends_at).then_some(ends_at)
     }
 
-    /// How it ended, if it is over.
-    fn over(&mut self, now: Duration, looks: &Looks) -> Option<Ended> {
+    /// Whether somebody asked to stop, if it is over.
+    fn over(&mut self, now: Duration, looks: &Looks) -> Option<bool> {
         if self.driver.stop.is_asked() {
-            return Some(self.ended(true));
+            return Some(true);
         }
         if self.machine.blocked_by().is_some() {
-            return Some(self.ended(false));
+            return Some(false);
         }
         if !self.machine.is_idle() || !looks.has_seen {
             self.idle_since = now;
@@ -374,7 +395,7 @@ impl<'a> Life<'a> {
         // Nobody knows what a look that is under way will see, nor how what is tried once more will end.
         let may_change = looks.is_under_way || self.machine.is_busy();
         let (idle, seen_at) = self.driver.watch.idle_exit.filter(|_| !may_change).zip(self.seen_at)?;
-        (seen_at >= self.idle_since.saturating_add(idle)).then(|| self.ended(false))
+        (seen_at >= self.idle_since.saturating_add(idle)).then_some(false)
     }
 
     /// Takes what came of a look.

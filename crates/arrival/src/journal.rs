@@ -20,6 +20,8 @@ pub struct Journal {
     /// Records in it, and how many it began with.
     records: usize,
     began_with: usize,
+    /// What is added is read by the next life: it does not stand behind half a line, nor in a file that has no name any more.
+    is_sound: bool,
     _lock: thalweg_sys::File,
 }
 
@@ -49,21 +51,29 @@ impl Journal {
         file.read_to_end(&mut text).map_err(of_io)?;
         let records = read(&text)?;
         let count = records.len();
-        Ok((Journal { path, file, records: count, began_with: count, _lock: lock }, records))
+        let journal = Journal { path, file, records: count, began_with: count, is_sound: true, _lock: lock };
+        Ok((journal, records))
     }
 
     /// Adds records and makes them durable.
     ///
     /// # Errors
-    /// What the kernel says. Then nothing may follow from them.
+    /// What the kernel says. Then nothing may follow from them, and before it is rewritten nothing is added: `Io`.
     pub fn append(&mut self, records: &[Record]) -> Result<()> {
         if records.is_empty() {
             return Ok(());
         }
+        let text = text_of(records)?;
+        if !std::mem::replace(&mut self.is_sound, false) {
+            let cause = "what was to be added before could not be";
+            return Err(Failure::new(FailureKind::Io, "write the journal", cause));
+        }
         let of_io = |error: std::io::Error| failure::of_io("write the journal", &error);
-        self.file.write_all(&text_of(records)?).map_err(of_io)?;
+        self.file.write_all(&text).map_err(of_io)?;
         self.records += records.len();
-        self.file.sync_data().map_err(of_io)
+        self.file.sync_data().map_err(of_io)?;
+        self.is_sound = true;
+        Ok(())
     }
 
     /// Whether it has so much more than it began with that it is to be rewritten.
@@ -80,8 +90,10 @@ impl Journal {
         let text = [HEAD.as_bytes(), &text_of(records)?].concat();
         atomic_file::write(&self.path, &text, 0o600, Durability::Synced)
             .map_err(|error| of_io(error.cause))?;
+        self.is_sound = false;
         self.file = File::options().append(true).open(&self.path).map_err(of_io)?;
         (self.records, self.began_with) = (records.len(), records.len());
+        self.is_sound = true;
         Ok(())
     }
 }
@@ -153,6 +165,24 @@ mod tests {
         assert_eq!(Journal::open(directory.path()).map(|_| ()).unwrap_err().kind, FailureKind::Busy);
         journal.rewrite(&records()[..1]).unwrap();
         journal.append(&records()[1..]).unwrap();
+        drop(journal);
+        assert_eq!(Journal::open(directory.path()).unwrap().1, records());
+    }
+
+    #[test]
+    fn behind_what_could_not_be_added_nothing_is_before_the_journal_is_rewritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(directory.path()).unwrap();
+        journal.rewrite(&records()[..1]).unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let file = std::mem::replace(&mut journal.file, full);
+        assert_eq!(journal.append(&records()[1..2]).unwrap_err().kind, FailureKind::Space);
+        journal.file = file;
+        assert_eq!(journal.append(&records()[2..3]).unwrap_err().kind, FailureKind::Io);
+        let text = std::fs::read(directory.path().join("journal")).unwrap();
+        assert_eq!(read(&text).unwrap(), records()[..1]);
+        journal.rewrite(&records()[..2]).unwrap();
+        journal.append(&records()[2..]).unwrap();
         drop(journal);
         assert_eq!(Journal::open(directory.path()).unwrap().1, records());
     }

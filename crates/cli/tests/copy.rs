@@ -608,6 +608,13 @@ fn within_a_machine_nothing_is_compressed_and_the_user_is_told() {
     let text =
         "without effect within this machine, where nothing is sent: --compress, --dscp, --bind, --port";
     assert_eq!(notes.iter().filter(|note| **note == text).count(), 1, "{notes:?}");
+    // What holds for all commands is not told with each.
+    let mut usual = scratch.thalweg();
+    usual.arg("cp").args([scratch.path("file"), scratch.path("again")]);
+    usual.env("THALWEG_BIND", "lo").env("THALWEG_CIPHER", "tls").env("THALWEG_KTLS", "on");
+    let out = usual.output().unwrap();
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && !told.contains("without effect"), "{told}");
     let said: serde_json::Value = serde_json::from_str(scratch.ok(["why", "--json"]).trim()).unwrap();
     let compress = u64::from(thalweg_mover::stage::Stage::Compress as u8);
     let rows = said["evidence"]["sender"]["stages"].as_array().unwrap();
@@ -689,6 +696,43 @@ fn without_modes_what_is_new_has_what_the_umask_leaves_and_what_is_there_keeps_i
         let there = std::fs::metadata(scratch.path(&format!("to/{name}"))).unwrap();
         assert_eq!(there.mode() & 0o7777, mode, "{name}");
     }
+}
+
+/// Its attributes are listed to its owner, who may write it, and not told.
+#[test]
+fn without_modes_a_file_is_replaced_whose_owner_may_not_read_it() {
+    let scratch = Scratch::new();
+    let row = "a file whose owner may not read it";
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = scratch.as_nobody(row) else { return };
+    for (name, content) in [("from", "new content"), ("to", "old")] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+        mode(&scratch.path(name), 0o755);
+        std::fs::write(scratch.path(name).join("file"), content).unwrap();
+    }
+    mode(&scratch.path("from/file"), 0o644);
+    let to = Dir::open(&scratch.path("to")).unwrap();
+    if to.set_xattr(b"file", b"user.a", b"1").is_err() {
+        support::chance::skipped(row, "no attributes here");
+        return;
+    }
+    to.set_mode(b"file", 0o200).unwrap();
+    if usage::effective_uid() == 0 {
+        let nobody = Some(support::NOBODY);
+        for path in ["to", "to/file"] {
+            std::os::unix::fs::chown(scratch.path(path), nobody, nobody).unwrap();
+        }
+    }
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--no-perms", "--no-owner"]).arg(scratch.path("from/")).arg(scratch.path("to"));
+    command.current_dir(scratch.root()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(as_nobody(command).spawn().unwrap());
+    assert!(output.status.success(), "{output:?}");
+    let there = to.stat(b"file").unwrap();
+    assert_eq!((there.size, there.mode & 0o7777), (11, 0o200));
 }
 
 #[test]

@@ -554,6 +554,13 @@ fn a_daemon_that_requires_tls_records_refuses_who_does_not_ask_for_them_and_says
     for name in ["copied", "streamed"] {
         assert_eq!(std::fs::read(scratch.path("export").join(name)).unwrap(), b"content");
     }
+    // What measures moves data too.
+    std::fs::write(scratch.path("large"), vec![7; 8 << 20]).unwrap();
+    let (large, place) = (scratch.path("large").display().to_string(), daemon.place("data", "large"));
+    let words = ["predict", "--json", "--measure", "4s", "--cipher", "tls", "--ticket", &ticket];
+    let told = scratch.ok([&words[..], &[&large, &place]].concat());
+    let told: serde_json::Value = serde_json::from_str(told.trim()).unwrap();
+    assert!(told["seconds"].is_number() && told["probe"].is_object(), "{told}");
     // Who only asks has no data streams.
     let place = daemon.place("data", "");
     assert!(scratch.ok(["ls", "--ticket", &ticket, &place]).contains("copied"));

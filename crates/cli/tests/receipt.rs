@@ -773,6 +773,13 @@ fn a_receipt_gives_a_list_of_b3sum_and_check_compares_a_place_with_such_a_list()
         let (code, out, _) = check(&["--json", "--exclude", "*"], place);
         let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
         assert_eq!((code, &last["files"], last["extra"].is_null()), (0, &0.into(), true), "{out}");
+        // Whoever names a file wants to hear of it; a directory is in no list.
+        let names = scratch.path("names");
+        std::fs::write(&names, "extra\nd\n").unwrap();
+        let (code, out, err) = check(&["--files-from", names.to_str().unwrap()], place);
+        assert!(code == 2 && out.contains("1 unreadable"), "{out}{err}");
+        assert!(err.contains("`extra`") && err.contains("the list does not have it"), "{err}");
+        assert!(!err.contains("`d`"), "{err}");
     }
     // One file, whatever its name; with more than one it is no such list.
     std::fs::write(&list, format!("{}  another name\n", digest("A"))).unwrap();
@@ -789,6 +796,12 @@ fn a_receipt_gives_a_list_of_b3sum_and_check_compares_a_place_with_such_a_list()
     }
     std::fs::write(&list, "\n").unwrap();
     assert_eq!(check(&[], &to_text).0, 1);
+    // Two lists cannot both come by stdin.
+    for other in ["--files-from", "--exclude-from", "--include-from"] {
+        let refused = scratch.run(["check", "--sums", "-", other, "-", &to_text]);
+        let err = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(1) && err.contains("stdin is one file"), "{err}");
+    }
     // A second place has no part in it.
     assert_eq!(check(&[to_text.as_str()], &to_text).0, 1);
 }

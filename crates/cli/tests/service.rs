@@ -4,6 +4,7 @@ mod support;
 
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
@@ -630,29 +631,54 @@ fn at_sighup_a_daemon_reads_its_exports_anew_and_serves_on() {
     assert_eq!(daemon.terminate().code(), Some(0));
 }
 
-/// Of a daemon that somebody started by hand nothing is left when the terminal is closed.
+/// Of a daemon that somebody started by hand nothing is left when the terminal is closed, wherever it writes.
 #[test]
 fn a_daemon_whose_terminal_is_gone_ends_in_order() {
+    for has_log in [false, true] {
+        let scratch = Scratch::new();
+        let ends = nix::pty::openpty(None, None).expect("a pseudo-terminal");
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", ends.slave.as_raw_fd())).unwrap();
+        // What is cloned here is closed in the daemon.
+        let terminal = ends.master.try_clone().unwrap();
+        drop(ends.master);
+        let mut daemon = scratch.thalweg();
+        daemon.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(scratch.path("far"));
+        daemon.arg("--export").arg(format!("data={}", scratch.root().display()));
+        daemon.arg("--ticket-file").arg(scratch.path("ticket"));
+        // Who leads a session and has no terminal gets the first one that it opens.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" < \"$TERMINAL\"", "sh"]).env("TERMINAL", path);
+        let mut command = wrap(shell, &daemon);
+        let log = std::fs::File::create(scratch.path("log")).unwrap();
+        let stderr = if has_log { Stdio::from(log) } else { Stdio::from(ends.slave) };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        let mut daemon = thalweg_sys::child::in_own_session(&mut command).spawn().unwrap();
+        assert!(wait_until(Duration::from_secs(60), || scratch.path("ticket").exists()));
+        drop(terminal);
+        // A program that another test began just then may have the terminal for as long as it runs.
+        let has_ended = wait_until(Duration::from_secs(60), || {
+            signal(daemon.id(), Signal::SIGHUP);
+            daemon.try_wait().unwrap().is_some()
+        });
+        let _ = daemon.kill();
+        assert_eq!((has_ended, daemon.wait().unwrap().code()), (true, Some(0)), "log: {has_log}");
+    }
+}
+
+/// Whoever asked for it is to hear that it did not come about, also where nobody asked for a log.
+#[test]
+fn a_reload_that_fails_is_told_without_a_log_too() {
     let scratch = Scratch::new();
-    let ends = nix::pty::openpty(None, None).expect("a pseudo-terminal");
-    // What is cloned here is closed in the daemon.
-    let terminal = ends.master.try_clone().unwrap();
-    drop(ends.master);
-    let mut command = scratch.thalweg();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(scratch.path("far")).arg("--export");
-    command.arg(format!("data={}", scratch.root().display()));
-    command.arg("--ticket-file").arg(scratch.path("ticket"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(ends.slave);
-    let mut daemon = command.spawn().unwrap();
-    assert!(wait_until(Duration::from_secs(60), || scratch.path("ticket").exists()));
-    drop(terminal);
-    // A program that another test began just then may have the terminal for as long as it runs.
-    let has_ended = wait_until(Duration::from_secs(60), || {
-        signal(daemon.id(), Signal::SIGHUP);
-        daemon.try_wait().unwrap().is_some()
-    });
-    let _ = daemon.kill();
-    assert_eq!((has_ended, daemon.wait().unwrap().code()), (true, Some(0)));
+    let file = scratch.path("config.toml");
+    let export = format!("[serve]\nexport = [\"data={}\"]\n", scratch.root().display());
+    std::fs::write(&file, export).unwrap();
+    let more = ["--config", file.to_str().unwrap()];
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[], &more, |command| command);
+    assert!(!scratch.server_log().contains("error: "), "{}", scratch.server_log());
+    std::fs::write(&file, "[serve]\nexport = [\"data=/not/there\"]\n").unwrap();
+    signal(daemon.pid(), Signal::SIGHUP);
+    let is_told = || scratch.server_log().contains("error: ");
+    assert!(wait_until(Duration::from_secs(60), is_told), "{}", scratch.server_log());
 }
 
 #[test]
@@ -803,6 +829,37 @@ fn room_that_is_kept_free_is_left_by_what_begins_by_what_is_large_and_by_what_ru
     let (code, said) = run(&["cp", &small, &to]);
     assert_eq!(code, Some(0), "{said}");
     assert!(std::fs::read(volume.path.join("small")).unwrap() == noise(7, 24 << 20));
+}
+
+/// Its session is cut off, and waited for ten minutes.
+#[test]
+fn a_client_that_was_killed_begins_again_where_one_address_has_one_session() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("srv")).unwrap();
+    std::fs::write(scratch.path("file"), noise(9, 24 << 20)).unwrap();
+    let bound = ["--max-sessions-per-address", "1"];
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("srv"))], &bound);
+    let (from, to) = (scratch.path("file").display().to_string(), daemon.place("data", "file"));
+    let mut copy = scratch.thalweg();
+    copy.args(["cp", "--bwlimit", "1MB/s", &from, &to]).env("THALWEG_TICKET", &daemon.ticket);
+    let copy = Running::start(copy);
+    assert!(wait_until(LIMIT, || bytes_allocated(&scratch.path("srv")) >= 1 << 20));
+    copy.kill();
+    // The daemon hears of its end a moment later.
+    let again = || asked(&scratch, &daemon.ticket, &["cp", &from, &to]);
+    let mut last = again();
+    assert!(
+        wait_until(LIMIT, || {
+            let is_done = last.0 == Some(0);
+            if !is_done {
+                last = again();
+            }
+            is_done
+        }),
+        "{last:?}"
+    );
+    assert!(std::fs::read(scratch.path("srv/file")).unwrap() == noise(9, 24 << 20));
 }
 
 /// A stream of a pipe that stays open is a session for as long as that is wanted.

@@ -9,7 +9,7 @@ use support::nets::Cable;
 use support::proxy::Proxy;
 use support::{Scratch, assert_no_litter, facts, finish, noise};
 use thalweg_client::identity;
-use thalweg_client::profiles::Profiles;
+use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_mover::link::{ServerTrust, Ticket, client_config};
 use thalweg_mover::plan::Tuned;
 use thalweg_mover::run::client::TcpConnect;
@@ -232,7 +232,7 @@ fn a_pull_is_tuned_without_a_congestion_control_that_is_not_permitted_any_more()
     let from = Source::Far(Arc::new(FarMover::new(connect, tls, "thalweg")), vec![place]);
     let found = Tuned { congestion: Some("nonesuch".into()), depth: Some(8), ..Tuned::default() };
     identity::state_directory(Some(&state)).unwrap();
-    assert!(Profiles::tuned(&state, &from, &To::Local(to.clone()), Some(found)));
+    assert!(Profiles::tuned(&state, &from, &To::Local(to.clone()), &ByHand::default(), Some(found)));
     let mut command = tune(&scratch, "10s");
     command.args(["--bytes", "256MiB", "--ticket"]).arg(&daemon.ticket);
     command.arg(daemon.place("data", "")).arg(&to);

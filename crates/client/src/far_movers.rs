@@ -129,6 +129,15 @@ impl Whom {
             Named::Local(_) | Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_) | Named::Null => None,
         }
     }
+
+    /// Whether both are one. The same host at another port may be another machine, behind a tunnel.
+    fn is_same_mover(&self, other: &Whom) -> bool {
+        match (self, other) {
+            // Who we are to it says nothing of what is there.
+            (Whom::Daemon(one, _), Whom::Daemon(other, _)) => one == other,
+            (one, other) => one == other,
+        }
+    }
 }
 
 /// A place as its far mover knows it; `None` for places of this machine.
@@ -142,13 +151,26 @@ pub fn place_there(place: &Named) -> Option<Place> {
     }
 }
 
-/// Whether two places are at the same far mover. The same host at another port may be another machine, behind a tunnel.
+/// Whether two places are at the same far mover.
 pub(crate) fn is_same_mover(one: &Named, other: &Named) -> bool {
     match (Whom::of(one), Whom::of(other)) {
-        // Who we are to it says nothing of what is there.
-        (Some(Whom::Daemon(one, _)), Some(Whom::Daemon(other, _))) => one == other,
-        (one, other) => one.is_some() && one == other,
+        (Some(one), Some(other)) => one.is_same_mover(&other),
+        _ => false,
     }
+}
+
+/// Refuses addresses for data streams where places are at two far movers: those to the one would be dialled at the other.
+///
+/// # Errors
+/// `Usage`.
+pub fn check_via<'a>(via: &[String], far: impl IntoIterator<Item = &'a Whom>) -> Result<()> {
+    let mut far = far.into_iter();
+    let Some(first) = far.next() else { return Ok(()) };
+    if via.iter().any(|via| via != TICKET) && far.any(|other| !first.is_same_mover(other)) {
+        let cause = "--via names addresses of one far side, and there are two: at daemons, `--via ticket` is each one's own";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    Ok(())
 }
 
 /// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a path
@@ -212,11 +234,12 @@ impl FarMovers {
     /// before anything that draws on the terminal.
     ///
     /// # Errors
-    /// `Usage` without a ticket; by ssh as [`ssh::far`].
+    /// `Usage` without a ticket, and as [`check_via`]; by ssh as [`ssh::far`].
     pub fn reach(&mut self, whom: &Whom) -> Result<Reached> {
         if let Some((_, reached)) = self.known.iter().find(|(known, _)| known == whom) {
             return Ok(reached.clone());
         }
+        check_via(&self.how.via, self.known.iter().map(|(known, _)| known).chain([whom]))?;
         let reached = match whom {
             Whom::Daemon(address, _) => daemon(address, self.ticket(whom)?, &self.how)?,
             Whom::Ssh(host, port) => {
@@ -263,4 +286,43 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     });
     let far = FarMover::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
     Ok(Reached { far: Arc::new(far), identity: Arc::new(identity) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_for_data_streams_are_those_of_one_far_side() {
+        let daemon = |address: &str, ticket: &str| Whom::Daemon(address.to_owned(), Some(ticket.into()));
+        let ssh = || Whom::Ssh("a".to_owned(), None);
+        let check = |via: &[&str], far: &[Whom]| {
+            check_via(&via.iter().map(|&via| via.to_owned()).collect::<Vec<_>>(), far)
+        };
+        let two = [[daemon("a:1", "/t"), daemon("b:1", "/t")], [ssh(), daemon("a:1", "/t")]];
+        for far in &two {
+            for via in [&["10.1.0.7"][..], &["ticket", "10.1.0.7"]] {
+                assert_eq!(check(via, far).unwrap_err().kind, FailureKind::Usage, "{via:?} {far:?}");
+            }
+            check(&[], far).unwrap();
+            check(&["ticket"], far).unwrap();
+        }
+        // Who we are to it does not make another of it.
+        check(&["10.1.0.7"], &[daemon("a:1", "/t"), daemon("a:1", "/own")]).unwrap();
+        check(&["10.1.0.7"], &[ssh()]).unwrap();
+        check(&["10.1.0.7"], &[]).unwrap();
+        // Nobody is asked for the second one.
+        let how = How::to_ask(&Places::default(), None, SshOptions::default());
+        let mut far_movers = FarMovers::new(How { via: vec!["10.1.0.7".to_owned()], ..how });
+        far_movers.known.push((ssh(), reached()));
+        let refused = far_movers.reach(&daemon("b:1", "/t")).err().unwrap();
+        assert!(refused.cause.contains("there are two"), "{refused}");
+    }
+
+    fn reached() -> Reached {
+        let identity = Identity::generate("somebody").unwrap();
+        let tls = client_config(&identity, &ServerTrust::Pinned(identity.fingerprint())).unwrap();
+        let connect = Arc::new(TcpConnect::new(vec!["a:1".to_owned()]));
+        Reached { far: Arc::new(FarMover::new(connect, tls, "thalweg")), identity: Arc::new(identity) }
+    }
 }

@@ -63,7 +63,6 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
 mod tests {
     use super::operation::{PROBE, TAKE_HUB_DIRECTORY, TAKE_STATE};
     use super::*;
-    use std::collections::HashSet;
     use std::path::Path;
     use thalweg_mover::endpoint::local::{MARK_GROWING, NOT_ASKED_FOR, NOT_OURS, OPEN_SOURCE, OPEN_STAGING};
     use thalweg_mover::failure::{
@@ -75,25 +74,26 @@ mod tests {
     use thalweg_mover::run::frames::windows;
     use thalweg_wire::message::FailureKind;
 
-    /// Words have their home where they are said: one that nobody says any more is found here.
+    /// Words have their home where they are said: one that nobody says any more is found here, whatever else has its name.
     #[test]
     fn every_word_that_is_matched_on_is_said_somewhere() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let (mut fields, mut sources) = (Vec::new(), Vec::new());
+        let mut sources = Vec::new();
         for name in std::fs::read_dir(&crates).unwrap() {
-            read(&name.unwrap().path().join("src"), &mut fields, &mut sources);
+            read(&crates, &name.unwrap().path().join("src"), &mut sources);
         }
+        let is_field = |path: &str| path.starts_with("client/src/hint/") && !path.ends_with("/operation.rs");
+        let (fields, sources): (Vec<Source>, Vec<Source>) =
+            sources.into_iter().partition(|source| is_field(&source.path));
         assert_eq!(fields.len(), FIELDS.len());
         assert!(sources.len() > 100, "{} files of source", sources.len());
-        let sources: Vec<String> = sources.iter().map(|source| stated(source)).collect();
-        let said: HashSet<&str> = sources.iter().flat_map(|source| constants(source)).collect();
         let mut known = 0;
-        for field in fields.iter().map(|field| stated(field)) {
+        for field in &fields {
             let mut before = "";
-            for (at, part) in field.split('"').enumerate() {
+            for (at, part) in field.stated.split('"').enumerate() {
                 match at % 2 {
-                    0 => constants(part).for_each(|word| {
-                        assert!(said.contains(word), "nothing says {word}");
+                    0 => mentions(part).for_each(|word| {
+                        is_said(word, field, &sources);
                         known += 1;
                     }),
                     _ => assert!(before.trim_end().ends_with(['>', '{']), "it is no advice: {part}"),
@@ -104,47 +104,159 @@ mod tests {
         assert!(known > 40, "{known} words were found");
     }
 
-    /// Without comments, what is imported, what constants are, and tests.
-    fn stated(source: &str) -> String {
-        let source = source.split_once("#[cfg(test)]\nmod tests {").map_or(source, |(source, _)| source);
-        let mut is_import = false;
-        let mut kept = String::new();
-        for line in source.lines().map(str::trim_start) {
-            is_import |= line.starts_with("use ") || line.starts_with("pub use ");
-            if !is_import && !line.starts_with("//") && !line.contains("const ") {
-                kept.push_str(line);
-                kept.push('\n');
-            }
-            is_import &= !line.ends_with(';');
-        }
-        kept
+    #[test]
+    fn what_has_the_name_of_a_word_or_compares_it_does_not_say_it() {
+        let says = |path: &str, text: &str| source(path, text).says("RUN", "mover/src/link/ssh.rs");
+        assert!(says("mover/src/link/ssh.rs", "fail(RUN, cause)"));
+        assert!(says("mover/src/link/ssh/lines.rs", "use super::{Line, RUN};\nfail(RUN, cause)"));
+        assert!(says("cli/src/main.rs", "use thalweg_mover::link::{ssh, tls};\nfail(ssh::RUN, cause)"));
+        assert!(says("cli/src/main.rs", "use thalweg_mover::{\n    link::ssh::{RUN, START},\n};\nfail(RUN)"));
+        assert!(!says("mover/src/link/ssh.rs", "// RUN\nfail(RUN_ALL, cause)"));
+        assert!(!says("mover/src/journal.rs", "const RUN: u64 = 8;\nlet bytes = RUN + 1;"));
+        assert!(!says("mover/src/journal.rs", "use super::table::RUN;\nfail(RUN, table::RUN)"));
+        assert!(!says("mover/src/link/tls/names.rs", "use super::RUN;\nfail(RUN, cause)"));
+        assert!(!says("cli/src/main.rs", "use thalweg_mover::link::ssh;\nif operation == ssh::RUN {"));
+        assert!(!says("cli/src/main.rs", "match operation {\n    ssh::RUN => 1,\n}"));
     }
 
-    fn constants(text: &str) -> impl Iterator<Item = &str> {
-        let is_constant = |word: &&str| {
-            word.len() > 1 && word.starts_with(|first: char| first.is_ascii_uppercase()) && !has_small(word)
+    /// A file of source, without comments and tests.
+    struct Source {
+        /// Below `crates`.
+        path: String,
+        /// Constants of text that it has.
+        constants: Vec<String>,
+        /// Paths that it imports.
+        imports: Vec<String>,
+        /// All else, but for what constants are.
+        stated: String,
+    }
+
+    fn source(path: &str, text: &str) -> Source {
+        let text = text.split_once("#[cfg(test)]\nmod tests {").map_or(text, |(text, _)| text);
+        let (mut constants, mut imports) = (Vec::new(), Vec::new());
+        let (mut stated, mut import) = (String::new(), String::new());
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+            let is_public = line.starts_with("pub") && line.split(' ').nth(1) == Some("use");
+            if is_public || line.starts_with("use ") || !import.is_empty() {
+                import.push_str(line);
+                if let Some(whole) = import.strip_suffix(';') {
+                    flatten("", whole.split_once("use ").map_or(whole, |(_, tree)| tree), &mut imports);
+                    import.clear();
+                }
+            } else if let Some((_, rest)) = line.split_once("const ") {
+                constants.extend(rest.split_once(": &str").map(|(name, _)| name.to_owned()));
+            } else {
+                stated.push_str(line);
+                stated.push('\n');
+            }
+        }
+        Source { path: path.to_owned(), constants, imports, stated }
+    }
+
+    /// The paths that a tree of `use` names.
+    fn flatten(above: &str, tree: &str, into: &mut Vec<String>) {
+        let tree = tree.trim();
+        let Some((way, group)) = tree.split_once('{') else {
+            into.push(format!("{above}{tree}"));
+            return;
         };
-        text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').filter(is_constant)
+        let mut depth = 0;
+        let is_between = |letter: char| {
+            depth += i32::from(letter == '{') - i32::from(letter == '}');
+            letter == ',' && depth == 0
+        };
+        let group = group.strip_suffix('}').unwrap_or(group);
+        group.split(is_between).for_each(|part| flatten(&format!("{above}{way}"), part, into));
+    }
+
+    /// The module of a path, if it names one, and what it names there.
+    fn of_path(path: &str) -> (&str, &str) {
+        let (way, name) = path.rsplit_once("::").unwrap_or(("", path));
+        (way.rsplit("::").next().unwrap_or(way), name)
+    }
+
+    /// Paths of constants.
+    fn mentions(text: &str) -> impl Iterator<Item = &str> {
+        let is_apart = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':';
+        let is_constant = |path: &&str| {
+            let (_, name) = of_path(path);
+            name.len() > 1 && name.starts_with(|first: char| first.is_ascii_uppercase()) && !has_small(name)
+        };
+        text.split(is_apart).filter(is_constant)
+    }
+
+    /// A word that a field goes by: one file where it is imported from has it, and one that means this one says it.
+    fn is_said(word: &str, field: &Source, sources: &[Source]) {
+        let (module, name) = of_path(word);
+        let imported = if module.is_empty() { name } else { module };
+        let import = field.imports.iter().find(|path| of_path(path).1 == imported);
+        let import = import.unwrap_or_else(|| panic!("{}: where is {word} from?", field.path));
+        let way = match module.is_empty() {
+            true => import.rsplit_once("::").map_or("", |(way, _)| way),
+            false => import.as_str(),
+        };
+        let place = match way.split_once("::") {
+            // An advice.
+            None => return,
+            Some(("crate", rest)) => format!("client/src/{rest}"),
+            Some(("super", rest)) => format!("client/src/hint/{rest}"),
+            Some((other, rest)) => format!("{}/src/{rest}", other.trim_start_matches("thalweg_")),
+        };
+        let place = place.replace("::", "/");
+        let has = |source: &&Source| source.constants.iter().any(|constant| constant == name);
+        let paths = sources.iter().filter(has).map(|source| source.path.as_str());
+        let homes: Vec<&str> = paths.filter(|path| is_of(path, &place)).collect();
+        let [home] = homes[..] else { panic!("{word}, of {place}: {homes:?}") };
+        assert!(sources.iter().any(|source| source.says(name, home)), "nothing says {word} of {home}");
+    }
+
+    /// Whether a file is that of a module, or of one in it.
+    fn is_of(path: &str, module: &str) -> bool {
+        path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    }
+
+    impl Source {
+        /// Whether it says the constant of this name that the file `home` has: comparing it is not saying it.
+        fn says(&self, name: &str, home: &str) -> bool {
+            let (above, _) = self.path.trim_end_matches("/mod.rs").rsplit_once('/').unwrap();
+            let is_home_in = |module: &str| match module {
+                "super" => is_of(home, above),
+                _ => home.trim_end_matches(".rs").split('/').skip(2).any(|part| part == module),
+            };
+            let is_imported = |path: &String| {
+                let (module, last) = of_path(path);
+                last == name && is_home_in(module)
+            };
+            let has_it = self.path == home || self.imports.iter().any(is_imported);
+            self.stated.lines().any(|line| {
+                mentions(line).any(|path| {
+                    let (module, last) = of_path(path);
+                    let is_meant = if module.is_empty() { has_it } else { is_home_in(module) };
+                    let compared = [format!("== {path}"), format!("!= {path}"), format!("{path} =>")];
+                    last == name && is_meant && !compared.iter().any(|text| line.contains(text.as_str()))
+                })
+            })
+        }
     }
 
     fn has_small(word: &str) -> bool {
         word.bytes().any(|byte| byte.is_ascii_lowercase())
     }
 
-    fn read(directory: &Path, fields: &mut Vec<String>, sources: &mut Vec<String>) {
+    /// All files of source below a directory of `crates`.
+    fn read(crates: &Path, directory: &Path, sources: &mut Vec<Source>) {
         let Ok(entries) = std::fs::read_dir(directory) else { return };
         for path in entries.map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
-                read(&path, fields, sources);
+                read(crates, &path, sources);
                 continue;
             }
             let is_tests = directory.ends_with("tests") || path.ends_with("tests.rs");
             if path.extension().is_none_or(|end| end != "rs") || is_tests {
                 continue;
             }
-            let source = std::fs::read_to_string(&path).unwrap();
-            let is_field = directory.ends_with("client/src/hint") && !path.ends_with("operation.rs");
-            if is_field { fields.push(source) } else { sources.push(source) }
+            let text = std::fs::read_to_string(&path).unwrap();
+            sources.push(source(path.strip_prefix(crates).unwrap().to_str().unwrap(), &text));
         }
     }
 

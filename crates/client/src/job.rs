@@ -273,7 +273,7 @@ impl Job {
         let known = has_profile.then(|| Profiles::read(state));
         let of =
             |by_hand: &ByHand| known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to, by_hand));
-        let untouched = of(&ByHand::default()).filter(|_| !wishes.movement.holds_still);
+        let untouched = of(&ByHand::of(wishes).of_way()).filter(|_| !wishes.movement.holds_still);
         let tuned = untouched.and_then(|way| way.tuned.clone());
         let alike = of(&ByHand::of(wishes)).filter(|_| is_profiled);
         let (verify, rate) = (wishes.fidelity.verify, &wishes.movement.rate);

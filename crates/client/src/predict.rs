@@ -53,12 +53,12 @@ const PROBE_HOLDS_S: u64 = 86_400;
 pub struct Wanted {
     /// The transfer would read back what it wrote.
     pub reads_back: bool,
-    /// It would read its source twice.
-    pub reads_twice: bool,
     /// It would be held to so many bits a second.
     pub bits_per_s_max: Option<u64>,
     /// It would have so many streams.
     pub streams: Option<u16>,
+    /// What of it would be turned by hand, these streams among it.
+    pub by_hand: ByHand,
     /// Will it be done in this time?
     pub deadline: Option<Duration>,
 }
@@ -163,10 +163,9 @@ pub fn predict(
     let profiles = Profiles::read(state);
     // As a copy goes by them.
     let learned = routes::of(&job.from, &job.to).and_then(|route| routes::known(state, &route));
-    let tuned = profiles.of(&job.from, &job.to, &ByHand::default()).and_then(|way| way.tuned.clone());
+    let tuned = profiles.of(&job.from, &job.to, &wanted.by_hand.of_way()).and_then(|way| way.tuned.clone());
     let plan = plan::plan(&asked, &plan::Path { learned, tuned, ..path.clone() });
-    let by_hand = ByHand::streams(wanted.streams).and_reads_twice(wanted.reads_twice);
-    let mut known = profiles.of(&job.from, &job.to, &by_hand).cloned().unwrap_or_default();
+    let mut known = profiles.of(&job.from, &job.to, &wanted.by_hand).cloned().unwrap_or_default();
     let is_real =
         matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
     let is_unknown = match known.probe_of_bytes(&work) {
@@ -177,7 +176,7 @@ pub fn predict(
         && is_real
         && let Some(probed) = measure()?
     {
-        Profiles::probed(state, &job.from, &job.to, &by_hand, probed.clone());
+        Profiles::probed(state, &job.from, &job.to, &wanted.by_hand, probed.clone());
         known.probed = Some(probed);
     }
     let prediction = known
@@ -394,6 +393,7 @@ pub(crate) mod tests {
     use thalweg_mover::model::history::{Moved, Observed};
     use thalweg_mover::model::prediction::Taken;
     use thalweg_mover::plan::Tuned;
+    use thalweg_mover::run::copy::{Movement, Wishes};
 
     /// Of a file here: what is asked of `measure`, and the probe that the answer rests on.
     fn asked(state: &Path, job: &Job) -> (u32, Option<u64>) {
@@ -439,7 +439,7 @@ pub(crate) mod tests {
         let state = tempfile::tempdir().unwrap();
         let job = job(state.path());
         let tuned = Tuned { streams: Some(6), ..Tuned::default() };
-        assert!(Profiles::tuned(state.path(), &job.from, &job.to, Some(tuned)));
+        assert!(Profiles::tuned(state.path(), &job.from, &job.to, &ByHand::default(), Some(tuned)));
         let size =
             Size { work: Work { bytes: 1e9, entries: 1.0, ..Work::default() }, how: "as asked".to_owned() };
         let wanted = Wanted::default();
@@ -498,6 +498,23 @@ pub(crate) mod tests {
         let (name, bits, _) = &limits[told.binding(&limits).unwrap()];
         assert_eq!(name, "destination storage");
         assert!(*bits > 0.99 * 8e9 / seconds, "{limits:?}, and the bytes in {seconds} s");
+    }
+
+    #[test]
+    fn what_a_probe_found_of_ways_that_were_asked_for_is_known_to_who_asks_for_them() {
+        let state = tempfile::tempdir().unwrap();
+        let job = job(state.path());
+        let movement = Movement { has_bind: true, ..Movement::default() };
+        let by_hand = ByHand::of(&Wishes { movement, ..Wishes::default() });
+        Profiles::probed(state.path(), &job.from, &job.to, &by_hand, probed(unix_seconds()));
+        let is_known = |by_hand: ByHand| {
+            let work = Work { bytes: 1e9, entries: 1.0, ..Work::default() };
+            let size = Size { work, how: "as asked".to_owned() };
+            let wanted = Wanted { by_hand, ..Wanted::default() };
+            let told = predict(&job, size, state.path(), wanted, &path(&job, None), &mut || Ok(None));
+            told.unwrap().prediction.is_ok()
+        };
+        assert!(is_known(by_hand) && !is_known(ByHand::default()));
     }
 
     #[test]

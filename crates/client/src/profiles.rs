@@ -31,6 +31,9 @@ const NAME: &str = "profiles.json";
 /// Copies of this process learn one after the other.
 static WRITING: Mutex<()> = Mutex::new(());
 
+/// How the words of [`ByHand`] begin that are of the way.
+const WORDS_OF_WAY: [&str; 4] = ["cipher ", "tls ", "via ", "bind "];
+
 /// What of a copy was turned by hand and not planned; nothing, mostly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByHand(Vec<String>);
@@ -49,6 +52,7 @@ impl ByHand {
             dry_run: _,
             trial: _,
             // What is told and written besides.
+            asked_of_way: _,
             unused: _,
             receipt: _,
         } = wishes;
@@ -122,6 +126,13 @@ impl ByHand {
         ByHand(streams.map(|streams| format!("streams {streams}")).into_iter().collect())
     }
 
+    /// What of it says which way the streams take, and in which form: settings that trials found there are for no other.
+    #[must_use]
+    pub fn of_way(&self) -> ByHand {
+        let is_of_way = |word: &&String| WORDS_OF_WAY.iter().any(|name| word.starts_with(name));
+        ByHand(self.0.iter().filter(is_of_way).cloned().collect())
+    }
+
     /// The source is read twice, and both times while content is sent. (Reading back is a cost of its own, and what is known
     /// of a way keeps copies with it apart.)
     #[must_use]
@@ -191,11 +202,12 @@ impl Profiles {
         });
     }
 
-    /// Remembers what trials found best, or forgets it. `false` for places that nobody learns from.
-    pub fn tuned(state: &Path, from: &From, to: &To, tuned: Option<Tuned>) -> bool {
+    /// Remembers what trials found best, or forgets it; `by_hand` as [`ByHand::of_way`] has it. `false` for places that nobody
+    /// learns from.
+    pub fn tuned(state: &Path, from: &From, to: &To, by_hand: &ByHand, tuned: Option<Tuned>) -> bool {
         let mut is_kept = false;
         Profiles::change(state, |profiles| {
-            if let Some(key) = profiles.key(from, to, &ByHand::default()) {
+            if let Some(key) = profiles.key(from, to, by_hand) {
                 profiles.history.tuned(&key, tuned, unix_seconds());
                 is_kept = true;
             }
@@ -205,9 +217,9 @@ impl Profiles {
 
     /// Forgets the congestion control that trials found on a way, because who sends there does not permit it any more; the
     /// rest stays.
-    pub fn forget_congestion(state: &Path, from: &From, to: &To) {
+    pub fn forget_congestion(state: &Path, from: &From, to: &To, by_hand: &ByHand) {
         Profiles::change(state, |profiles| {
-            let key = profiles.key(from, to, &ByHand::default());
+            let key = profiles.key(from, to, by_hand);
             let found = key.as_ref().and_then(|key| profiles.history.of(key, unix_seconds())?.tuned.clone());
             if let (Some(key), Some(tuned)) = (key, found) {
                 profiles.history.tuned(&key, tuned.without_congestion(), unix_seconds());
@@ -522,17 +534,44 @@ mod tests {
             profiles.of(&from, &to, &ByHand::default()).and_then(|way| way.tuned.clone())
         };
         // Nothing is known, and nothing is made of that.
-        Profiles::forget_congestion(state.path(), &from, &to);
+        Profiles::forget_congestion(state.path(), &from, &to, &ByHand::default());
         assert!(Profiles::read(state.path()).of(&from, &to, &ByHand::default()).is_none());
         let alone = Tuned { congestion: Some("bbr".into()), rate_bits_per_s: 8, ..Tuned::default() };
         let both = Tuned { streams: Some(3), ..alone.clone() };
         let rest = Tuned { congestion: None, ..both.clone() };
         for (found, left) in [(both, Some(rest.clone())), (rest.clone(), Some(rest)), (alone, None)] {
-            assert!(Profiles::tuned(state.path(), &from, &to, Some(found.clone())));
+            assert!(Profiles::tuned(state.path(), &from, &to, &ByHand::default(), Some(found.clone())));
             assert_eq!(tuned(), Some(found));
-            Profiles::forget_congestion(state.path(), &from, &to);
+            Profiles::forget_congestion(state.path(), &from, &to, &ByHand::default());
             assert_eq!(tuned(), left);
         }
+    }
+
+    #[test]
+    fn settings_found_on_a_way_that_was_asked_for_are_for_copies_that_ask_for_it_too() {
+        let state = tempfile::tempdir().unwrap();
+        let (from, to) = (From::Zero(1), To::Null);
+        let by_hand = |has_bind: bool, streams: Option<u16>| {
+            let asked = plan::Asked { streams, ..plan::Asked::default() };
+            ByHand::of(&Wishes {
+                movement: Movement { asked, has_bind, ..Movement::default() },
+                ..Wishes::default()
+            })
+        };
+        let found = Tuned { streams: Some(3), ..Tuned::default() };
+        assert!(Profiles::tuned(
+            state.path(),
+            &from,
+            &to,
+            &by_hand(true, None).of_way(),
+            Some(found.clone())
+        ));
+        let known = |by_hand: ByHand| {
+            let profiles = Profiles::read(state.path());
+            profiles.of(&from, &to, &by_hand.of_way()).and_then(|way| way.tuned.clone())
+        };
+        assert_eq!(known(by_hand(true, Some(8))), Some(found));
+        assert_eq!(known(by_hand(false, None)), None);
     }
 
     #[test]

@@ -52,6 +52,18 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// The far mover that is to be reached, if one end is far.
+    pub fn far(source: &End, destination: &End) -> Option<Whom> {
+        let of = |end: &End| match end {
+            End::Named(named) => Whom::of(named),
+            End::Pipe(_) => None,
+        };
+        match (of(source), of(destination)) {
+            (Some(whom), None) | (None, Some(whom)) => Some(whom),
+            _ => None,
+        }
+    }
+
     /// Reaches the far one, if one is far. `state` is where our own keys are.
     ///
     /// # Errors

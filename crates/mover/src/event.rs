@@ -32,7 +32,7 @@ pub enum Event {
     Stands(RelativePath, u64),
     /// A file of a stream failed, and is tried again after so long. Told once for each class of failure, until it has come right.
     TriedAgain(Failure, Duration),
-    /// What a transfer goes by, before its first byte.
+    /// What a transfer goes by, before its first byte. Of a copy: once the far side, if there is one, has opened the place.
     Planned(Box<Plan>),
     /// A knob was turned while the transfer runs, and why.
     Knob(String),

@@ -37,7 +37,8 @@ const SLICE: Duration = Duration::from_millis(100);
 const FILES_AHEAD: usize = 64;
 /// Bytes that are written at most, and at least, for a rate to say anything.
 const WRITE_BYTES_MAX: u64 = 4 << 30;
-const WRITE_BYTES_MIN: u64 = 16 << 20;
+/// Bytes: where fewer may be written, nothing is.
+pub const WRITE_BYTES_MIN: u64 = 16 << 20;
 /// Between two looks whether a thread may begin.
 const TURN_POLL: Duration = Duration::from_millis(1);
 /// A sync that takes less says that more may be written before the next one; one that takes more, that less may.
@@ -56,6 +57,8 @@ pub struct Measure {
     pub contents: bool,
     /// The export that it must not leave.
     pub below: Option<Dir>,
+    /// Write: no more bytes than these.
+    pub bytes_max: u64,
     /// For so long.
     pub time: Duration,
     /// With so many threads, at least 1.
@@ -341,7 +344,7 @@ impl ScanSink for Files<'_> {
 fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let of_io = |error: io::Error| failure::of_io("write", &error);
     let place = DestinationPlace { path: asked.path, below: asked.below };
-    let scratch = Scratch::begin(&place, WRITE_BYTES_MAX, WRITE_BYTES_MIN)?;
+    let scratch = Scratch::begin(&place, asked.bytes_max.min(WRITE_BYTES_MAX), WRITE_BYTES_MIN)?;
     let (directory, bytes_max) = (scratch.tree()?, scratch.bytes_max);
     let kind = directory.file_system().map_err(of_io)?.kind;
     let is_past = matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs);
@@ -501,6 +504,7 @@ mod tests {
             path: scratch.path().to_owned(),
             contents: true,
             below: None,
+            bytes_max: u64::MAX,
             time: Duration::from_secs(60),
             threads: 2,
             cipher: Cipher::Aes128Gcm,

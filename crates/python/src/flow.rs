@@ -81,11 +81,13 @@ fn streamed(
     stop: &Stop,
 ) -> Result<Value> {
     let state = identity::state_directory(reaching.state())?;
-    let (mut far_movers, keys) = (reaching.to_copy(state.clone()), state.clone());
-    let (_far_movers, ends) = unless_stopped(stop, move || {
-        let ends = Ends::reach(source, destination, &mut far_movers, &keys)?;
-        Ok((far_movers, ends))
+    let (mut far_movers, far) = (reaching.to_copy(state.clone()), Ends::far(&source, &destination));
+    // Without the ends: what nobody waits for any more holds no pipe.
+    let mut far_movers = unless_stopped(stop, move || {
+        far.map_or(Ok(()), |whom| far_movers.reach(&whom).map(drop))?;
+        Ok(far_movers)
     })?;
+    let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
     let asked = receipt::Asked { from: vec![from.into()], to: to.into(), compress: false, delete: false };
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);

@@ -10,6 +10,7 @@ use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::predict::{self as predicting, Wanted};
+use thalweg_client::profiles::ByHand;
 use thalweg_client::{identity, units};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -46,11 +47,12 @@ fn predicted(
     stop: &Arc<Stop>,
 ) -> Result<String> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "predict", cause);
+    let streams = streams("predict", options.streams)?;
     let wanted = Wanted {
         reads_back: options.reads_back,
-        reads_twice: false,
         bits_per_s_max: options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?,
-        streams: streams("predict", options.streams)?,
+        streams,
+        by_hand: ByHand::streams(streams),
         deadline: options.deadline_s.map(seconds),
     };
     let state = identity::state_directory(reaching.state())?;

@@ -18,6 +18,7 @@ import pytest
 from conftest import Daemon, make_tree, tree_of
 
 import thalweg
+from thalweg import _copy
 
 
 def test_a_tree_goes_to_a_daemon_and_comes_back(daemon: Daemon, tmp_path: Path, leaves_no_threads: None) -> None:
@@ -119,14 +120,22 @@ def test_two_places_are_compared_and_what_differs_is_found(
 
 
 def test_an_interruption_ends_a_comparison(tmp_path: Path, leaves_no_threads: None) -> None:
-    make_tree(tmp_path / "a")
-    (tmp_path / "b").mkdir()
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.mkdir()
+    b.mkdir()
+    # More than are told before somebody hears them.
+    for number in range(5000):
+        (a / str(number)).touch()
 
     def interrupted(event: thalweg.Event) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        thalweg.check(tmp_path / "a", tmp_path / "b", on_event=interrupted)
+        thalweg.check(a, b, on_event=interrupted)
+    work = _copy.start_check(a, b, False, (), {})
+    work.stop()
+    with pytest.raises(thalweg.StoppedError):
+        work.report()
 
 
 def test_keys_are_read_as_openssl_prints_them(daemon: Daemon, tmp_path: Path) -> None:
@@ -335,7 +344,7 @@ def test_events_go_on_where_an_iteration_was_left(tmp_path: Path) -> None:
 def test_a_place_that_is_not_there_is_named(daemon: Daemon, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"x")
     near, far = tmp_path / "absent", daemon.url("absent")
-    no_export = f"tw://{daemon.address}/none/x"
+    no_export, same = f"tw://{daemon.address}/none/x", daemon.url("there")
     ways: list[tuple[str, Callable[[], object]]] = [
         (str(near), lambda: thalweg.copy(near, tmp_path / "b")),
         (str(near), lambda: thalweg.copy([tmp_path / "there", near], f"{tmp_path}/b/")),
@@ -347,6 +356,8 @@ def test_a_place_that_is_not_there_is_named(daemon: Daemon, tmp_path: Path) -> N
         (str(near), lambda: thalweg.verify(near, tmp_path / "there")),
         (str(near), lambda: thalweg.check(tmp_path / "there", near)),
         (far, lambda: thalweg.check(tmp_path / "there", far, ticket=daemon.ticket)),
+        # The other place has the same name, and is there.
+        (same, lambda: thalweg.check(tmp_path / "there", same, ticket=daemon.ticket)),
     ]
     for wanted, way in ways:
         with pytest.raises(FileNotFoundError) as missing:

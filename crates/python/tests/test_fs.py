@@ -22,6 +22,7 @@ from conftest import Daemon, make_tree, start_daemon, stop_daemon, tree_of
 from fsspec import AbstractFileSystem
 
 import thalweg
+from thalweg import _thalweg
 from thalweg.fs import ThalwegFileSystem
 
 
@@ -339,6 +340,24 @@ def test_the_root_of_a_daemon_holds_its_exports(daemon: Daemon, fs: ThalwegFileS
     assert "mtime" in fs.info("data")
     with pytest.raises(FileNotFoundError, match="holds only exports"):
         fs.rm("", recursive=True)
+
+
+def test_the_exports_of_a_daemon_are_asked_for_once(fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    exports = _thalweg.exports
+
+    def counting(address: str, reaching: Any) -> Any:
+        asked.append(address)
+        return exports(address, reaching)
+
+    monkeypatch.setattr(_thalweg, "exports", counting)
+    for _ in range(2):
+        assert fs.exists("") and fs.isdir("") and fs.glob("*") == fs.ls("", detail=False) == ["data"]
+    assert len(asked) == 1
+    # What a caller does with a listing is his.
+    fs.ls("")[0]["name"] = "other"
+    assert fs.ls("", detail=False) == ["data"] and fs.ls("", detail=False, refresh=True) == ["data"]
+    assert len(asked) == 2
 
 
 def test_what_stands_there_is_not_changed_by_the_way(

@@ -148,6 +148,25 @@ def test_what_is_dropped_while_a_daemon_does_not_answer_holds_up_no_other_thread
         os.close(reader)
 
 
+def test_a_stream_that_is_stopped_while_its_far_side_is_reached_holds_no_pipe(tmp_path: Path) -> None:
+    began, goes_on, rsh = (tmp_path / name for name in ("began", "goes-on", "rsh"))
+    rsh.write_text(f"#!/bin/sh\ntouch '{began}'\nwhile ! test -e '{goes_on}'; do sleep 0.05; done\nexit 1\n")
+    rsh.chmod(0o755)
+    reader, writer = os.pipe()
+    moving = thalweg.streaming(reader, "ssh://127.0.0.1/shot", rsh=str(rsh))
+    os.close(reader)
+    try:
+        wait_until(began.exists, "nobody reaches the far side")
+        moving.stop()
+        with pytest.raises(thalweg.StoppedError):
+            moving.report()
+        with pytest.raises(BrokenPipeError):
+            os.write(writer, b"shot")
+    finally:
+        goes_on.touch()
+        os.close(writer)
+
+
 def test_a_directory_in_which_files_grow_ends_with_its_marker(daemon: Daemon, tmp_path: Path) -> None:
     source = tmp_path / "run7"
     source.mkdir()

@@ -200,9 +200,10 @@ fn measure_part(
     threads: u16,
 ) -> Result<()> {
     let resolved = host.exports().resolve(place, part == Part::Write)?;
-    if part == Part::Write {
-        resolved.kept_free()?;
-    }
+    let kept = match part {
+        Part::Write => resolved.kept_free(measure::WRITE_BYTES_MIN)?,
+        Part::Read | Part::Digest | Part::Seal | Part::Open => None,
+    };
     let Ok(_alone) = host.measuring.try_lock() else {
         let cause = "another client has this server measure itself: try again in some seconds";
         return Err(Failure::new(FailureKind::Busy, "measure", cause));
@@ -212,6 +213,7 @@ fn measure_part(
         path: PathBuf::from(std::ffi::OsString::from_vec(resolved.path)),
         contents: resolved.trailing_slash,
         below: resolved.below,
+        bytes_max: kept.map_or(u64::MAX, |kept| kept.spare()),
         time,
         threads,
         cipher: pen.session.cipher,

@@ -165,18 +165,28 @@ impl Resolved {
         Err(Failure::new(FailureKind::Permission, operation, cause))
     }
 
-    /// The room that is kept free there, if any is: so much is, now.
+    /// The room that is kept free there, if any is.
     ///
     /// # Errors
-    /// `Space` if less is; why the place cannot be looked at.
-    pub fn kept_free(&self) -> Result<Option<KeptFree>> {
+    /// Why the place cannot be looked at.
+    pub fn room(&self) -> Result<Option<KeptFree>> {
         let guard = &self.rights.guard;
         let (Some(min_free), Some(below)) = (guard.min_free, &self.below) else { return Ok(None) };
         let below = below.try_clone().map_err(|error| failure::of_io("open", &error))?;
         let path = PathBuf::from(OsString::from_vec(self.path.clone()));
         let (directory, _) = scratch::nearest(&DestinationPlace { path, below: Some(below) })?;
         let kept = KeptFree { directory, min_free, export: self.export.clone() };
-        kept.check().map(|()| Some(kept))
+        Ok(Some(kept))
+    }
+
+    /// The same, where `wanted` bytes more may be taken.
+    ///
+    /// # Errors
+    /// As [`room`](Self::room); `Space` if they may not.
+    pub fn kept_free(&self, wanted: u64) -> Result<Option<KeptFree>> {
+        let kept = self.room()?;
+        kept.as_ref().map_or(Ok(()), |kept| kept.check(wanted))?;
+        Ok(kept)
     }
 }
 
@@ -189,12 +199,17 @@ pub struct KeptFree {
 }
 
 impl KeptFree {
-    /// Whether it is still free.
+    /// Bytes that may be taken there; no bound where nobody can say.
+    pub fn spare(&self) -> u64 {
+        self.min_free.spare(&self.directory)
+    }
+
+    /// Whether it stays free when `wanted` bytes more are taken.
     ///
     /// # Errors
-    /// `Space` if it is not.
-    pub fn check(&self) -> Result<()> {
-        self.min_free.check(&self.directory).map_err(|error| {
+    /// `Space` if it does not.
+    pub fn check(&self, wanted: u64) -> Result<()> {
+        self.min_free.check(&self.directory, wanted).map_err(|error| {
             let export = format!("the export `{}`", Escaped(self.export.as_bytes()));
             failure::with_words(failure::of_io("write", &error), &export)
         })
@@ -446,11 +461,14 @@ mod tests {
         let of = |flags: &str| Exports::open(vec![read(&format!("data={at}:{flags}")).unwrap()]).unwrap();
         let kept = |exports: &Exports, path: &[u8]| {
             let place = Place { export: Some("data".into()), path: path.to_vec() };
-            exports.resolve(&place, true).unwrap().kept_free()
+            exports.resolve(&place, true).unwrap().kept_free(0)
         };
         for path in [&b""[..], b"not/there/yet"] {
             assert!(kept(&of("rw"), path).unwrap().is_none());
-            assert!(kept(&of("min-free=1"), path).unwrap().is_some_and(|kept| kept.check().is_ok()));
+            assert!(kept(&of("min-free=1"), path).unwrap().is_some_and(|kept| kept.check(0).is_ok()));
+            // What is to be taken at once is looked at before it is.
+            let kept_free = kept(&of("min-free=1"), path).unwrap().expect("room is kept free");
+            assert!(kept_free.check(kept_free.spare() / 2).is_ok() && kept_free.check(u64::MAX).is_err());
             let failure = kept(&of(&format!("min-free={}", u64::MAX)), path).err().expect("too little");
             assert_eq!(failure.kind, FailureKind::Space);
             assert!(failure.cause.starts_with("the export `data`: "), "{failure}");

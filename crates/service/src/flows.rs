@@ -1,6 +1,6 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Host, check_congestion, logged_notes, path_of, totals_of, watch};
+use crate::host::{EndOf, Host, check_congestion, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Host {
     ) -> Result<()> {
         let (destination, kept_free) = self.when_free(session, &open.terms.job_key, || {
             let place = self.exports().resolve(&open.places[0], true)?;
-            let kept_free = place.kept_free()?;
+            let kept_free = place.kept_free(0)?;
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
             let opened = LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key);
             opened.map(|destination| (destination, kept_free))
@@ -46,8 +46,8 @@ impl Host {
             Done::by_then(progress.settled_entries, progress.verified_bytes)
         };
         let transfer = Transfer::ReceiveFlows(run.clone());
-        let kept_free = (kept_free, FlowReceive::abort as fn(&FlowReceive, Failure));
-        self.receive(session, transfer, told, run, kept_free, progress)
+        let abort: EndOf<FlowReceive> = FlowReceive::abort;
+        self.receive(session, transfer, told, run, (kept_free, abort, abort), progress)
     }
 
     pub(crate) fn send_flows(

@@ -6,7 +6,7 @@ use crate::log::{Done, Line, of_session};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::frames::{ChannelWishes, OPEN_CHANNEL, TAKE_NAME};
+use thalweg_mover::frames::{ChannelWishes, HeldLevel, OPEN_CHANNEL, TAKE_NAME};
 use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
 use thalweg_mover::run::frames::consume::ConsumeRun;
@@ -63,12 +63,16 @@ impl Host {
             check_congestion(name)?;
         }
         let stores = frames.channel.is_recorded
-            || matches!(&frames.role, FrameRole::Consume(consume) if consume.policy == FramePolicy::Spill);
+            || match &frames.role {
+                FrameRole::Produce { level, .. } => *level == HeldLevel::Durable,
+                FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
+            };
         let writes = is_producer || stores;
-        if stores {
-            self.exports().resolve(&open.places[0], true)?.kept_free()?;
-        }
         let (key, store) = channel_at(&self.exports(), &open.places[0], writes)?;
+        // One whose log is open writes on, whoever comes.
+        if stores && !self.hub.has_log(&key) {
+            self.exports().resolve(&open.places[0], true)?.kept_free(0)?;
+        }
         let channel = self.hub.channel(&key, &frames.channel, store)?;
         let since = Instant::now();
         let attached = loop {
@@ -222,7 +226,7 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
 }
 
 /// A client that comes back in its session hears why it is not known there any more.
-fn tell_when_back(session: &Session, number: TransferNumber, why: Failure) {
+pub(crate) fn tell_when_back(session: &Session, number: TransferNumber, why: Failure) {
     if why.kind == FailureKind::Connection && session.transfers().is_empty() {
         // With nothing to come back to in this session it begins another.
         session.close(Some(why));
@@ -263,7 +267,7 @@ fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(Channel
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::frames::{HeldLevel, ProducerId};
+    use thalweg_mover::frames::ProducerId;
 
     #[test]
     fn a_producer_in_an_outage_is_waited_for_as_long_as_it_has_patience_and_one_that_ended_a_minute() {

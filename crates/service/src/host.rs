@@ -30,7 +30,7 @@ mod opening;
 
 mod owner;
 
-pub(crate) use opening::{check_congestion, logged_notes, path_of, totals_of, watch};
+pub(crate) use opening::{EndOf, check_congestion, logged_notes, path_of, totals_of, watch};
 
 /// Streams of a server for each of its sessions, on the whole.
 const STREAMS_EACH: usize = 8;
@@ -194,10 +194,9 @@ impl Host {
     /// Lets clients reach these from now on, and says what is other than before. What is under way keeps the directory that
     /// it began with, and so does a channel of frames that is open.
     pub fn replace_exports(&self, exports: Exports) -> Changes {
-        let mut now = self.exports.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let changes = now.changes(&exports);
-        *now = exports;
-        changes
+        // Compared and closed without the lock: one that was on a file system whose server is away takes as long as that is.
+        let before = std::mem::replace(&mut *lock(&self.exports), exports.clone());
+        before.changes(&exports)
     }
 
     /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.
@@ -283,7 +282,8 @@ impl Host {
     }
 
     /// Whether another session from there would be one too many, of all or of those from there. Sessions that have ended, or
-    /// have neither link nor transfer, make room at once.
+    /// have neither link nor transfer, make room at once; then the one from there that has been without a link for longest: a
+    /// client that was killed begins the same command again.
     fn is_full(&self, origin: &Origin) -> bool {
         let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
             let theirs = sessions.values().filter(|session| origin.counts(session)).count();
@@ -295,6 +295,17 @@ impl Host {
         self.end_all("nothing was under way", |session| {
             session.is_closed() || (session.lost_since().is_some() && session.transfers().is_empty())
         });
+        if !is_over(&self.sessions()) {
+            return false;
+        }
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let lost = sessions.into_iter().filter(|session| origin.counts(session));
+        let lost = lost.filter_map(|session| Some((session.lost_since()?, session)));
+        if let Some((_, longest)) = lost.min_by_key(|(since, _)| *since) {
+            self.end_all("its client was cut off, and there is no room for another beside it", |session| {
+                std::ptr::eq(session, &*longest)
+            });
+        }
         is_over(&self.sessions())
     }
 
@@ -541,8 +552,8 @@ mod tests {
         let transfer = Transfer::Receive(run.clone());
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line);
-        let kept_free = (None, ReceiveRun::abort as fn(&ReceiveRun, Failure));
-        host.receive(&session, transfer, told, run.clone(), kept_free, panics).expect("threads");
+        let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
+        host.receive(&session, transfer, told, run.clone(), (None, abort, abort), panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),

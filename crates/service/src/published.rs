@@ -28,7 +28,8 @@ use thalweg_wire::path::Escaped;
 
 /// Transfers that are over whose last word is kept.
 pub const KEPT: usize = 16;
-/// Transfers that are told of at the same time: twice as many as a daemon has sessions. More are only counted.
+/// Transfers that are told of at the same time, twice as many as a daemon has sessions if nobody says. More are only
+/// counted.
 pub const AT_ONCE: usize = 512;
 /// Without news for so long a transfer that does not say that it is over is gone, in seconds.
 pub const SILENT_S: u64 = 10;
@@ -114,36 +115,46 @@ impl Progress {
     }
 }
 
-/// Transfers of this process that are told of, by their names: no file need be read to know that they run.
-static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Transfers of this process that are told of, by the directories that they are told of in, and their names: no file need be
+/// read to know that they run.
+static TOLD: Mutex<BTreeMap<PathBuf, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
 /// Transfers of this process that are not told of, because too many are.
 static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
 
 /// That a transfer of this process runs, until it is dropped.
 enum Runs {
-    /// And is told of, by this name.
-    Told(String),
+    /// And is told of, in this directory by this name.
+    Told(PathBuf, String),
     /// And is one of too many.
     LeftOut,
 }
 
 impl Runs {
-    fn told(id: &str) -> Runs {
-        told_here().insert(id.to_owned());
-        Runs::Told(id.to_owned())
-    }
-
-    fn left_out() -> Runs {
-        LEFT_OUT.fetch_add(1, Ordering::Relaxed);
-        Runs::LeftOut
+    /// From now on, in a directory in which so many of `others`, other processes, are told of. Ours count from here on, not
+    /// from the first file of each: many may begin at once.
+    fn begin(directory: &Path, id: &str, others: usize) -> Runs {
+        let mut told = told_here();
+        let ours = told.get(directory).map_or(0, BTreeSet::len);
+        if others.saturating_add(ours) >= AT_ONCE {
+            LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+            return Runs::LeftOut;
+        }
+        told.entry(directory.to_owned()).or_default().insert(id.to_owned());
+        Runs::Told(directory.to_owned(), id.to_owned())
     }
 }
 
 impl Drop for Runs {
     fn drop(&mut self) {
         match self {
-            Runs::Told(id) => {
-                told_here().remove(id.as_str());
+            Runs::Told(directory, id) => {
+                let mut told = told_here();
+                if let Some(ids) = told.get_mut(directory.as_path()) {
+                    ids.remove(id.as_str());
+                    if ids.is_empty() {
+                        told.remove(directory.as_path());
+                    }
+                }
             }
             Runs::LeftOut => {
                 LEFT_OUT.fetch_sub(1, Ordering::Relaxed);
@@ -152,7 +163,7 @@ impl Drop for Runs {
     }
 }
 
-fn told_here() -> MutexGuard<'static, BTreeSet<String>> {
+fn told_here() -> MutexGuard<'static, BTreeMap<PathBuf, BTreeSet<String>>> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -169,7 +180,7 @@ impl Publisher {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let directory = state.join("transfers");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
-        let is_left_out = tidy(&directory) >= AT_ONCE;
+        let others = tidy(&directory);
         let (pid, now) = (std::process::id(), since_1970());
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let told = Snapshot {
@@ -192,7 +203,7 @@ impl Publisher {
             left_out: 0,
             evidence: Evidence::default(),
         };
-        let runs = if is_left_out { Runs::left_out() } else { Runs::told(&told.id) };
+        let runs = Runs::begin(&directory, &told.id, others);
         Some(Publisher { directory, told: Mutex::new(told), runs })
     }
 
@@ -367,8 +378,8 @@ pub fn left_out(all: &[Snapshot]) -> u64 {
     last.values().map(|(_, left_out)| u64::from(*left_out)).sum()
 }
 
-/// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how many
-/// run.
+/// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how many of
+/// other processes run.
 fn tidy(directory: &Path) -> usize {
     let mut files = files(directory);
     // What somebody is writing at this moment is his.
@@ -377,7 +388,7 @@ fn tidy(directory: &Path) -> usize {
     let now = unix_seconds();
     let is_own = |path: &PathBuf| {
         let id = path.file_stem().and_then(|id| id.to_str());
-        id.is_some_and(|id| told_here().contains(id))
+        id.is_some_and(|id| told_here().get(directory).is_some_and(|ids| ids.contains(id)))
     };
     let runs = |path: &PathBuf| {
         is_own(path) || read(path, now).is_some_and(|snapshot| snapshot.state == State::Running)
@@ -386,7 +397,7 @@ fn tidy(directory: &Path) -> usize {
     while over.len() >= KEPT {
         let _ = fs::remove_file(over.remove(0));
     }
-    running.len()
+    running.iter().filter(|&path| !is_own(path)).count()
 }
 
 /// Whether a file is not whole yet, and its writer there to make it so.
@@ -493,20 +504,14 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let begin = || Publisher::begin(state.path(), "a", "b", true).unwrap();
         let tell = |publisher: &Publisher| publisher.tell(&Evidence::default(), None);
-        let mut told: Vec<Publisher> = (0..AT_ONCE)
-            .map(|_| {
-                let publisher = begin();
-                tell(&publisher);
-                publisher
-            })
-            .collect();
+        let mut told: Vec<Publisher> = (0..AT_ONCE).map(|_| begin()).collect();
+        // Also while none of those has told anything.
+        let beyond = [begin(), begin()];
         // However long this takes, none is silent.
         let seen = || {
             let all = all_at(state.path(), 0);
             (all.len(), left_out(&all))
         };
-        assert_eq!(seen(), (AT_ONCE, 0));
-        let beyond = [begin(), begin()];
         beyond.iter().for_each(tell);
         told.iter().for_each(tell);
         assert_eq!(seen(), (AT_ONCE, 2));

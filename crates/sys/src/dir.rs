@@ -332,6 +332,28 @@ impl Dir {
         }
     }
 
+    /// One extended attribute of an entry, of a symbolic link the link's; `None` if there is none. What others there are is
+    /// not read.
+    pub fn xattr(&self, name: &[u8], key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let name = component(name)?;
+        if xattr::is_bare(self.as_fd(), name) {
+            return Ok(None);
+        }
+        let pinned = open::pinned(self.as_fd(), name)?;
+        Held::Pinned(pinned.as_fd()).one(key)
+    }
+
+    /// As [`Dir::xattr`], of this directory. One that may not be read has them too.
+    pub fn xattr_self(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        match Held::Open(self.as_fd()).one(key) {
+            // Then it is only held.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
+                Held::Pinned(self.as_fd()).one(key)
+            }
+            other => other,
+        }
+    }
+
     /// Creates or replaces an extended attribute of an entry, of a symbolic link the link's; see
     /// [`File::set_xattr`].
     pub fn set_xattr(&self, name: &[u8], key: &[u8], value: &[u8]) -> io::Result<()> {

@@ -4,6 +4,8 @@
 pub const NO_ENTRY: i32 = libc::ENOENT;
 /// The medium failed.
 pub const IO: i32 = libc::EIO;
+/// There is no such device, or it is gone.
+pub const NO_DEVICE: i32 = libc::ENXIO;
 /// From one file system to another.
 pub const CROSS_DEVICE: i32 = libc::EXDEV;
 /// An argument makes no sense; also what a file system answers that does not know what is asked for.

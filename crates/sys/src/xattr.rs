@@ -53,6 +53,18 @@ impl Held<'_> {
         Ok(found)
     }
 
+    /// One attribute; `None` where there is none, or the file system has none.
+    pub(crate) fn one(&self, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        check_name(name)?;
+        match growing(VALUE_BYTES_MAX, |buffer| self.get(name, buffer)) {
+            Ok(value) => Ok(Some(value)),
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
+            // Without `/proc`.
+            Err(Errno::NOENT) if self.is_bare() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Creates or replaces one attribute.
     pub(crate) fn set(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
         check_name(name)?;

@@ -25,6 +25,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
+use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{self, Check};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
@@ -113,22 +114,28 @@ impl Driver<'_> {
         self.is_over.load(Ordering::Acquire) || self.stop.is_asked()
     }
 
-    /// Whether the far mover that items go to can be reached, tried before the first copy. What does not pass is, as of the
-    /// source, at the beginning a mistake in the command; later it is an outage.
+    /// Whether the far mover that items go to can be reached, tried before the first copy, by one for all that begin then.
+    /// What does not pass is, as of the source, at the beginning a mistake in the command; later it is an outage.
     fn try_destination(&self) -> Result<()> {
         let Some(whom) = Whom::of(&self.watch.destination) else { return Ok(()) };
-        if self.is_let_in.load(Ordering::Acquire) {
-            return Ok(());
+        let free = self.dialled.try_lock().ok();
+        let has_waited = free.is_none();
+        let mut last = free.unwrap_or_else(|| lock(&self.dialled));
+        if let Some(result) = &*last
+            && (result.is_ok() || has_waited || lock(&self.refused).is_some())
+        {
+            return result.clone();
         }
         let reached = lock(&self.far_movers).reach(&whom);
         let settings = self.watch.wishes.movement.link.clone();
-        let dialled = reached.and_then(|reached| reached.far.dial(settings, event::nobody()));
+        let dialled = reached.and_then(|reached| reached.far.dial(settings, event::nobody())).map(drop);
         if let Err(failure) = &dialled
             && does_not_pass(failure.kind)
         {
             lock(&self.refused).get_or_insert_with(|| failure.clone());
         }
-        dialled.map(|_| self.is_let_in.store(true, Ordering::Release))
+        *last = Some(dialled.clone());
+        dialled
     }
 
     /// Copies this version of an item; its digest and bytes. One that has changed since it was seen to be complete does
@@ -214,6 +221,7 @@ impl Driver<'_> {
         wishes: &Wishes,
         placed: &Arc<Mutex<Placed>>,
     ) -> Result<(thalweg_mover::run::copy::Report, Settled)> {
+        let is_within = [&from, &to].into_iter().all(|place| Whom::of(place).is_none());
         let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.far_movers), &self.watch.state)?;
         let settled: Arc<Mutex<Settled>> = Arc::default();
         let (hears, places) = (settled.clone(), placed.clone());
@@ -231,6 +239,10 @@ impl Driver<'_> {
         let mut wishes = wishes.clone();
         // All that are copied at this moment share it.
         wishes.movement.rate = Arc::new(Rate::part_of(&wishes.movement.rate));
+        if is_within {
+            // What was asked of data streams is for the others, which go to a far mover or come from one.
+            wishes.asked_of_way = AskedOfWay::default();
+        }
         let report = job.run(&wishes, &self.watch.state, &watch, self.stop)?;
         let settled = std::mem::take(&mut *lock(&settled));
         Ok((report, settled))
@@ -392,8 +404,10 @@ fn does_not_pass(kind: FailureKind) -> bool {
 /// What a copy of an item said of how far it came.
 #[derive(Default)]
 struct Placed {
-    /// It went on after the far mover, if there is one, was reached.
+    /// It went on after the far mover, if there is one, had opened the place.
     has_begun: bool,
+    /// An entry failed: maybe because its name, which is in place, could not be made durable.
+    has_failed: bool,
     /// An entry was put in place; or maybe was, by an attempt whose link is gone.
     has_entries: bool,
 }
@@ -405,15 +419,17 @@ impl Placed {
             Event::Settled(_, message::Outcome::Done { .. } | message::Outcome::Unchanged { .. }) => {
                 self.has_entries = true;
             }
+            Event::Settled(_, message::Outcome::Failed(_)) => self.has_failed = true,
             Event::LinkLost(_) => self.has_entries |= self.has_begun,
             _ => {}
         }
     }
 
-    /// Whether something of a copy that failed so may be in place. What is not there, or cannot be, fails before it is put
-    /// there; but what a far side did last is not always told.
+    /// Whether something of a copy that failed so may be in place. What is not there, or cannot be, fails before any entry
+    /// is put there; but what a far side did last is not always told.
     fn may_stand(&self, trouble: Trouble, is_far: bool) -> bool {
-        self.has_entries || self.has_begun && (is_far || trouble == Trouble::Passing)
+        let may_have = is_far || self.has_failed || trouble == Trouble::Passing;
+        self.has_entries || self.has_begun && may_have
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 use thalweg_wire::RelativePath;
 
-/// Names of what was lost that are kept.
-const LOST_MAX: usize = 1024;
+/// Names that are told of what was lost, and of what is torn.
+pub(super) const NAMES_MAX: usize = 1024;
 
 /// Paths at which nobody could look, nor below.
 pub(super) struct Unseen(HashSet<Vec<u8>>);
@@ -118,7 +118,7 @@ impl Machine {
 
     /// Copies of it failed, and it went before one succeeded.
     pub(super) fn lose(&mut self, name: &RelativePath) {
-        if self.lost.len() < LOST_MAX {
+        if self.lost.len() < NAMES_MAX {
             self.lost.insert(name.clone());
         }
     }

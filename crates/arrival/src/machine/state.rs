@@ -1,6 +1,7 @@
 //! What whoever drives the machine asks it: is it at work, what was given up, what went.
 
 use super::item::is_out_of_sight;
+use super::looks::NAMES_MAX;
 use super::{Complete, Item, Line, Machine, Work};
 use thalweg_wire::RelativePath;
 
@@ -29,11 +30,13 @@ impl Machine {
     }
 
     /// Items that arrived, and went from the source after a copy over what arrived had begun, by name: what stands at the
-    /// destination may be neither, so that the command does not run for them. In later lives too, until they come again.
+    /// destination may be neither, so that the command does not run for them. In later lives too, until they come again. The
+    /// first so many by name.
     pub fn torn(&self) -> Vec<&RelativePath> {
         let torn = self.items.iter().filter(|(_, item)| item.is_torn());
         let mut torn: Vec<&RelativePath> = torn.map(|(name, _)| name).collect();
         torn.sort_unstable();
+        torn.truncate(NAMES_MAX);
         torn
     }
 

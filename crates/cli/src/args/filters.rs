@@ -101,15 +101,28 @@ impl FilterArgs {
         names(&self.read(file)?, self.from0).map(Some)
     }
 
+    /// Whether one of its files is stdin.
+    pub fn reads_stdin(&self) -> bool {
+        let of_rules = self.typed.iter().filter_map(|typed| match typed {
+            Typed::File(_, file) => Some(file),
+            Typed::Rule(_) | Typed::Pattern(..) => None,
+        });
+        of_rules.chain(&self.files_from).any(|file| is_stdin(file))
+    }
+
     fn read(&self, file: &Path) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let read = match file.as_os_str() == OsStr::new("-") {
+        let read = match is_stdin(file) {
             true => std::io::stdin().lock().read_to_end(&mut bytes),
             false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
         };
         read.map_err(|error| failure::at_path(failure::of_io("read", &error), file))?;
         Ok(bytes)
     }
+}
+
+fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == OsStr::new("-")
 }
 
 /// The names in a list as `--files-from` takes it: one a line, or each ended by NUL. Leading slashes and `./` go.

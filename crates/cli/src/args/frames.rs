@@ -1,6 +1,6 @@
 //! The command line of `thalweg frames`.
 
-use crate::args::link::{CongestionArgs, SshArgs, WayArgs};
+use crate::args::link::{CongestionArgs, SshArgs, TypedWay, WayArgs};
 use crate::args::whole;
 use crate::exit;
 use crate::units;
@@ -39,6 +39,9 @@ impl FramesCommand {
 /// The way to a channel, and how it is kept.
 #[derive(Debug, clap::Args)]
 pub struct ChannelArgs {
+    /// Before the options themselves, for what is read of them is taken.
+    #[command(flatten)]
+    pub typed: TypedWay,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,

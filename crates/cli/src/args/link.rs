@@ -14,6 +14,7 @@ use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
 use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::Priority;
 use thalweg_wire::hello::Cipher;
@@ -22,6 +23,9 @@ use thalweg_wire::message::is_congestion_name;
 /// How a far place is reached, and for how long: of copies, and of other commands that keep a link standing.
 #[derive(Debug, clap::Args)]
 pub struct LinkArgs {
+    /// Before the options themselves, for what is read of them is taken.
+    #[command(flatten)]
+    pub typed: TypedWay,
     /// TCP connections (default: by round trip and cores)
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
@@ -31,9 +35,6 @@ pub struct LinkArgs {
     /// Which ways they take.
     #[command(flatten)]
     pub way: WayArgs,
-    /// Before the options themselves, for what is read of them is taken.
-    #[command(flatten)]
-    pub typed: TypedWay,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
@@ -181,19 +182,26 @@ impl SshArgs {
 /// types them thinks that they count.
 #[derive(Debug, Clone, Default)]
 pub struct TypedWay {
+    /// Options of data streams.
+    pub of_streams: AskedOfWay,
     has_ticket: bool,
     of_ssh: Vec<&'static str>,
 }
+
+/// Options that do nothing beside [`VIA_SSH`].
+const FAR_PORTS: &str = "--far-ports";
+const NEAR_PORTS: &str = "--near-ports";
+const VIA_SSH: &str = "--via-ssh";
 
 /// Names of [`SshArgs`], and the options as they are told.
 const OF_SSH: [(&str, &str); 7] = [
     ("rsh", "-e"),
     ("port", "--port"),
     ("far_path", "--far-path"),
-    ("far_ports", "--far-ports"),
-    ("near_ports", "--near-ports"),
+    ("far_ports", FAR_PORTS),
+    ("near_ports", NEAR_PORTS),
     ("bootstrap", "--bootstrap"),
-    ("via_ssh", "--via-ssh"),
+    ("via_ssh", VIA_SSH),
 ];
 
 impl TypedWay {
@@ -203,8 +211,12 @@ impl TypedWay {
         let needs_ticket = far.iter().any(|whom| matches!(whom, Whom::Daemon(_, None)));
         let has_ssh = far.iter().any(|whom| matches!(whom, Whom::Ssh(..)));
         let ticket = (self.has_ticket && !needs_ticket).then_some(("--ticket", "no place needs it"));
-        let of_ssh = self.of_ssh.iter().filter(|_| !has_ssh);
-        let of_ssh = of_ssh.map(|name| (*name, "no place is reached by ssh"));
+        let is_carried = self.of_ssh.contains(&VIA_SSH);
+        let of_ssh = self.of_ssh.iter().filter_map(|&name| match name {
+            _ if !has_ssh => Some((name, "no place is reached by ssh")),
+            FAR_PORTS | NEAR_PORTS if is_carried => Some((name, "data ride in ssh")),
+            _ => None,
+        });
         let told = |(name, why): (&str, &str)| match far.is_empty() {
             true => name.to_owned(),
             false => format!("{name} ({why})"),
@@ -225,9 +237,19 @@ impl clap::Args for TypedWay {
 
 impl FromArgMatches for TypedWay {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        // Not each command has all of them.
+        let is_there = |name: &str| matches.try_contains_id(name).unwrap_or(false);
+        let is_typed =
+            |name: &str| is_there(name) && matches.value_source(name) == Some(ValueSource::CommandLine);
         let of_ssh = OF_SSH.iter().filter(|(name, _)| is_typed(name)).map(|(_, option)| *option);
-        Ok(TypedWay { has_ticket: is_typed("ticket"), of_ssh: of_ssh.collect() })
+        let of_streams = AskedOfWay {
+            via: is_typed("via"),
+            bind: is_typed("bind"),
+            cipher: is_typed("cipher"),
+            ktls: is_typed("ktls"),
+            tls_records: is_typed("tls_records"),
+        };
+        Ok(TypedWay { of_streams, has_ticket: is_typed("ticket"), of_ssh: of_ssh.collect() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
@@ -364,8 +386,17 @@ mod tests {
         assert_eq!(at_daemon[1], "--port (no place is reached by ssh)");
         assert_eq!(all.unused(&[ssh.clone(), daemon(Some("/own"))]), ["--ticket (no place needs it)"]);
         assert!(all.unused(&[ssh, daemon(None)]).is_empty());
+        // Where data ride in ssh nobody listens.
+        let ports = typed("", &["--far-ports", "1-3", "--near-ports", "4-4", "--via-ssh"]);
+        let told = ["--far-ports (data ride in ssh)", "--near-ports (data ride in ssh)"];
+        assert_eq!(ports.unused(&[Whom::Ssh("h".to_owned(), None)]), told);
         // A file has them for every command.
         assert!(typed("ticket = \"/t\"\n", &[]).unused(&[]).is_empty());
+        let way = "bind = [\"eth2\"]\nvia = [\"h\"]\ncipher = \"tls\"\nktls = \"on\"\ntls-records = 2048\n";
+        assert_eq!(typed(way, &[]).of_streams, AskedOfWay::default());
+        let all = ["--bind", "lo", "--via", "h", "--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
+        let AskedOfWay { via, bind, cipher, ktls, tls_records } = typed(way, &all).of_streams;
+        assert!(via && bind && cipher && ktls && tls_records);
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub struct PredictArgs {
     /// As in cp
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
+    /// Which ways they take.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! The command line of `thalweg tune`.
 
+use super::link::WayArgs;
 use super::places::AskArgs;
 use crate::units;
 use std::ffi::OsString;
@@ -29,6 +30,9 @@ pub struct TuneArgs {
     /// Move no more content than this in all trials, at least 64 MiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = parse_tune_bytes)]
     pub bytes: u64,
+    /// Which ways data streams take in all trials.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// Say what was found, and do not remember it
     #[arg(short = 'n', long)]
     pub dry_run: bool,

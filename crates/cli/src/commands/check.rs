@@ -19,6 +19,10 @@ use thalweg_wire::RelativePath;
 /// # Errors
 /// When a place cannot be listed at all; `Usage` for a filter or a list that is none.
 pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
+    if args.sums.as_deref().is_some_and(|list| list.as_os_str() == "-") && args.filter.reads_stdin() {
+        let cause = "stdin is one file: `-` stands for --sums and for another list";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
     let selected = Selected::new(args.filter.rules()?, args.filter.only()?)?;
     let destination = match (&args.sums, &args.destination) {
         (Some(list), _) => return check_list(args, list, &selected, places),

@@ -272,6 +272,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             ..Remembered::default()
         },
         dry_run: args.dry_run,
+        asked_of_way: args.link.typed.of_streams,
         ..Wishes::default()
     })
 }

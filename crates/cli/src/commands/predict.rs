@@ -2,7 +2,7 @@
 
 use crate::args::copy::Verify;
 use crate::args::probe::PredictArgs;
-use crate::commands::probe::{self, Measurer, how, with_streams};
+use crate::commands::probe::{self, Measurer, how, movement};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{copy_output, json, out, units};
@@ -11,10 +11,12 @@ use thalweg_client::far_movers::FarMovers;
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
 use thalweg_client::predict::{self, Predicted, Wanted};
+use thalweg_client::profiles::ByHand;
 use thalweg_lab::probe::find;
 use thalweg_mover::failure::Result;
 use thalweg_mover::model::history::Way;
 use thalweg_mover::model::prediction::{Deadline, Missing, Prediction, Term, Work};
+use thalweg_mover::run::copy::{Fidelity, Wishes};
 
 /// `thalweg predict`.
 ///
@@ -24,16 +26,18 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("predict", &typed, None, places)?;
-    let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
+    let mut far_movers = FarMovers::new(how(&args.ask, &args.way, places, &state));
     let job = asked.reach(&mut far_movers, &state)?;
     let size = predict::size(&job, &args.source, &mut far_movers, args.scan, &Arc::default())?;
-    let moved = with_streams(args.streams);
-    let measurer = Measurer::new(&job, moved, args.measure, &state, args.ask.json)?;
+    let movement = movement(&args.way, args.streams);
+    let measurer = Measurer::new(&job, movement.clone(), args.measure, &state, args.ask.json)?;
+    // As a copy with the same options is remembered.
+    let fidelity = Fidelity { verify: args.verify.level(), ..Fidelity::default() };
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,
-        reads_twice: args.verify == Verify::Paranoid,
         bits_per_s_max: args.bwlimit,
         streams: args.streams,
+        by_hand: ByHand::of(&Wishes { movement, fidelity, ..Wishes::default() }),
         deadline: args.deadline,
     };
     // Nothing is remembered, or only what was measured long ago: a short probe, which is remembered too.

@@ -10,6 +10,7 @@
 //! The source is only read, and the page cache left as it was. At the destination everything happens in a scratch directory
 //! that its mover removes. What could not be measured is told with its reason, and the rest is measured all the same.
 
+use crate::args::link::WayArgs;
 use crate::args::places::AskArgs;
 use crate::args::probe::ProbeArgs;
 use crate::exit::Exit;
@@ -57,18 +58,13 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     if let Some(path) = &args.svg {
         files::can_be_written(DRAW, path)?;
     }
-    let mut far_movers = FarMovers::new(args.way.on(how(&args.ask, places, &state)));
+    let mut far_movers = FarMovers::new(how(&args.ask, &args.way, places, &state));
     let job = asked.reach(&mut far_movers, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
         let cause = "a probe measures real places; `thalweg cp zero:1GiB null:` measures others";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    let movement = Movement {
-        link: args.way.settings(),
-        has_via: !args.way.via.is_empty(),
-        has_bind: !args.way.bind.is_empty(),
-        ..with_streams(args.streams)
-    };
+    let movement = movement(&args.way, args.streams);
     let measurer = Measurer::new(&job, movement.clone(), args.seconds, &state, args.ask.json)?;
     let measured = measurer.measure()?;
     let finding = probe::find(&measured);
@@ -92,20 +88,26 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     Ok(if output::missing(&measured).is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// How content moves in transfers that measure: by so many streams, and else as a copy would choose.
-pub fn with_streams(streams: Option<u16>) -> Movement {
-    Movement { asked: plan::Asked { streams, ..plan::Asked::default() }, ..Movement::default() }
+/// How content moves in transfers that measure: on these ways, by so many streams, and else as a copy would choose.
+pub fn movement(way: &WayArgs, streams: Option<u16>) -> Movement {
+    Movement {
+        asked: plan::Asked { streams, ..plan::Asked::default() },
+        link: way.settings(),
+        has_via: !way.via.is_empty(),
+        has_bind: !way.bind.is_empty(),
+        ..Movement::default()
+    }
 }
 
 /// How the far side is reached, which transfers are measured with.
-pub fn how(ask: &AskArgs, places: &Places, state: &Path) -> How {
-    How {
+pub fn how(ask: &AskArgs, way: &WayArgs, places: &Places, state: &Path) -> How {
+    way.on(How {
         patience: STALL,
         stall_timeout: STALL,
         state: Some(state.to_owned()),
         events: if ask.json { event::nobody() } else { show::notes() },
         ..How::to_ask(places, ask.ticket.as_deref(), ask.ssh.options())
-    }
+    })
 }
 
 /// What `thalweg predict` may go by.

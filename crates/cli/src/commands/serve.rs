@@ -2,12 +2,11 @@
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
-use crate::{config, identity, out, threads, units};
+use crate::{config, identity, out, show, threads, units};
 use clap::FromArgMatches;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -25,6 +24,7 @@ use thalweg_service::accept;
 use thalweg_service::export::{Changes, Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
 use thalweg_service::manager::Manager;
+use thalweg_sys::errno;
 use thalweg_sys::{Dir, File, usage};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
@@ -61,7 +61,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let host = Host::new(copied(&own)?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
-    let ends_with_terminal = std::io::stderr().is_terminal() && !usage::ignores(SIGHUP);
+    let ends_with_terminal = has_terminal() && !usage::ignores(SIGHUP);
     let signals = signals()?;
     let reloads = reload_on_request(host, fixed(args))?;
     if let Some(path) = &args.ticket_file {
@@ -168,7 +168,16 @@ fn slowest_part(exports: &[Export]) -> Result<f64> {
     let cipher = LinkSettings::default().cipher;
     let mut slowest = f64::INFINITY;
     for (part, path) in parts {
-        let asked = Measure { part, path, contents: false, below: None, time: MEASURE, threads, cipher };
+        let asked = Measure {
+            part,
+            path,
+            contents: false,
+            below: None,
+            bytes_max: u64::MAX,
+            time: MEASURE,
+            threads,
+            cipher,
+        };
         let measured = measure::measure(asked, &|| false)?;
         let busy_s = measured.busy_nanos as f64 / 1e9 / f64::from(measured.threads.max(1));
         let seconds = busy_s + measured.sync_nanos as f64 / 1e9;
@@ -222,7 +231,13 @@ fn reload_on_request(host: Arc<Host>, began: Fixed) -> Result<mpsc::SyncSender<(
         for () in asked {
             match reload(&host, &began) {
                 Ok(changes) => tell(&changes),
-                Err(failure) => tracing::error!(%failure, "the exports stay as they were"),
+                Err(failure) => {
+                    // Without a log nobody would hear of it.
+                    if !tracing::enabled!(tracing::Level::ERROR) {
+                        show::failure(&failure);
+                    }
+                    tracing::error!(%failure, "the exports stay as they were");
+                }
             }
         }
     })?;
@@ -269,6 +284,18 @@ fn tell(Changes { added, removed, changed }: &Changes) {
     tracing::info!(%added, %removed, %changed, "the exports are read anew");
 }
 
+/// Whether a terminal controls this process, wherever its output goes.
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
+}
+
+/// Whether it controls this process no more. What else keeps it from being opened (too many open files) says nothing of it.
+fn terminal_is_gone() -> bool {
+    const GONE: [i32; 2] = [errno::NO_DEVICE, errno::IO];
+    std::fs::File::open("/dev/tty")
+        .is_err_and(|error| error.raw_os_error().is_some_and(|code| GONE.contains(&code)))
+}
+
 /// Those that it hears, from now on.
 fn signals() -> Result<Signals> {
     Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| failure::of_io("listen for signals", &error))
@@ -280,8 +307,8 @@ fn wait_for(mut signals: Signals, ends_with_terminal: bool, reloads: mpsc::SyncS
         let mut is_first = true;
         for signal in signals.forever() {
             if signal == SIGHUP {
-                // A terminal that is gone is none any more by then. Its end may come twice, by the kernel and by a shell.
-                let is_end = ends_with_terminal && !std::io::stderr().is_terminal();
+                // Its end may come twice, by the kernel and by a shell.
+                let is_end = ends_with_terminal && terminal_is_gone();
                 let _ = if is_end { told.send(()).is_ok() } else { reloads.try_send(()).is_ok() };
                 continue;
             }

@@ -134,8 +134,7 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     wishes.rate = Arc::new(Rate::of_bits(args.bwlimit));
     wishes.slot = args.slot;
     wishes.link = args.link.settings();
-    wishes.has_via = !args.link.way.via.is_empty();
-    wishes.has_bind = !args.link.way.bind.is_empty();
+    wishes.asked_of_way = args.link.typed.of_streams;
     wishes.link.dscp = args.priority.dscp;
     wishes
 }

@@ -7,7 +7,7 @@
 //! Bounded in time and in bytes; each trial is stopped after twice the time that it should take. What is under trial when
 //! either is used up is not kept.
 
-use super::probe::{Measurer, how, with_streams};
+use super::probe::{Measurer, how, movement};
 use crate::args::tune::TuneArgs;
 use crate::congestion;
 use crate::exit::Exit;
@@ -21,7 +21,7 @@ use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_client::{identity, routes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan::{self, Plan, Tuned};
-use thalweg_mover::run::copy::{From, To};
+use thalweg_mover::run::copy::{From, To, Wishes};
 use thalweg_mover::tune::search::Search;
 use trials::Trials;
 
@@ -43,13 +43,14 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("tune", &typed, None, places)?;
-    let mut far_movers = FarMovers::new(how(&args.ask, places, &state));
+    let mut far_movers = FarMovers::new(how(&args.ask, &args.way, places, &state));
     let job = asked.reach(&mut far_movers, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
         let cause = "settings are tuned for real places";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    let way = Way { state: &state, job: &job, route: routes::of(&job.from, &job.to) };
+    let by_hand = ByHand::of(&Wishes { movement: movement(&args.way, None), ..Wishes::default() }).of_way();
+    let way = Way { state: &state, job: &job, route: routes::of(&job.from, &job.to), by_hand };
     if args.forget {
         way.forget();
         output::forgotten(args, &job);
@@ -64,7 +65,7 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
 fn find(args: &TuneArgs, way: &Way) -> Result<()> {
     let began = Instant::now();
     let Way { state, job, .. } = way;
-    let measurer = Measurer::new(job, with_streams(None), args.time, state, args.ask.json)?;
+    let measurer = Measurer::new(job, movement(&args.way, None), args.time, state, args.ask.json)?;
     let path = measurer.path();
     let (now, mut known) = way.settings(&path);
     if job.is_push() && known.congestion.as_ref().is_some_and(|name| !congestion::is_permitted(name)) {
@@ -133,6 +134,8 @@ struct Way<'a> {
     job: &'a Job,
     /// Under which name what copies learned of the network is kept.
     route: Option<String>,
+    /// Which way the streams take, and in which form.
+    by_hand: ByHand,
 }
 
 impl Way<'_> {
@@ -140,7 +143,7 @@ impl Way<'_> {
     fn settings(&self, path: &plan::Path) -> (Plan, Tuned) {
         let profiles = Profiles::read(self.state);
         let tuned =
-            profiles.of(&self.job.from, &self.job.to, &ByHand::default()).and_then(|way| way.tuned.clone());
+            profiles.of(&self.job.from, &self.job.to, &self.by_hand).and_then(|way| way.tuned.clone());
         let learned = self.route.as_ref().and_then(|route| routes::known(self.state, route));
         let path = plan::Path { tuned: tuned.clone(), learned, ..path.clone() };
         (plan::plan(&plan::Asked::default(), &path), tuned.unwrap_or_default())
@@ -150,13 +153,13 @@ impl Way<'_> {
     fn drop_congestion(&self, args: &TuneArgs, known: &mut Tuned) {
         let Some(name) = known.congestion.take() else { return };
         if !args.dry_run {
-            Profiles::forget_congestion(self.state, &self.job.from, &self.job.to);
+            Profiles::forget_congestion(self.state, &self.job.from, &self.job.to, &self.by_hand);
         }
         output::congestion_dropped(args, &name);
     }
 
     fn forget(&self) {
-        Profiles::tuned(self.state, &self.job.from, &self.job.to, None);
+        Profiles::tuned(self.state, &self.job.from, &self.job.to, &self.by_hand, None);
         if let Some(route) = &self.route {
             routes::forget(self.state, route);
         }
@@ -166,7 +169,7 @@ impl Way<'_> {
     fn remember(&self, found: Option<&Tuned>) {
         self.forget();
         if let Some(found) = found {
-            Profiles::tuned(self.state, &self.job.from, &self.job.to, Some(found.clone()));
+            Profiles::tuned(self.state, &self.job.from, &self.job.to, &self.by_hand, Some(found.clone()));
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `thalweg watch`: what becomes complete in a directory is copied, and analysed on arrival.
 
 use crate::args::copy::Verify;
-use crate::args::link::WayArgs;
 use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
 use crate::place::{Named, Places};
@@ -16,7 +15,7 @@ use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
-use thalweg_client::far_movers::Whom;
+use thalweg_client::far_movers::{Whom, check_via};
 use thalweg_client::{events, hint, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -25,6 +24,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Fidelity, Movement, Remembered, Selection, Stop, Wishes};
+use thalweg_mover::run::far_mover::unused_of_link;
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message;
@@ -73,8 +73,13 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
     let mut unused: Vec<String> = is_unused.then(|| "--cca".to_owned()).into_iter().collect();
     let places = [Some(&watch.source), Some(&watch.destination), watch.results.as_ref()];
     let far: Vec<Whom> = places.into_iter().flatten().filter_map(Whom::of).collect();
+    check_via(&args.link.way.via, &far)?;
     if far.is_empty() {
-        unused.extend(way_within(&args.link.way, &mut watch.wishes.movement));
+        // Told here and not by each copy.
+        let asked = std::mem::take(&mut watch.wishes.asked_of_way);
+        let of_streams = unused_of_link(None, &watch.wishes.movement.link, asked);
+        let of_streams = of_streams.into_iter().filter(|(_, is_unused)| *is_unused);
+        unused.extend(of_streams.map(|(option, _)| option.to_owned()));
     }
     unused.extend(args.link.typed.unused(&far));
     // Of far places each option has its reason.
@@ -84,20 +89,6 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
         teller.note(None, &Event::Note(text));
     }
     Ok(())
-}
-
-/// What was asked of the way of data streams, of which there are none: taken out of what copies go by, each of which would
-/// tell of it.
-fn way_within(way: &WayArgs, movement: &mut Movement) -> Vec<String> {
-    let usual = LinkSettings::default();
-    (movement.has_via, movement.has_bind) = (false, false);
-    (movement.link.cipher, movement.link.tls_form) = (usual.cipher, usual.tls_form);
-    let options = [
-        ("--via", !way.via.is_empty()),
-        ("--bind", !way.bind.is_empty()),
-        ("--cipher", way.cipher.is_some()),
-    ];
-    options.into_iter().filter(|(_, is_asked)| *is_asked).map(|(option, _)| option.to_owned()).collect()
 }
 
 /// The keeper of one command; see [`command`].
@@ -186,6 +177,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
                 ..Movement::default()
             },
             remembered: Remembered { state: Some(state.clone()), ..Remembered::default() },
+            asked_of_way: args.link.typed.of_streams,
             ..Wishes::default()
         },
         results_congestion: None,

@@ -434,9 +434,9 @@ fn a_consumer_may_have_the_hub_in_its_own_process() {
     std::fs::write(&input, &content).unwrap();
     let ticket = hub.join("ticket");
     let pull = ["frames", "pull", "scan", got.to_str().unwrap(), "--hub", hub.to_str().unwrap(), "--json"];
-    // One for another daemon is not its own.
-    let mut pull = with(scratch.thalweg(), pull);
-    pull.env("THALWEG_TICKET", scratch.path("of another"));
+    // One for another daemon is not its own, and nothing is told of what holds for all commands.
+    let mut pull = with(with(scratch.thalweg(), pull), ["--via", "10.1.0.7"]);
+    pull.env("THALWEG_TICKET", scratch.path("of another")).env("THALWEG_BIND", "lo");
     let pull = Running::start(pull);
     let address = || thalweg_mover::link::ticket::Ticket::read(&ticket).ok()?.addresses.into_iter().next();
     assert!(wait_until(LIMIT, || address().is_some()));
@@ -449,6 +449,8 @@ fn a_consumer_may_have_the_hub_in_its_own_process() {
     assert_eq!((pushed.number("frames"), &pushed.finished()["outages"]), (24, &0.into()));
     let pulled = pull.end(LIMIT).expect(0);
     assert_eq!(pulled.number("frames"), 24);
+    let note = "without effect with --hub: --via (--listen says where producers come in)";
+    assert_eq!(told(&pulled, "note")["text"], note);
     let hub_event = told(&pulled, "hub");
     assert_eq!(
         (&hub_event["place"], &hub_event["ticket"]),

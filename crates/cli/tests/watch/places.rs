@@ -1,5 +1,6 @@
 //! Places that are far, full, or not there.
 
+use crate::journal::journal;
 use crate::support::chance::in_time;
 use crate::support::job::Running;
 use crate::support::machine::in_place_of_ssh;
@@ -201,6 +202,29 @@ fn results_do_not_go_back_into_a_far_directory_that_is_watched() {
     }
 }
 
+/// Those to the one would be dialled at the other.
+#[test]
+fn addresses_for_data_streams_are_refused_where_places_are_at_two_far_movers() {
+    let bench = Bench::new();
+    let more =
+        ["--via", "127.0.0.1", "--on-arrival", "true", "--results-back", "tw://127.0.0.1:2/data/results"];
+    let destination = bench.destination.to_str().unwrap();
+    let (code, text) = ends(bench.watch("tw://127.0.0.1:1/data/in", destination, &more));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("addresses of one far side, and there are two"), "{text}");
+}
+
+#[test]
+fn what_was_typed_of_data_streams_is_told_once_where_there_are_none() {
+    let bench = Bench::new();
+    bench.put("a", b"a");
+    let more = ["--idle-exit", "500ms", "--bind", "lo", "--cipher", "tls", "--ktls", "on"];
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!(code, Some(0), "{text}");
+    let told = "without effect within this machine, where nothing is sent: --bind, --cipher, --ktls\n";
+    assert!(text.matches("without effect").count() == 1 && text.contains(told), "{text}");
+}
+
 #[test]
 fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
     if !volume::can_mount("watch") {
@@ -361,4 +385,67 @@ fn a_far_destination_that_does_not_let_a_watch_in_ends_it_at_its_first_copy_and_
     let (code, text) = watch(&["--ticket", daemon.ticket.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{text}");
     arrived_whole(&bench.source, &far, &names.map(str::to_owned));
+}
+
+/// However many items are to be copied at once.
+#[test]
+fn by_one_dial_a_watch_hears_that_a_far_destination_does_not_let_it_in() {
+    let bench = Bench::new();
+    let far = bench.scratch.path("far");
+    std::fs::create_dir(&far).unwrap();
+    let first = bench.scratch.daemon(&[("data", &far)]);
+    let (stale, daemon) = replaced(&bench, &far, first);
+    let proxy = Proxy::new(&daemon.address());
+    (0..8).for_each(|number| bench.put(&format!("item{number}"), b"item"));
+    let more = ["--ticket", stale.to_str().unwrap(), "--idle-exit", "300ms", "--transfers", "8"];
+    let (code, text) = ends(bench.watch(bench.source.to_str().unwrap(), &proxy.place("data", ""), &more));
+    assert_eq!(code, Some(3), "{text}");
+    assert!(proxy.accepted() <= 2, "{} connections for 8 items", proxy.accepted());
+}
+
+/// Neither an old ticket nor a daemon without the export lets a copy begin, and what did not begin replaced nothing.
+#[test]
+fn what_waits_is_run_as_it_arrived_if_a_far_destination_refused_its_correction_and_that_goes() {
+    for is_let_in in [false, true] {
+        let bench = Bench::new();
+        let far = bench.scratch.path("far");
+        std::fs::create_dir(&far).unwrap();
+        let first = bench.scratch.daemon(&[("data", &far)]);
+        let (stale, mut daemon) = replaced(&bench, &far, first);
+        let (address, ticket, place) = (daemon.address(), daemon.ticket.clone(), daemon.place("data", ""));
+        let body = format!("if test -e \"$LOG.fails\"; then exit 1; fi\n{LOG}");
+        let script = analysis(&bench.scratch, &body);
+        let watch = |ticket: &Path| {
+            let (ticket, script) = (ticket.to_str().unwrap(), script.to_str().unwrap());
+            let more = ["--ticket", ticket, "--idle-exit", "300ms", "--attempts", "1", "--transfers", "8"];
+            let more = [&more[..], &["--on-arrival", script]].concat();
+            ends(bench.watch(bench.source.to_str().unwrap(), &place, &more))
+        };
+        let names: Vec<String> = (0..8).map(|number| format!("item{number}")).collect();
+        names.iter().for_each(|name| bench.put(name, b"first"));
+        std::fs::write(bench.scratch.path("log.fails"), "").unwrap();
+        let (code, text) = watch(&ticket);
+        assert_eq!(code, Some(2), "{text}");
+        names.iter().for_each(|name| bench.put(name, b"corrected"));
+        if is_let_in {
+            drop(daemon);
+            daemon = bench.scratch.daemon_at(&address, &[("other", &far)], &[], |command| command);
+            let (code, text) = watch(&ticket);
+            assert_eq!(code, Some(2), "{text}");
+            assert!(text.contains("there is no export `data`"), "{text}");
+            drop(daemon);
+            daemon = bench.scratch.daemon_at(&address, &[("data", &far)], &[], |command| command);
+        } else {
+            let (code, text) = watch(&stale);
+            assert_eq!(code, Some(3), "{text}");
+        }
+        let records = journal(&bench);
+        let count = |what: &str| records.matches(&format!("{{\"{what}\":")).count();
+        let (begun, stood) = (count("Replacing"), count("Stands"));
+        assert!(begun > 0 && begun == stood, "{begun} begun, {stood} stood: {records}");
+        names.iter().for_each(|name| std::fs::remove_file(bench.source.join(name)).unwrap());
+        std::fs::remove_file(bench.scratch.path("log.fails")).unwrap();
+        let (code, text) = watch(&daemon.ticket);
+        assert_eq!((code, bench.log().len()), (Some(0), names.len()), "let in: {is_let_in}: {text}");
+    }
 }

@@ -4,7 +4,8 @@
 //! 2. Line by line, several at a time: what stands there is looked at, and a file is digested where it is. A link is what it
 //!    leads to, as to `b3sum`.
 //!
-//! Memory does not grow with the list. What is not in the list is not looked for.
+//! Memory does not grow with the list. What is not in the list is not looked for; what `--files-from` names and the list
+//! does not have is told.
 
 use super::differences::Differences;
 use super::{Found, Selected, Tell};
@@ -12,6 +13,7 @@ use crate::events::kind_word;
 use crate::reach::Reach;
 use crate::verify::FAR_WORKERS;
 use crate::{sums, threads};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -29,10 +31,19 @@ const READ_LIST: &str = "read the list";
 /// What comes of a line.
 enum Met {
     /// So many bytes.
-    Same(u64),
+    Same(RelativePath, u64),
     Missing(RelativePath, String),
     Differs(RelativePath, String),
     Trouble(Failure),
+}
+
+impl Met {
+    fn path(&self) -> Option<&RelativePath> {
+        match self {
+            Met::Same(path, _) | Met::Missing(path, _) | Met::Differs(path, _) => Some(path),
+            Met::Trouble(failure) => failure.path.as_ref(),
+        }
+    }
 }
 
 /// Compares the files of a list with those of a place. It ends when `stop` is asked for, and asks for that itself where it
@@ -62,6 +73,8 @@ pub fn check_list(
             }
         }
     };
+    // Of one file the name does not matter.
+    let mut awaited: BTreeSet<&RelativePath> = selected.names().filter(|_| !is_single).collect();
     std::thread::scope(|scope| {
         let (tell, hear) = sync_channel(workers);
         for number in 0..workers {
@@ -78,8 +91,11 @@ pub fn check_list(
             let met = met?;
             report.found.entries += 1;
             report.found.files += 1;
+            if let Some(path) = met.path() {
+                awaited.remove(path);
+            }
             match met {
-                Met::Same(bytes) => {
+                Met::Same(_, bytes) => {
                     report.found.same += 1;
                     report.found.bytes += bytes;
                     Ok(())
@@ -100,6 +116,19 @@ pub fn check_list(
     if lines.lines_read == 0 {
         let cause = "there is no line in it";
         return Err(failure::at_path(Failure::new(FailureKind::Usage, READ_LIST, cause), &lines.path));
+    }
+    for path in awaited {
+        match place.below(path.as_bytes()).entry(b"") {
+            // There is no directory in any list.
+            Ok(entry) if entry.kind == Kind::Directory => {}
+            Err(failure) if matches!(failure.kind, FailureKind::Connection | FailureKind::Stopped) => {
+                return Err(failure);
+            }
+            _ => {
+                let cause = "the list does not have it, and --files-from names it";
+                report.trouble(0, &Failure::new(FailureKind::NotFound, "compare", cause).at(path))?;
+            }
+        }
     }
     Ok(report.found)
 }
@@ -142,7 +171,7 @@ fn compare(there: &Reach, path: RelativePath, digest: Digest) -> Met {
         Err(failure) => Err(failure),
     };
     match digested {
-        Ok((bytes, found)) if found == digest => Met::Same(bytes),
+        Ok((bytes, found)) if found == digest => Met::Same(path, bytes),
         Ok(_) => Met::Differs(path, "content".to_owned()),
         Err(failure) if failure.kind == FailureKind::NotFound => Met::Missing(path, failure.cause),
         Err(failure) => Met::Trouble(failure.at(&path)),

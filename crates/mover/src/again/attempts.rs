@@ -1,7 +1,7 @@
 //! Whether a transfer whose attempt failed is tried again, in a session of its own, and when.
 //!
 //! What heals is tried again as long as there is progress within the patience: a link that broke; our own last attempt, which
-//! its server has not given up yet; and what the [`Policy`] adds. A new session is no progress: its link may be dialled for as
+//! its server has not given up yet; and what the policy adds. A new session is no progress: its link may be dialled for as
 //! long as the patience has left.
 
 use crate::failure::{Failure, FailureKind};

@@ -12,7 +12,7 @@ use crate::model::prediction::Compared;
 use crate::plan::{Asked, Learned, Plan, Tuned};
 use crate::run::agree::Agreed;
 use crate::run::client::{CONNECT, Client, LinkSettings};
-use crate::run::far_mover::FarMover;
+use crate::run::far_mover::{AskedOfWay, FarMover};
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink};
 use std::path::PathBuf;
@@ -83,6 +83,8 @@ pub struct Wishes {
     pub trial: Option<TrialRun>,
     /// Decide and report only.
     pub dry_run: bool,
+    /// Options of data streams that are told where they do nothing.
+    pub asked_of_way: AskedOfWay,
     /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this copy.
     pub unused: Vec<String>,
 }

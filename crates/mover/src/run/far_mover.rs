@@ -30,13 +30,28 @@ pub(super) fn without_effect(far: Option<&FarMover>, options: &[(&str, bool)]) -
     (!unused.is_empty()).then(|| format!("without effect{place}: {}", unused.join(", ")))
 }
 
+/// Which options of data streams somebody asked for this time: they are told where they do nothing. What holds for all
+/// commands, as a file may say it, is not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AskedOfWay {
+    /// Addresses of the far side (`--via`).
+    pub via: bool,
+    /// Addresses or cards of this machine (`--bind`).
+    pub bind: bool,
+    /// How they are protected.
+    pub cipher: bool,
+    /// Whether the kernel seals TLS records.
+    pub ktls: bool,
+    /// How many of these a stream carries.
+    pub tls_records: bool,
+}
+
 /// Options of a link; of each whether it was asked for and does nothing on the way to a far mover, or within this machine.
 /// What is as it would be anyway was not asked for, or does not matter.
-pub(super) fn unused_of_link(
+pub fn unused_of_link(
     far: Option<&FarMover>,
     link: &LinkSettings,
-    has_via: bool,
-    has_bind: bool,
+    asked: AskedOfWay,
 ) -> Vec<(&'static str, bool)> {
     // Of what rides in ssh, or goes nowhere, no socket is ours.
     let has_sockets = far.is_some_and(|far| !far.is_carried());
@@ -52,11 +67,11 @@ pub(super) fn unused_of_link(
     let goes_as_tls = is_tls && far.is_some();
     vec![
         ("--cca", link.congestion.is_some() && !has_sockets),
-        ("--via", has_via && !is_dialled),
-        ("--bind", has_bind && !is_dialled),
-        ("--cipher", is_ciphered && far.is_none()),
-        (ktls, has_kernel && !goes_as_tls),
-        (tls_records, has_records && !goes_as_tls),
+        ("--via", asked.via && !is_dialled),
+        ("--bind", asked.bind && !is_dialled),
+        ("--cipher", asked.cipher && is_ciphered && far.is_none()),
+        (ktls, asked.ktls && has_kernel && !goes_as_tls),
+        (tls_records, asked.tls_records && has_records && !goes_as_tls),
     ]
 }
 

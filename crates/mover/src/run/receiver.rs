@@ -279,6 +279,14 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
+    /// Ends the transfer as a full disk does: what is complete gets its name first. One that concludes goes on.
+    pub fn run_out(&self, failure: Failure) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.run_out(failure, now);
+        self.pump(&mut state);
+    }
+
     /// Ends the transfer from this side, in whatever state it is: one of its threads panicked. The machine is not asked, which
     /// may be what panicked.
     pub(super) fn fail(&self, failure: Failure) {

@@ -330,6 +330,8 @@ struct Item {
     damaged: u32,
     /// A hard link that was linked to a second name instead, once.
     had_stand_in: bool,
+    /// It replaces a hard link, which had no content.
+    was_link: bool,
     /// Requests for pieces that were said over this link.
     asked: u32,
     /// Its parts, when it is complete.
@@ -830,6 +832,15 @@ impl Large {
         self.tree.contains(chunk)
             || self.written.contains(chunk)
             || self.comparison.as_ref().is_some_and(|comparison| comparison.is_same(chunk))
+    }
+
+    /// Content bytes, of a file of `size`, that need nothing more from the sender but its seal.
+    fn bytes_here(&self, size: u64, chunk_bytes: u64) -> u64 {
+        let same = self.comparison.as_ref().map_or(0, Comparison::same_chunks);
+        let chunks = self.tree.present() + self.written.len() + same;
+        let last = self.tree.chunks() - 1;
+        let missing = chunk_bytes - digest::chunk_length(last, size, chunk_bytes);
+        chunks.saturating_mul(chunk_bytes).saturating_sub(if self.has(last) { missing } else { 0 })
     }
 
     /// The file that stands there may still turn out to be the entry: nothing is written.

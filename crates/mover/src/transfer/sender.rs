@@ -251,7 +251,8 @@ pub struct Progress {
     pub bytes_offered: u64,
     /// Entries settled.
     pub entries_settled: u64,
-    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed.
+    /// Content bytes that do not come, of entries settled: those that were there already, are holes, were left out, or failed;
+    /// in a dry run those that would come. Together with `bytes_verified` all bytes of what is settled, each once.
     pub bytes_unmoved: u64,
     /// Content bytes handed to streams, repetitions counted.
     pub bytes_sent: u64,
@@ -287,6 +288,8 @@ struct Item {
     replaces: Option<EntryId>,
     /// Of a small file: digest of what was read last.
     read: Option<Digest>,
+    /// Of a small file: it was acknowledged, over whatever link, and counts as verified.
+    arrived: bool,
     /// Of a small file: the stream that it went out on last, until it is known to have arrived.
     sent_on: Option<u16>,
     repairs: u32,
@@ -314,6 +317,8 @@ struct Large {
     verified: RunSet,
     /// Acknowledged as durable.
     durable: RunSet,
+    /// Acknowledged over whatever link: these count as verified.
+    came: RunSet,
     tree: Tree,
     holds_slot: bool,
     /// Chunks that streams have begun to read and are not through with; one may be there twice.
@@ -689,6 +694,7 @@ impl Sender {
                 state: State::Offered,
                 replaces,
                 read: None,
+                arrived: false,
                 sent_on: None,
                 repairs: 0,
                 differences: 0,

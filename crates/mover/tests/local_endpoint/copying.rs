@@ -398,11 +398,17 @@ fn what_is_offered_again_replaces_what_got_its_name_in_a_new_directory() {
     destination.close(true);
 }
 
-/// An ACL by which this user may read and write.
+/// An ACL by which this user may read and write, and the owning group read.
 fn acl_for(user: u32) -> Vec<u8> {
+    acl_beside(user, 4)
+}
+
+/// An ACL by which this user may read and write, and the owning group has these permissions.
+fn acl_beside(user: u32, group: u16) -> Vec<u8> {
     let nobody = u32::MAX;
     let mut acl = 2u32.to_le_bytes().to_vec();
-    let entries = [(1u16, 6u16, nobody), (2, 6, user), (4, 4, nobody), (0x10, 6, nobody), (0x20, 0, nobody)];
+    let entries =
+        [(1u16, 6u16, nobody), (2, 6, user), (4, group, nobody), (0x10, 6, nobody), (0x20, 0, nobody)];
     for (tag, permissions, id) in entries {
         acl.extend_from_slice(&tag.to_le_bytes());
         acl.extend_from_slice(&permissions.to_le_bytes());
@@ -488,4 +494,41 @@ fn without_modes_a_file_leaves_its_acl_to_what_replaces_it_and_gets_no_other() {
     // Nor is it taken to be without one afterwards.
     copy(&contents(&trees.source), to(terms())).assert_whole();
     assert!(there.xattrs(b"plain").unwrap().is_empty());
+}
+
+#[test]
+fn what_comes_without_its_acl_gives_the_owning_group_no_more_than_that_did() {
+    const ACL: &[u8] = b"system.posix_acl_access";
+    let trees = trees();
+    let from = Dir::open(&trees.source).unwrap();
+    fs::write(trees.source.join("small"), noise(5, 1)).unwrap();
+    fs::write(trees.source.join("large"), noise(2 * CHUNK as usize, 1)).unwrap();
+    fs::create_dir(trees.source.join("directory")).unwrap();
+    from.make_fifo(b"fifo", 0o600).unwrap();
+    let names = [&b"small"[..], b"large", b"directory", b"fifo"];
+    for name in names {
+        if from.set_xattr(name, ACL, &acl_beside(1234, 0)).is_err() {
+            eprintln!("skipped: no ACLs here");
+            return;
+        }
+        // The most that the ACL gives to anybody.
+        assert_eq!(from.stat(name).unwrap().mode & 0o070, 0o060);
+    }
+    let preserved = [
+        Preserve { xattrs: false, ..Preserve::ALL },
+        Preserve { mode: false, ..Preserve::ALL },
+        Preserve { mode: false, xattrs: false, ..Preserve::ALL },
+    ];
+    for (number, preserve) in preserved.into_iter().enumerate() {
+        let target = trees.target.with_file_name(format!("target-{number}"));
+        let source = contents_with(&trees.source, ScanOptions { preserve, ..options() });
+        copy(&source, To { terms: Terms { preserve, ..terms() }, ..to(&target) }).assert_whole();
+        let there = Dir::open(&target).unwrap();
+        for name in names {
+            assert!(there.xattrs(name).unwrap().is_empty(), "{preserve:?}");
+            assert_eq!(there.stat(name).unwrap().mode & 0o070, 0, "{preserve:?}");
+        }
+        let again = copy(&source, To { terms: Terms { preserve, ..terms() }, ..to(&target) });
+        assert_eq!(again.assert_whole().fresh, 0, "{preserve:?}");
+    }
 }

@@ -243,7 +243,11 @@ def name_place(error: Error, sources: Sequence[str], destination: str | None = N
         return
     told = _NAMED.search(error.cause)
     name = "" if told is None else (told[1] or told[2]).strip("/").removeprefix("./")
-    for place in sources if destination is None else [*sources, destination]:
+    places = list(sources) if destination is None else [*sources, destination]
+    if error.cause.startswith(("the export ", "there is no export")):
+        # Only a daemon says that. (Which of two, nobody can tell.)
+        places = [place for place in places if place.startswith(("tw://", "@"))] or places
+    for place in places:
         # The name of an export is somewhere in the place.
         if name and f"/{name}/" in f"/{place.strip('/')}/":
             error.at(place)

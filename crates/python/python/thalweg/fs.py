@@ -125,8 +125,9 @@ class ThalwegFileSystem(AbstractFileSystem):
         path = self._strip_protocol(path)
         if self._is_of_exports(path):
             return self._list(path)[0]
-        # fsspec's `_ls_from_cache` says that what came after the listing is not there.
-        for entry in self.dircache.get(self._parent(path), ()):
+        above = self._parent(path)
+        # fsspec's `_ls_from_cache` says that what came after the listing is not there. Of an export the root knows less.
+        for entry in () if self._is_of_exports(above) else self.dircache.get(above, ()):
             if entry["name"] == path:
                 return dict(entry)
         return self._look(path)[0]
@@ -224,13 +225,14 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def ls(self, path: str, detail: bool = True, refresh: bool = False, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
+        if refresh:
+            self.dircache.pop(path, None)
         # fsspec's `_ls_from_cache` takes a directory in its parent's listing for what is in it.
-        entries = None if refresh or path not in self.dircache else self.dircache[path]
+        entries = self.dircache[path] if path in self.dircache else None
         if entries is None:
             first, *rest = self._list(path)
             entries = rest if first["type"] == "directory" else [first]
-            # Of an export `info` knows more than the root does.
-            if first["type"] == "directory" and not self._is_of_exports(path):
+            if first["type"] == "directory":
                 self.dircache[path] = entries
         return [dict(entry) for entry in entries] if detail else sorted(entry["name"] for entry in entries)
 
@@ -238,9 +240,13 @@ class ThalwegFileSystem(AbstractFileSystem):
         return self._has_exports and not path
 
     def _exports(self, recursive: bool) -> list[dict[str, Any]]:
-        """The root of a daemon, and what is in it."""
-        address = f"{self.host}:{self.port or DEFAULT_PORT}"
-        names = [name for name, _ in _thalweg.exports(address, _work.reaching_of(self._reaching))]
+        """The root of a daemon, and what is in it, as it was listed last: to ask is a session of its own."""
+        listed = self.dircache.get("")
+        if listed is None:
+            address = f"{self.host}:{self.port or DEFAULT_PORT}"
+            told = _thalweg.exports(address, _work.reaching_of(self._reaching))
+            listed = self.dircache[""] = [{"name": name, "size": 0, "type": "directory"} for name, _ in told]
+        names = [one["name"] for one in listed]
         root, *exports = [{"name": name, "size": 0, "type": "directory"} for name in ["", *names]]
         if recursive:
             exports = [one for name in names for one in self._list(name, recursive=True)]

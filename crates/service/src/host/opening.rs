@@ -2,8 +2,10 @@
 
 use super::Host;
 use crate::export::KeptFree;
+use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
 use crate::published::{Progress, Served};
+use std::cell::Cell;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +39,9 @@ const IN_FLIGHT: Duration = Duration::from_millis(500);
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync takes long.
 const CLOSING: Duration = Duration::from_secs(30);
+
+/// How a receiving side is ended.
+pub(crate) type EndOf<R> = fn(&R, Failure);
 
 impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
@@ -102,7 +107,7 @@ impl Host {
             }
             Some(Trial::Scratch { bytes_max }) => {
                 let place = self.exports().resolve(&open.places[0], true)?;
-                kept_free = place.kept_free()?;
+                kept_free = place.kept_free(bytes_max)?;
                 let place = DestinationPlace { path: path_of(place.path), below: place.below };
                 let terms = open.terms.clone();
                 Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
@@ -131,8 +136,9 @@ impl Host {
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
             Done { deleted: run.totals().deleted, ..by_then }
         };
-        let kept_free = (kept_free, ReceiveRun::abort as fn(&ReceiveRun, Failure));
-        self.receive(session, transfer, told, run, kept_free, by_then)
+        let full: EndOf<ReceiveRun> = ReceiveRun::run_out;
+        let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
+        self.receive(session, transfer, told, run, (kept_free, full, abort), by_then)
     }
 
     fn open_destination(
@@ -145,7 +151,10 @@ impl Host {
             if open.terms.delete_max.is_some() {
                 place.check_delete("open")?;
             }
-            let (kept_free, guard) = (place.kept_free()?, place.rights.guard);
+            // A dry run takes no room.
+            let dry_run = open.terms.dry_run;
+            let room = if dry_run { place.room()? } else { place.kept_free(0)? };
+            let guard = place.rights.guard;
             let destination = LocalDestination::open(
                 DestinationPlace { path: path_of(place.path), below: place.below },
                 &open.source,
@@ -154,7 +163,8 @@ impl Host {
                 self.state.clone(),
                 Filter::new(open.filter.clone())?,
             )?;
-            Ok((destination.guarded(guard), kept_free))
+            let spare = room.as_ref().map(KeptFree::spare);
+            Ok((destination.guarded(guard, spare), room.filter(|_| !dry_run)))
         })
     }
 
@@ -282,14 +292,14 @@ impl Host {
     }
 
     /// Adds a receiving side to its session, and sees it to its end, on a thread of its own. It is aborted if that panics, and
-    /// where less is free than is kept.
+    /// ends as on a `full` disk where less is free than is kept.
     pub(crate) fn receive<R: Party + Send + Sync + 'static>(
         &self,
         session: &Arc<Session>,
         transfer: Transfer,
         (told, is_trial, line): (Option<Served>, bool, Line),
         run: Arc<R>,
-        (kept_free, abort): (Option<KeptFree>, fn(&R, Failure)),
+        (kept_free, full, abort): (Option<KeptFree>, EndOf<R>, EndOf<R>),
         by_then: impl Fn(&R) -> Done + Send + 'static,
     ) -> Result<()> {
         let number = run.number();
@@ -308,17 +318,25 @@ impl Host {
             theirs.remove(number);
         };
         let see_to_its_end = move || {
-            let _work = work;
+            let was_short = Cell::new(false);
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
             let wait = |time: Duration| {
                 let ended = run.wait(time);
-                let kept_free = kept_free.as_ref().filter(|_| ended.is_none());
-                if let Some(Err(failure)) = kept_free.map(KeptFree::check) {
-                    abort(&run, failure);
+                // Without a link nothing comes.
+                let looks = ended.is_none() && session.lost_since().is_none();
+                match kept_free.as_ref().filter(|_| looks).map(|kept| kept.check(0)) {
+                    // What another one has reserved may be given back at once.
+                    Some(Err(failure)) if was_short.replace(true) => full(&run, failure),
+                    Some(Err(_)) => {}
+                    _ => was_short.set(false),
                 }
                 ended
             };
             let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
+            let why = match &ended {
+                Some(Ended::Failed(why)) if session.lost_since().is_some() => Some(why.clone()),
+                _ => None,
+            };
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let signer = host.signer(&session);
                 let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
@@ -327,6 +345,11 @@ impl Host {
             line.end(&ended, by_then(&run));
             run.close();
             session.remove(number);
+            // Who is cut off may not come back for long.
+            drop((host, told, kept_free, by_then, run, work));
+            if let Some(why) = why {
+                tell_when_back(&session, number, why);
+            }
         };
         let ends = thread::guarded("transfer", on_panic, see_to_its_end).map(drop);
         // Nobody would see it to its end, and its job would stay locked.

@@ -151,7 +151,7 @@ impl Drop for Request {
 /// Tells a client that it is not served: who hears nothing waits for a minute.
 fn refuse(asked: Option<Asked>, session: &Session, why: Failure) {
     if let Some(Err(failure)) = asked.map(|asked| asked.refuse(session, why)) {
-        tracing::info!(%failure, "the client is gone before it was refused");
+        of_session!(info, session, %failure, "the client is gone before it was refused");
     }
 }
 

@@ -1,11 +1,13 @@
 use super::*;
 use crate::command::Analysis;
-use crate::engine::{Tell, Watch};
+use crate::engine::{Heard, Life, Looks, Tell, Watch};
 use crate::item::{Complete, Order};
-use crate::machine::Rules;
+use crate::journal::Journal;
+use crate::machine::{Known, Machine, Record, Rules, Seen, Stage};
 use crate::scan::Scanner;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
 use thalweg_mover::manifest::filter::Filter;
@@ -59,6 +61,20 @@ fn seen(watch: &Watch, name: &RelativePath) -> Version {
     view.items.into_iter().find(|seen| seen.name == *name).unwrap().version
 }
 
+/// A file of so many bytes.
+fn entry(size: u64) -> Arc<Entry> {
+    Arc::new(Entry {
+        id: EntryId(0),
+        path: path("one"),
+        kind: Kind::File { sparse: false, marked: false },
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        evidence: Evidence { size, ..Evidence::default() },
+        xattrs: Vec::new(),
+    })
+}
+
 /// What a driver of this watch makes of it.
 fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
     let directory = watch.state.join("watch");
@@ -73,7 +89,7 @@ fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
         stop: &stop,
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
-        is_let_in: AtomicBool::new(false),
+        dialled: Mutex::default(),
         is_over: Arc::default(),
     })
 }
@@ -123,7 +139,7 @@ fn a_copy_that_failed_tells_whether_something_of_it_may_be_in_place() {
         other => panic!("{other:?}"),
     }
     // Of a far side nobody knows what it did last.
-    let begun = Placed { has_begun: true, has_entries: false };
+    let begun = || Placed { has_begun: true, ..Placed::default() };
     let lost = Failure::new(FailureKind::Connection, "read", "Connection reset by peer");
     for (is_far, trouble, may_stand) in [
         (false, Trouble::Missing, false),
@@ -131,11 +147,46 @@ fn a_copy_that_failed_tells_whether_something_of_it_may_be_in_place() {
         (true, Trouble::Missing, true),
         (true, Trouble::Passing, true),
     ] {
-        assert_eq!(begun.may_stand(trouble, is_far), may_stand, "{trouble:?}, far: {is_far}");
+        assert_eq!(begun().may_stand(trouble, is_far), may_stand, "{trouble:?}, far: {is_far}");
         let mut placed = Placed::default();
         placed.hear(&Event::LinkLost(lost.clone()));
         assert!(!placed.may_stand(trouble, is_far), "{trouble:?}: it was not reached");
     }
+    // Of names that could not be made durable none is known not to be there.
+    let mut placed = begun();
+    let missing = Failure::new(FailureKind::NotFound, "sync", "No such file or directory");
+    placed.hear(&Event::Settled(entry(3), message::Outcome::Failed(missing)));
+    assert!(placed.may_stand(Trouble::Missing, false));
+}
+
+/// Why it is over came before it.
+#[test]
+fn what_came_of_a_copy_is_kept_though_the_watch_is_over_before_that_is_heard() {
+    let scratch = tempfile::tempdir().unwrap();
+    let watch = watch_of(scratch.path(), ItemKind::File, Complete::Stable(Duration::ZERO), &[]);
+    std::fs::create_dir(scratch.path().join("in")).unwrap();
+    let name = path("one");
+    let version = |number: u64| Version { bytes: number, changed_ns: number as i64, mark: number };
+    let arrived = Arrived { version: version(1), digest: "d".into(), key: "k".into(), bytes: 1 };
+    let mut machine = Machine::new(Rules { runs_command: true, ..watch.rules.clone() });
+    machine.replay(Record::Known(name.clone(), Known { arrived, attempt: 1, stage: Stage::Arrived }));
+    machine.begin();
+    let corrected = Seen { name: name.clone(), version: version(7), is_marked: false };
+    let _ = machine.take(Duration::ZERO, Input::Looked(vec![corrected], Vec::new()));
+    assert_eq!(machine.decide(Duration::ZERO).0, [Record::Replacing(name.clone())]);
+    driven(&watch, |driver| {
+        let (journal, _) = Journal::open(&driver.directory).unwrap();
+        let refused = Failure::new(FailureKind::Permission, "hello", "the peer does not let us in");
+        *lock(&driver.refused) = Some(refused);
+        let (inputs, hears) = mpsc::channel();
+        inputs.send(Heard::Came(Input::Moved(name.clone(), Err(Trouble::Passing)))).unwrap();
+        let mut life = Life::new(driver, machine, journal);
+        let failure = life.run(&mut Looks::new(None), inputs, hears).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
+        drop(life);
+        let (_, records) = Journal::open(&driver.directory).unwrap();
+        assert_eq!(records.last(), Some(&Record::Stands(name.clone())), "{records:?}");
+    });
 }
 
 /// Looks and copies must agree on everything that can be in a directory, or it never arrives.
@@ -227,18 +278,6 @@ fn a_watch_is_found_again_however_its_far_place_is_written() {
 
 #[test]
 fn what_a_second_attempt_brings_counts_once_and_what_failed_in_the_first_is_over() {
-    let entry = |size| {
-        Arc::new(Entry {
-            id: EntryId(0),
-            path: path("one"),
-            kind: Kind::File { sparse: false, marked: false },
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            evidence: Evidence { size, ..Evidence::default() },
-            xattrs: Vec::new(),
-        })
-    };
     let failure = || Failure::new(FailureKind::Connection, "read", "Connection reset by peer");
     let done = |size, digest| {
         let digest = Some(Digest([digest; 32]));

@@ -309,6 +309,20 @@ fn what_goes_while_its_correction_replaces_what_arrived_is_not_run_and_told_unti
 }
 
 #[test]
+fn of_what_is_torn_so_many_names_are_told_however_much_there_is() {
+    let mut machine = Machine::new(rules(Order::Arrival));
+    for number in 0..2000 {
+        let name = path(&format!("item{number:04}"));
+        let known = Known { arrived: arrived(&name, version(1)), attempt: 1, stage: Stage::Replacing };
+        machine.replay(Record::Known(name, known));
+    }
+    machine.begin();
+    let _ = machine.take(Duration::ZERO, looked(Vec::new()));
+    let torn = machine.torn();
+    assert_eq!((torn.len(), torn[0], torn[1023]), (1024, &path("item0000"), &path("item1023")));
+}
+
+#[test]
 fn what_went_while_its_correction_was_copied_goes_its_way_unless_that_replaced_something() {
     let at = Duration::from_secs;
     for (trouble, is_lost) in [(Trouble::Missing, false), (Trouble::Passing, true), (Trouble::Lasting, true)]

@@ -25,6 +25,7 @@ use thalweg_client::frames::{
 use thalweg_client::hint::operation::TAKE_HUB_DIRECTORY;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_sys::Dir;
 use thalweg_wire::path::Escaped;
 
@@ -44,6 +45,9 @@ const SEE_OFF_EVERY: Duration = Duration::from_millis(10);
 pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
     let teller = Teller::of(&args.link, args.directory == OsStr::new("-"));
     let mut to = To::open(args)?;
+    if args.hub.is_some() {
+        tell_unused_of_hub(args, teller);
+    }
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was taken is put away first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.link.quiet).then_some(telling))?;
@@ -114,6 +118,18 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
     };
     tell_end(teller, &report, &to, began.elapsed(), exit);
     Ok(exit)
+}
+
+/// Who takes frames from a hub of this process has one way to it.
+fn tell_unused_of_hub(args: &FramesPullArgs, teller: Teller) {
+    let AskedOfWay { via, bind, .. } = args.link.typed.of_streams;
+    let options = [via.then_some("--via"), bind.then_some("--bind")];
+    let options: Vec<&str> = options.into_iter().flatten().collect();
+    if !options.is_empty() {
+        let options = options.join(", ");
+        let text = format!("without effect with --hub: {options} (--listen says where producers come in)");
+        teller.tell(&json!({"event": "note", "text": text}), || text.clone());
+    }
 }
 
 /// Why it took no more.

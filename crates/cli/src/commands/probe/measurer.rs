@@ -142,6 +142,7 @@ impl<'a> Measurer<'a> {
             contents: path.as_os_str().as_bytes().ends_with(b"/"),
             path,
             below: None,
+            bytes_max: u64::MAX,
             time,
             threads: self.streams,
             cipher: self.movement.link.cipher,

@@ -249,7 +249,8 @@ impl LocalDestination {
             Check::Digest => (0, 0),
         };
         // Before it may be left alone: then it is not changed under its other name either.
-        let is_of_another = lock(&self.shared).is_of_another(&stat, path, source);
+        // Where nothing is replaced none gets a file of its own.
+        let is_of_another = !self.guard.no_replace && lock(&self.shared).is_of_another(&stat, path, source);
         if let Some(skipped) = self.left_alone(entry, &stat) {
             return Ok(skipped);
         }
@@ -458,7 +459,8 @@ impl LocalDestination {
         let stat = self.look(&place, &name, entry, false)?;
         if let Some(stat) = &stat {
             let source = (entry.evidence.device, entry.evidence.inode);
-            let is_of_another = lock(&self.shared).is_of_another(stat, path, source);
+            let is_of_another =
+                !self.guard.no_replace && lock(&self.shared).is_of_another(stat, path, source);
             if let Some(skipped) = self.left_alone(entry, stat) {
                 return Ok(skipped);
             }
@@ -467,7 +469,9 @@ impl LocalDestination {
                 self.check_way(&place, &name, path)?;
             }
             // What another entry keeps is made anew, as a file is.
-            if !is_of_another && self.is_same_special(entry, &place, &name, stat) {
+            if self.is_link_that_stays(entry, &place, &name)
+                || (!is_of_another && self.is_same_special(entry, &place, &name, stat))
+            {
                 return Ok(unchanged(None, false));
             }
             if !is_of_another && is_same_node(&entry.kind, stat) {

@@ -1,5 +1,6 @@
 //! Content into hidden files, and hidden files under their names.
 
+use super::acl::{ACL, GROUP, mode_without_acl};
 use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
@@ -48,13 +49,16 @@ impl LocalDestination {
         let file = created.and_then(|file| {
             let size = entry.evidence.size;
             // The length must be right from the beginning, for writes come in any order; space may fail to be reserved.
-            let reserve = || match file.preallocate(0, if sparse { 0 } else { size }) {
+            let reserve = |bytes| match file.preallocate(0, bytes) {
                 Err(error) if is_no_room(&error) => Err(error),
                 _ => Ok(()),
             };
-            let sized =
-                file.truncate(size).and_then(|()| reserve()).and_then(|()| self.check_room(&staging.dir));
-            match sized {
+            let reserved = if sparse { 0 } else { size };
+            // What is reserved and given back again would end what others have under way.
+            let has_room = self.check_room(&staging.dir, reserved);
+            let sized = has_room.and_then(|()| file.truncate(size)).and_then(|()| reserve(reserved));
+            // Two may have looked at the same time.
+            match sized.and_then(|()| self.check_room(&staging.dir, 0)) {
                 Ok(()) => Ok(file),
                 Err(error) => {
                     let _ = staging.dir.remove_file(name.as_bytes());
@@ -112,20 +116,25 @@ impl LocalDestination {
             // The name keeps the mode that it has.
             let path = self.final_path(&entry.path);
             let name = path.split().map_or(&b""[..], |(_, name)| name);
-            match self.with_descriptors(|| place.dir.xattrs(name)) {
-                Ok(present) => take_over(file, seen.mode, &present)?,
+            match self.with_descriptors(|| place.dir.xattr(name, ACL)) {
+                Ok(acl) => take_over(file, seen.mode, acl.as_deref())?,
                 // That it is gone is noticed when the new one gets the name.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // What it gave to the owning group nobody tells.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    file.set_mode(seen.mode & 0o777 & !GROUP)?;
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(losses)
     }
 
-    /// The permission bits that what is made gets at first. Where modes are not kept, it gets no others.
+    /// The permission bits that what is made gets at first, when it has no ACL yet. Where modes are not kept, it gets no
+    /// others, and no ACL.
     pub(super) fn mode_made(&self, entry: &Entry) -> u32 {
         let bits = if self.terms.preserve.mode { 0o777 } else { self.unmasked };
-        entry.mode & bits
+        mode_without_acl(entry.mode, &entry.xattrs) & bits
     }
 
     /// What is made in a directory that says so gets its group, and keeps it where that of its entry cannot be had.
@@ -413,10 +422,8 @@ impl LocalDestination {
         {
             return Ok(settled(Outcome::Skipped(reason.to_owned()), false));
         }
-        if there.is_some() {
-            self.check_replacing(path)?;
-        }
-        if is_by_itself {
+        // By itself it stays if it is the same, and is refused if it is not.
+        if is_by_itself || (there.is_some() && self.guard.no_replace) {
             return Ok(Decision::Fresh);
         }
         if let Some(there) = &there {

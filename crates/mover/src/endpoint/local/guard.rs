@@ -3,14 +3,14 @@
 //! Nothing that stands there is replaced: what differs is refused when it is decided, where content has to be compared
 //! first when it would get its name. What is the same stays, and gets the metadata of its entry.
 //!
-//! Room is kept free: a file whose room is reserved finds that out before a byte of it comes. Of all else (small files,
-//! sparse ones, what others write) who runs the transfer looks from time to time.
+//! Room is kept free: a file whose room is to be reserved finds that out before it is. Of all else (small files, sparse
+//! ones, what others write) who runs the transfer looks from time to time.
 
-use super::destination::LocalDestination;
+use super::destination::{LocalDestination, Place};
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use thalweg_sys::{Dir, FileSystem};
-use thalweg_wire::RelativePath;
+use thalweg_wire::{Entry, Kind, RelativePath};
 
 /// What fails where something would take the place of what stands there, and may not.
 pub const REPLACE: &str = "replace";
@@ -34,18 +34,25 @@ pub enum MinFree {
 }
 
 impl MinFree {
-    /// Whether so much is free where this directory is. Where nobody can say it is.
+    /// Whether so much stays free where this directory is when `wanted` bytes more are taken. Where nobody can say it does.
     ///
     /// # Errors
-    /// `StorageFull` if less is.
-    pub fn check(self, dir: &Dir) -> io::Result<()> {
+    /// `StorageFull` if less does.
+    pub fn check(self, dir: &Dir, wanted: u64) -> io::Result<()> {
         let Ok(system) = dir.file_system() else { return Ok(()) };
         let (left, least) = (system.bytes_available, self.bytes_of(&system));
-        if left >= least {
+        if left.saturating_sub(wanted) >= least {
             return Ok(());
         }
-        let cause = format!("{left} bytes are left there, and {least} are kept free (min-free)");
+        let wants = if wanted > 0 { format!("{wanted} bytes are wanted, ") } else { String::new() };
+        let cause = format!("{wants}{left} bytes are left there, and {least} are kept free (min-free)");
         Err(io::Error::new(io::ErrorKind::StorageFull, cause))
+    }
+
+    /// Bytes that may be taken where this directory is; no bound where nobody can say.
+    pub fn spare(self, dir: &Dir) -> u64 {
+        let spare = |system: FileSystem| system.bytes_available.saturating_sub(self.bytes_of(&system));
+        dir.file_system().map_or(u64::MAX, spare)
     }
 
     fn bytes_of(self, system: &FileSystem) -> u64 {
@@ -57,14 +64,12 @@ impl MinFree {
 }
 
 impl LocalDestination {
-    /// The same, which does nothing that it is guarded against. Of its room it tells what may be taken.
-    pub fn guarded(mut self, guard: Guard) -> LocalDestination {
+    /// The same, which does nothing that it is guarded against. Of its room it tells what may be taken: the bytes to `spare`,
+    /// where some are kept free.
+    pub fn guarded(mut self, guard: Guard, spare: Option<u64>) -> LocalDestination {
         self.guard = guard;
-        if let (Some(min_free), Some(root)) = (guard.min_free, &self.root)
-            && let Ok(system) = root.dir.file_system()
-        {
-            let least = min_free.bytes_of(&system);
-            self.free_bytes = self.free_bytes.map(|free| free.saturating_sub(least));
+        if let Some(spare) = spare {
+            self.free_bytes = self.free_bytes.map(|free| free.min(spare));
         }
         self
     }
@@ -80,12 +85,19 @@ impl LocalDestination {
         }
     }
 
-    /// Room was reserved where this directory is.
+    /// So many bytes more are to be taken where this directory is.
     ///
     /// # Errors
     /// As [`MinFree::check`].
-    pub(super) fn check_room(&self, dir: &Dir) -> io::Result<()> {
-        self.guard.min_free.map_or(Ok(()), |min_free| min_free.check(dir))
+    pub(super) fn check_room(&self, dir: &Dir, wanted: u64) -> io::Result<()> {
+        self.guard.min_free.map_or(Ok(()), |min_free| min_free.check(dir, wanted))
+    }
+
+    /// Whether a link that leads where its entry does stands there: where nothing is replaced it stays, whatever else differs,
+    /// for a link is changed by being made anew.
+    pub(super) fn is_link_that_stays(&self, entry: &Entry, place: &Place, name: &[u8]) -> bool {
+        let Kind::Symlink { target } = &entry.kind else { return false };
+        self.guard.no_replace && place.dir.read_link(name).is_ok_and(|found| found == *target)
     }
 }
 
@@ -97,7 +109,85 @@ pub(super) fn no_replace(path: &RelativePath) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::destination::DestinationPlace;
+    use super::super::wire_time;
     use super::*;
+    use crate::endpoint::{Decision, Destination};
+    use crate::manifest::Filter;
+    use thalweg_wire::message::{Outcome, Preserve, SourceForm, Terms};
+    use thalweg_wire::{EntryId, Evidence};
+
+    fn open(to: &std::path::Path, guard: Guard) -> LocalDestination {
+        let place = DestinationPlace { path: to.to_path_buf(), below: None };
+        let preserve = Preserve { xattrs: false, ..Preserve::ALL };
+        let terms = Terms { preserve, ..Terms::of(4 << 20, 1 << 20) };
+        let to = LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
+        to.unwrap().guarded(guard, None)
+    }
+
+    fn entry(id: u64, path: &str, kind: Kind, evidence: Evidence) -> Entry {
+        Entry {
+            id: EntryId(id),
+            path: RelativePath::new(path.into()).unwrap(),
+            kind,
+            mode: 0o644,
+            uid: thalweg_sys::usage::effective_uid(),
+            gid: thalweg_sys::usage::effective_gid(),
+            evidence,
+            xattrs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_replaced_links_stay_that_are_the_same_by_themselves() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        ["first", "apart"].into_iter().for_each(|name| std::fs::write(at(name), "same").unwrap());
+        std::fs::hard_link(at("first"), at("joined")).unwrap();
+        std::os::unix::fs::symlink("first", at("link")).unwrap();
+        let to = open(scratch.path(), Guard { no_replace: true, min_free: None });
+        let dir = Dir::open(scratch.path()).unwrap();
+        let file = Kind::File { sparse: false, marked: false };
+        let evidence_of = |name: &str, inode: u64| {
+            let mtime = wire_time(dir.stat(name.as_bytes()).unwrap().mtime);
+            Evidence { size: 4, mtime, device: 1, inode, ..Evidence::default() }
+        };
+        let outcome_of = |entry: &Entry| match to.decide_entry(entry, &|_, _| true) {
+            Decision::Settled { outcome, .. } => outcome,
+            _ => panic!("{}: its content is wanted", entry.path),
+        };
+        let is_failed = |entry: &Entry| matches!(outcome_of(entry), Outcome::Failed(_));
+        // One file there, two at the source.
+        for (id, name) in [(1, "first"), (2, "joined")] {
+            assert!(!is_failed(&entry(id, name, file.clone(), evidence_of(name, id))), "{name}");
+        }
+        // Two there, one at the source: the second name is offered again as a file, and stays.
+        let first = RelativePath::new("first".into()).unwrap();
+        let hard_link = Kind::HardLink { first, of: EntryId(1) };
+        let second = entry(3, "apart", hard_link, evidence_of("apart", 1));
+        assert!(matches!(to.link_entry(&second), Decision::Fresh));
+        assert!(!is_failed(&entry(4, "apart", file, evidence_of("apart", 1))));
+        // A link of another time.
+        let link = |target: &str| {
+            entry(5, "link", Kind::Symlink { target: target.as_bytes().to_vec() }, Evidence::default())
+        };
+        assert!(matches!(outcome_of(&link("first")), Outcome::Unchanged { .. }));
+        assert!(is_failed(&link("apart")));
+        to.close(false);
+    }
+
+    #[test]
+    fn what_is_too_large_for_the_room_that_is_kept_free_is_refused_before_any_is_reserved() {
+        let scratch = tempfile::tempdir().unwrap();
+        let to = open(scratch.path(), Guard { no_replace: false, min_free: Some(MinFree::Bytes(1)) });
+        // No file system has so large a file: the attempt to make it would fail by other words.
+        let evidence = Evidence { size: 1 << 60, ..Evidence::default() };
+        let large = entry(1, "large", Kind::File { sparse: false, marked: false }, evidence);
+        let refused = to.begin_partial(&large).err().expect("too little room");
+        assert_eq!(refused.kind, FailureKind::Space, "{refused}");
+        assert!(refused.cause.ends_with("are kept free (min-free)"), "{refused}");
+        to.close(false);
+    }
 
     #[test]
     fn room_is_kept_free_by_bytes_or_by_a_share_of_all() {
@@ -106,8 +196,12 @@ mod tests {
         let system = FileSystem { bytes_total: 1000, ..dir.file_system().unwrap() };
         assert_eq!(MinFree::Bytes(7).bytes_of(&system), 7);
         assert_eq!(MinFree::Share(0.1).bytes_of(&system), 100);
-        assert!(MinFree::Bytes(0).check(&dir).is_ok());
-        let error = MinFree::Bytes(u64::MAX).check(&dir).unwrap_err();
+        assert!(MinFree::Bytes(0).check(&dir, 0).is_ok());
+        // What is only wanted counts as taken.
+        assert!(MinFree::Bytes(1).check(&dir, 0).is_ok());
+        assert!(MinFree::Bytes(1).check(&dir, u64::MAX).is_err());
+        assert_eq!(MinFree::Bytes(u64::MAX).spare(&dir), 0);
+        let error = MinFree::Bytes(u64::MAX).check(&dir, 0).unwrap_err();
         let failure = crate::failure::of_io("write", &error);
         assert_eq!(failure.kind, FailureKind::Space, "{failure}");
         assert!(failure.cause.ends_with("are kept free (min-free)"), "{failure}");

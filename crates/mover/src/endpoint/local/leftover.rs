@@ -5,7 +5,7 @@
 //! been nothing in it for an hour.
 
 use super::scratch::{is_scratch, open_lock};
-use super::staging::remove_emptied;
+use super::staging::{let_go, remove_emptied};
 use super::walk::{Step, Walk};
 use super::{failed, failed_at_words, is_staging};
 use crate::endpoint::OPEN;
@@ -87,7 +87,7 @@ pub fn leftovers(
     found.sort_by_cached_key(|(_, dir, job)| {
         dir.open_beneath(job, Links::Refuse).is_ok_and(|own| own.stat(b"lock").is_ok())
     });
-    // Locks are taken here and held until the end.
+    // Locks are taken here; those of what goes are held until the end.
     let mut held: HashMap<Vec<u8>, File> = HashMap::new();
     let mut in_use: HashSet<Vec<u8>> = HashSet::new();
     for (staging, dir, job) in &found {
@@ -114,19 +114,24 @@ pub fn leftovers(
         let last = changed.entry(job.as_slice()).or_insert(looked.changed);
         *last = last.zip(looked.changed).map(|(one, other)| one.max(other));
     }
+    let age_of = |job: &[u8]| changed.get(job).copied().flatten().map(|last| since(last, now));
+    let is_old = |job: &[u8]| older_than.is_zero() || age_of(job).is_some_and(|age| age >= older_than);
+    // What stays is its next attempt's at once, however long the rest takes to remove.
+    let free: HashSet<Vec<u8>> = held.keys().cloned().collect();
+    let (held, stay): (HashMap<_, _>, HashMap<_, _>) =
+        held.into_iter().partition(|(job, _)| remove && is_old(job));
+    stay.into_values().for_each(|lock| let_go(Some(lock)));
     let mut left: Vec<Leftover> = Vec::new();
     let mut emptied = Vec::new();
     for ((staging, dir, job), looked) in found.iter().zip(&looked) {
         let path = staging.join(job).unwrap_or_else(|_| staging.clone());
-        let age = changed.get(job.as_slice()).copied().flatten().map(|last| since(last, now));
-        let is_old = older_than.is_zero() || age.is_some_and(|age| age >= older_than);
-        let mut state = match (in_use.contains(job), held.contains_key(job)) {
+        let mut state = match (in_use.contains(job), free.contains(job)) {
             (true, _) => LeftoverState::InUse,
             (false, true) => LeftoverState::Left,
             (false, false) if is_unused(dir, job, now) => LeftoverState::Left,
             (false, false) => LeftoverState::Unknown,
         };
-        if state == LeftoverState::Left && !is_old {
+        if state == LeftoverState::Left && !is_old(job) {
             state = LeftoverState::Recent;
         }
         if remove && state == LeftoverState::Left {
@@ -151,7 +156,7 @@ pub fn leftovers(
                 Err(error) => trouble(failed("remove", &path, &error)),
             }
         }
-        left.push(Leftover { path, bytes: looked.bytes, age, state });
+        left.push(Leftover { path, bytes: looked.bytes, age: age_of(job), state });
     }
     drop(held);
     for (at, staging, dir, job) in emptied {
@@ -294,7 +299,7 @@ fn remove_empty(root: &Dir, staging: &RelativePath) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::local::staging::{Staging, let_go};
+    use crate::endpoint::local::staging::Staging;
     use std::os::unix::fs::MetadataExt;
 
     /// As on another file system, which is come upon later.
@@ -325,6 +330,48 @@ mod tests {
             }
             assert!(!elsewhere.exists());
         });
+    }
+
+    /// To remove a large one takes minutes.
+    #[test]
+    fn a_job_that_is_left_can_be_resumed_while_an_older_one_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let [old, recent] = ["old", "recent"].map(|job| {
+            let (staging, held) = Staging::locked(&top, job).unwrap();
+            let_go(Some(held));
+            staging
+        });
+        let path = |name: &str| scratch.path().join(".thalweg-staging").join(name);
+        let changed = |name: &str| {
+            let meta = std::fs::metadata(path(name)).unwrap();
+            UNIX_EPOCH + Duration::new(meta.ctime() as u64, meta.ctime_nsec() as u32)
+        };
+        for number in 0..2000 {
+            std::fs::write(path(&format!("old/partial-{number}")), "").unwrap();
+        }
+        let last = changed("old").max(changed("old/partial-1999"));
+        std::fs::write(path("recent/partial-1"), "x").unwrap();
+        while changed("recent/partial-1") <= last {
+            std::thread::yield_now();
+            std::fs::write(path("recent/partial-1"), "x").unwrap();
+        }
+        let lock = recent.dir.open_read_write(b"lock").unwrap();
+        let count = || std::fs::read_dir(path("old")).map_or(0, Iterator::count);
+        let whole = count();
+        std::thread::scope(|scope| {
+            let removing = scope.spawn(|| {
+                leftovers(scratch.path(), true, UNUSED, last + UNUSED, &mut |failure| panic!("{failure}"))
+            });
+            while count() == whole {
+                std::thread::yield_now();
+            }
+            assert!(lock.lock_exclusive().unwrap());
+            let left = removing.join().unwrap().unwrap();
+            let states: Vec<_> = left.into_iter().map(|left| left.state).collect();
+            assert_eq!(states, [LeftoverState::Removed, LeftoverState::Recent]);
+        });
+        assert!(old.dir.stat(b"lock").is_err() && path("recent/partial-1").exists());
     }
 
     /// What a transfer was killed over, or a file system kept as long as a handle was open.

@@ -6,6 +6,7 @@
 //!
 //! What cannot be kept is a loss, told with the entry; only errors of the medium are failures.
 
+use super::acl::{ACL, GROUP, is_acl, mode_without, mode_without_acl};
 use super::staging::Grain;
 use super::{errno, is_errno, sys_time};
 use crate::failure;
@@ -17,10 +18,6 @@ use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Time};
 
 const SET_ID: u32 = 0o6000;
-const GROUP: u32 = 0o070;
-/// The attribute that is a file's ACL. With one, the group bits of the mode are the most that it gives to anybody but
-/// the owner and the others.
-const ACL: &[u8] = b"system.posix_acl_access";
 
 /// What is lost where a time is not kept.
 const TIME: &str = "time of change";
@@ -246,7 +243,7 @@ pub(super) fn apply(
             mode &= !SET_ID;
         }
         if !applying.is_acl_kept {
-            mode &= !GROUP | owning_group(&wanted.xattrs);
+            mode = mode_without_acl(mode, &wanted.xattrs);
         }
         if mode_is_known != Some(mode) {
             applying.mode(mode)?;
@@ -499,24 +496,19 @@ fn is_meant(name: &[u8], preserve: &Preserve) -> bool {
     preserve.mode || !is_acl(name)
 }
 
-/// Gives what will replace a file of this mode and these attributes that mode, but for set-id bits, and its ACL: without it
-/// the mode would give the owning group more than it had.
+/// Gives what will replace a file of this mode and ACL that mode, but for set-id bits, and that ACL: without it the mode would
+/// give the owning group more than it had.
 ///
 /// # Errors
 /// Of the mode; of the ACL only of the medium.
-pub(super) fn take_over(file: &File, mode: u32, present: &[(Vec<u8>, Vec<u8>)]) -> io::Result<()> {
+pub(super) fn take_over(file: &File, mode: u32, acl: Option<&[u8]>) -> io::Result<()> {
     let mode = mode & 0o777;
-    let Some((name, value)) = present.iter().find(|(name, _)| name == ACL) else {
-        return file.set_mode(mode);
-    };
+    let Some(acl) = acl else { return file.set_mode(mode) };
     file.set_mode(mode & !GROUP)?;
-    match file.set_xattr(name, value) {
+    match file.set_xattr(ACL, acl) {
         Ok(()) => Ok(()),
         Err(error) if is_medium(&error) => Err(error),
-        Err(_) => {
-            let acl = Xattr { name: name.clone(), value: value.clone() };
-            file.set_mode(mode & (!GROUP | owning_group(&[acl])))
-        }
+        Err(_) => file.set_mode(mode_without(mode, acl)),
     }
 }
 
@@ -534,27 +526,6 @@ fn is_of_the_file_system(name: &[u8]) -> bool {
 pub(super) fn stays_where_it_is(name: &[u8]) -> bool {
     [&b"trusted.SGI_"[..], b"xfsroot.", b"afs."].iter().any(|prefix| name.starts_with(prefix))
         || name == b"security.evm"
-}
-
-/// Whether an attribute is an ACL of the kernel's own kind, of a file or for what is made in a directory.
-fn is_acl(name: &[u8]) -> bool {
-    name.starts_with(b"system.posix_acl_")
-}
-
-/// The group bits of a mode that these attributes' ACL gives to the owning group itself; none if that cannot be read.
-fn owning_group(xattrs: &[Xattr]) -> u32 {
-    /// Before the entries: a version.
-    const HEAD_BYTES: usize = 4;
-    /// Tag and permissions of 16 bits each, and a number.
-    const ENTRY_BYTES: usize = 8;
-    const GROUP_OBJ: u16 = 0x04;
-    let Some(acl) = xattrs.iter().find(|xattr| xattr.name == ACL) else { return 0 };
-    let entries = acl.value.get(HEAD_BYTES..).unwrap_or_default().chunks_exact(ENTRY_BYTES);
-    let mut entries = entries
-        .map(|entry| (u16::from_le_bytes([entry[0], entry[1]]), u16::from_le_bytes([entry[2], entry[3]])));
-    entries
-        .find(|&(tag, _)| tag == GROUP_OBJ)
-        .map_or(0, |(_, permissions)| (u32::from(permissions) << 3) & GROUP)
 }
 
 /// Whatever is not the medium's fault: not allowed, not known here, a number that this machine cannot express, or what

@@ -34,6 +34,8 @@ mod once;
 
 mod walk;
 
+mod acl;
+
 mod scan;
 
 pub mod source;

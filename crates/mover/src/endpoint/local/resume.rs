@@ -111,7 +111,7 @@ impl LocalDestination {
         {
             journal.record(&[(number, present.clone())]).map_err(of_journal)?;
         }
-        self.clear_gaps(&partial.file, &rule, &present, entry)?;
+        self.clear_gaps((&partial.file, place), &rule, &present, entry)?;
         lock(&self.partials).insert(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
         Ok(Some(Left { partial, present }))
@@ -121,25 +121,28 @@ impl LocalDestination {
     /// be punched, what has none stays as it is: all of it will be written.
     fn clear_gaps(
         &self,
-        file: &File,
+        (file, place): (&File, &Place),
         rule: &Rule,
         present: &[(u64, Digest)],
         entry: &Entry,
     ) -> io::Result<()> {
         let may_have_holes = matches!(entry.kind, Kind::File { sparse, marked } if sparse || marked);
         let chunk_bytes = self.terms.chunk_bytes;
-        let mut at = 0;
+        let (mut at, mut wanted) = (0, 0);
         let ends = [(digest::chunk_count(rule.file_bytes, chunk_bytes), Digest::default())];
         for (chunk, _) in present.iter().chain(&ends) {
             let start = at * chunk_bytes;
             let end = (chunk * chunk_bytes).min(rule.file_bytes);
-            match file.punch_hole(start, end.saturating_sub(start)) {
+            let gap = end.saturating_sub(start);
+            wanted += gap;
+            match file.punch_hole(start, gap) {
                 Err(error) if error.kind() == io::ErrorKind::Unsupported && !may_have_holes => break,
                 other => other?,
             }
             at = chunk + 1;
         }
-        if !is_sparse(entry) {
+        // More than may be taken is not reserved: what is there stays, and those who look at the room end it.
+        if !is_sparse(entry) && self.check_room(&place.dir, wanted).is_ok() {
             match file.preallocate(0, rule.file_bytes) {
                 Err(error) if is_no_room(&error) => return Err(error),
                 _ => {}

@@ -2,6 +2,7 @@
 //!
 //! Nothing is opened but directories; links are not followed unless asked; FIFOs and devices are only looked at.
 
+use super::acl::{ACL, mode_without};
 use super::metadata::stays_where_it_is;
 use super::source::{LocalSource, Root, leads_into_staging};
 use super::walk::{Reopen, Step, Walk};
@@ -422,7 +423,7 @@ fn joined(top: &[u8], path: &[u8]) -> Vec<u8> {
     [top, slash, path].concat()
 }
 
-/// The entry for `name` as `stat` shows it.
+/// The entry for `name` as `stat` shows it. Without attributes it has no ACL, and a mode for what has none.
 ///
 /// # Errors
 /// `Io`, `Permission` for link target or attributes; `Unsupported` where they exceed what a transfer carries.
@@ -433,17 +434,37 @@ pub(super) fn entry_of(
     stat: &Stat,
     preserve: &Preserve,
 ) -> Result<Entry> {
+    let unread = |error: io::Error| failed("read the attributes", &path, &error);
+    // Links have no ACL, and a mode that says nothing.
+    if !preserve.xattrs && stat.kind != Kind::Symlink {
+        let acl = dir.xattr(name, ACL).map_err(unread)?;
+        return listed(dir, name, path, &without(stat, acl.as_deref()));
+    }
+    let xattrs = if preserve.xattrs { dir.xattrs(name).map_err(unread)? } else { Vec::new() };
+    dressed(dir, name, path, stat, xattrs)
+}
+
+/// The entry for `name` as `stat` shows it, without its attributes: to look at, not to be copied by.
+///
+/// # Errors
+/// As [`entry_of`].
+pub(super) fn listed(dir: &Dir, name: &[u8], path: RelativePath, stat: &Stat) -> Result<Entry> {
+    dressed(dir, name, path, stat, Vec::new())
+}
+
+fn dressed(
+    dir: &Dir,
+    name: &[u8],
+    path: RelativePath,
+    stat: &Stat,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+) -> Result<Entry> {
     let kind = match stat.kind {
         Kind::Symlink => {
             let target = dir.read_link(name).map_err(|error| failed("read the link", &path, &error))?;
             thalweg_wire::Kind::Symlink { target }
         }
         _ => kind_of(stat, &path)?,
-    };
-    let xattrs = if preserve.xattrs {
-        dir.xattrs(name).map_err(|error| failed("read the attributes", &path, &error))?
-    } else {
-        Vec::new()
     };
     let is_plain = xattrs.is_empty() && !matches!(kind, thalweg_wire::Kind::Symlink { .. });
     let entry = built(path, kind, stat, xattrs);
@@ -458,10 +479,18 @@ pub(super) fn entry_of(
 /// The entry for a held directory, with the path of the transfer's root.
 fn entry_of_root(dir: &Dir, preserve: &Preserve) -> io::Result<Entry> {
     let stat = dir.stat_self()?;
-    let xattrs = if preserve.xattrs { dir.xattrs_self()? } else { Vec::new() };
+    let (stat, xattrs) = match preserve.xattrs {
+        true => (stat, dir.xattrs_self()?),
+        false => (without(&stat, dir.xattr_self(ACL)?.as_deref()), Vec::new()),
+    };
     let entry = built(RelativePath::root(), thalweg_wire::Kind::Directory, &stat, xattrs);
     entry.check().map_err(io::Error::other)?;
     Ok(entry)
+}
+
+/// What has this ACL, as it is without.
+fn without(stat: &Stat, acl: Option<&[u8]>) -> Stat {
+    Stat { mode: acl.map_or(stat.mode, |acl| mode_without(stat.mode, acl)), ..*stat }
 }
 
 fn built(

@@ -9,7 +9,7 @@
 //! directory) fails with the same words. Sockets are not listed: they are never moved.
 
 use super::once::ReadOnce;
-use super::scan::entry_of;
+use super::scan::listed;
 use super::walk::{Step, Walk};
 use super::{
     READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere,
@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
-use thalweg_wire::message::Preserve;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// Several files digested at a time.
@@ -139,7 +138,7 @@ pub fn list_in_order(
 ) -> Result<()> {
     visit(place, recursive, &mut |seen| {
         sink(match seen {
-            Seen::Name { dir, name, path, stat } => match entry_of(dir, name, path, stat, &BARE) {
+            Seen::Name { dir, name, path, stat } => match listed(dir, name, path, stat) {
                 Ok(entry) => Listed::Found(Found::Entry(entry)),
                 Err(failure) => Listed::Found(Found::Trouble(failure)),
             },
@@ -169,7 +168,7 @@ pub fn look(place: &SurveyPlace, follow: bool) -> Result<Entry> {
         Kind::Socket => {
             Err(place.refused(FailureKind::Unsupported, "look", "it is of a kind that is not listed"))
         }
-        _ => entry_of(&dir, &name, RelativePath::new(name.clone()).unwrap_or_default(), &stat, &BARE),
+        _ => listed(&dir, &name, RelativePath::new(name.clone()).unwrap_or_default(), &stat),
     }
 }
 
@@ -525,9 +524,6 @@ fn mark(keeps: &mut [bool]) {
         *last = true;
     }
 }
-
-/// What listings carry of an entry.
-const BARE: Preserve = Preserve { xattrs: false, ..Preserve::ALL };
 
 enum Seen<'a> {
     Root(&'a Stat),

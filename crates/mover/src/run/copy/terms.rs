@@ -68,15 +68,18 @@ impl Job<'_> {
             // What is packed lies beside what it is made of.
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
-        let plan = plan::plan(&asked, &path);
+        plan::plan(&asked, &path)
+    }
+
+    /// Tells what it goes by, once the far side, if there is one, has opened the place: before that nothing is begun.
+    pub(super) fn tell_plan(&self, plan: &Plan) {
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
-        plan
     }
 
     /// Says what was asked for and does nothing on this way, once.
     pub(super) fn tell_unused(&mut self) {
         let far = self.far();
-        let Movement { asked, link, has_via, has_bind, .. } = &self.wishes.movement;
+        let Movement { asked, link, .. } = &self.wishes.movement;
         // Of what rides in ssh, or goes nowhere, no socket is ours.
         let has_sockets = far.is_some_and(|far| !far.is_carried());
         let is_marked = link.dscp.is_some() && !asked.yields;
@@ -86,7 +89,7 @@ impl Job<'_> {
             ("--dscp", is_marked && !has_sockets),
             ("--window", asked.window_bytes.is_some() && !has_sockets),
         ];
-        options.extend(unused_of_link(far, link, *has_via, *has_bind));
+        options.extend(unused_of_link(far, link, self.wishes.asked_of_way));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !self.is_unused_told

@@ -174,7 +174,9 @@ impl Job<'_> {
             None if bytes > 0 => self.passage = Some([now, now]),
             _ => {}
         }
-        self.attempts.reached(entries, bytes, Instant::now());
+        // What an earlier attempt brought stands too.
+        let unmoved = self.watch.meter.bytes_unmoved.load(Ordering::Relaxed);
+        self.attempts.reached(entries, bytes.saturating_add(unmoved), Instant::now());
     }
 }
 

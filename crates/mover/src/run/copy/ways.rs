@@ -24,6 +24,7 @@ impl Job<'_> {
     pub(super) fn local(&mut self) -> Result<Report> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
+        self.tell_plan(&plan);
         // There is no path on which others could be given way to, and nothing on it would be shorter.
         let terms = Terms { yields: false, compress: false, ..self.terms(&plan) };
         self.tell_unused();
@@ -85,6 +86,7 @@ impl Job<'_> {
             trial: self.far_trial(Direction::Push),
             ..Open::of(number, Direction::Push, vec![place.clone()], terms.clone())
         })?;
+        self.tell_plan(&plan);
         let limits = sender::Limits::for_path(&terms, Some(client.rtt));
         let outbox = client.session.outbox();
         let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
@@ -135,6 +137,7 @@ impl Job<'_> {
             trial: self.far_trial(Direction::Pull),
             ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
         })?;
+        self.tell_plan(&plan);
         let made = [Place { export: None, path: b"noise/".to_vec() }];
         let is_noise = matches!(self.wishes.far_trial(), Some(Trial::Noise { .. }));
         let named = if is_noise { &made[..] } else { places };

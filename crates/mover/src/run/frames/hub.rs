@@ -193,6 +193,12 @@ impl Hub {
         channel.map(|channel| channel.lock().machine.status())
     }
 
+    /// Whether a channel has a log.
+    pub fn has_log(&self, key: &ChannelKey) -> bool {
+        let channel = self.lock().get(key).cloned();
+        channel.is_some_and(|channel| channel.lock().store.is_some())
+    }
+
     /// Why the log of a channel cannot be written for now, if it cannot; `None` also without that channel.
     pub fn spill_trouble(&self, key: &ChannelKey) -> Option<String> {
         let channel = self.lock().get(key).cloned()?;

@@ -47,6 +47,11 @@ impl Comparison {
         self.same.contains_key(&chunk)
     }
 
+    /// Chunks that are the same and not in the partial.
+    pub(super) fn same_chunks(&self) -> u64 {
+        self.same.len() as u64
+    }
+
     /// Whether the file that stands there may still turn out to be the entry.
     pub(super) fn is_undecided(&self) -> bool {
         !self.differs

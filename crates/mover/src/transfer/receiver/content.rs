@@ -1,6 +1,6 @@
 //! Content that arrives: who may write it, what counts as written, what is asked for again.
 
-use super::{Action, Claim, Copy, DAMAGED_MAX, Item, Receiver, State, Writer, protocol};
+use super::{Action, Claim, Copy, DAMAGED_MAX, End, Item, Receiver, State, Writer, protocol};
 use crate::failure::{Failure, FailureKind, Result, VERIFY};
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,6 +237,14 @@ impl Receiver {
             // After an acknowledgement of the same bytes that has not gone out yet.
             self.say_acks();
             self.say(Say::Repair(vec![(id, Run { first: chunk, count: 1 })]));
+        }
+    }
+
+    /// No more room may be taken: ends the transfer, when what is complete by now is kept. One that concludes takes none.
+    pub fn run_out(&mut self, failure: Failure, now: Duration) {
+        if self.end == End::Open {
+            self.full.get_or_insert(failure);
+            self.proceed(now);
         }
     }
 

@@ -34,8 +34,8 @@ impl Receiver {
             Decided::Settled { outcome: Outcome::Done { .. }, .. } => self.terms.dry_run,
             Decided::Settled { .. } | Decided::Wanted { .. } => false,
         };
-        // What changed at the source and comes again takes no more room for that.
-        if is_new && !sparse && item.first == id {
+        // What changed at the source and comes again takes no more room for that, unless it was a link.
+        if is_new && !sparse && (item.first == id || item.was_link) {
             self.wanted_bytes = self.wanted_bytes.saturating_add(bytes);
         }
         match decided {
@@ -90,7 +90,8 @@ impl Receiver {
         self.proceed(now);
     }
 
-    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed.
+    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed; in a dry
+    /// run those that would come.
     pub fn unmoved_bytes(&self) -> u64 {
         self.unmoved_bytes
     }
@@ -104,13 +105,17 @@ impl Receiver {
     /// Of an entry that has its last word.
     pub(super) fn note_unmoved(&mut self, item: &Item, outcome: &Outcome) {
         let bytes = item.entry.content_bytes();
-        let is_left = matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_));
+        let is_left = match outcome {
+            Outcome::Failed(_) | Outcome::Skipped(_) => true,
+            // A difference was found: nobody looks at the rest.
+            Outcome::Done { .. } => self.terms.dry_run,
+            Outcome::Unchanged { .. } => false,
+        };
         let unmoved = match &item.state {
             State::Deciding => bytes,
             State::Small if is_left => bytes,
             State::Large(large) if is_left => {
-                let came = large.tree.present().saturating_add(large.written.len());
-                bytes.saturating_sub(came.saturating_mul(self.terms.chunk_bytes))
+                bytes.saturating_sub(large.bytes_here(bytes, self.terms.chunk_bytes))
             }
             _ => 0,
         };
@@ -156,6 +161,7 @@ impl Receiver {
             unconfirmed: false,
             damaged: 0,
             had_stand_in: false,
+            was_link: false,
             asked: 0,
             pieces: None,
         };
@@ -177,6 +183,7 @@ impl Receiver {
         let Some(item) = self.items.get_mut(&id) else { return false };
         let Some(old) = self.withdrawn.remove(&item.entry.path) else { return false };
         if let Some(of) = old.link_of {
+            item.was_link = true;
             self.unlinked_bytes = self.unlinked_bytes.saturating_add(item.entry.content_bytes());
             if let Some(stand_in) = self.stand_ins.get_mut(&of).filter(|it| it.first == old.first) {
                 stand_in.id = id;

@@ -49,6 +49,7 @@ impl Sender {
             Want::Whole if !sparse && size <= small_bytes => {
                 let before = std::mem::replace(&mut item.state, State::Small);
                 if let State::Large(large) = before {
+                    item.arrived |= !large.came.is_empty();
                     self.started -= usize::from(large.holds_slot);
                     self.drop_chunks(id);
                 }
@@ -115,7 +116,9 @@ impl Sender {
                 bytes += digest::chunk_length(chunk, size, chunk_bytes);
             }
         }
-        self.progress.bytes_verified += bytes;
+        let run = Run { first, count: digests.len() as u64 };
+        let verified = large.note_came(run, size, chunk_bytes);
+        self.progress.bytes_verified += verified;
         self.progress.bytes_resumed += bytes;
         self.progress.bytes_durable += bytes;
         Ok(())
@@ -137,26 +140,27 @@ impl Sender {
                 let new = large.durable.len() - before;
                 let short =
                     if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
+                // Where the link broke, that it was verified was not heard.
+                let verified = large.note_came(run, size, chunk_bytes);
                 self.progress.bytes_durable += (new * chunk_bytes).saturating_sub(short);
+                self.progress.bytes_verified += verified;
             }
             (State::Large(large), AckLevel::Verified) => {
-                let before = large.verified.len();
                 large.verified.insert(run.first, end);
                 if run.count == 1 && large.tree.contains(run.first) {
                     large.queue.remove(run.first, end);
                 }
-                // All chunks but the last of a file are of one length.
-                let new = large.verified.len() - before;
-                let short =
-                    if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
-                self.progress.bytes_verified += (new * chunk_bytes).saturating_sub(short);
+                let verified = large.note_came(run, size, chunk_bytes);
+                self.progress.bytes_verified += verified;
                 self.note_usual(id, run);
                 self.drop_handed(id, run);
                 self.ask_check(id);
             }
             (state @ State::Small, AckLevel::Verified) => {
                 *state = State::Arrived;
-                self.progress.bytes_verified += size;
+                // One that the receiver lost comes again.
+                let is_new = !std::mem::replace(&mut item.arrived, true);
+                self.progress.bytes_verified += if is_new { size } else { 0 };
                 self.drop_small(id);
             }
             (_, AckLevel::Verified | AckLevel::Durable) => {}
@@ -318,18 +322,20 @@ impl Sender {
         }
         let bytes = item.entry.content_bytes();
         self.progress.entries_settled += 1;
-        match (&item.state, &outcome) {
-            (State::Small, _) => self.progress.bytes_verified += bytes,
-            (State::Offered | State::Waiting, _) => self.progress.bytes_unmoved += bytes,
-            (State::Large(large), Outcome::Failed(_) | Outcome::Skipped(_)) => {
-                let came = large.verified.len().max(large.durable.len());
-                let came_bytes = came.saturating_mul(self.terms.chunk_bytes);
-                self.progress.bytes_unmoved += bytes.saturating_sub(came_bytes);
-            }
-            (State::Arrived | State::Large(_), _) => {}
-        }
-        if matches!(item.state, State::Small | State::Arrived) {
+        let is_left = matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_));
+        let (came, has_come) = match &item.state {
+            State::Large(large) => (large.bytes_that_came(bytes, self.terms.chunk_bytes), false),
+            State::Small | State::Arrived => (if item.arrived { bytes } else { 0 }, true),
+            // Over the link before: by that it was acknowledged, or nothing more is wanted of what was read for it.
+            State::Offered | State::Waiting if item.arrived => (bytes, true),
+            State::Offered | State::Waiting => (0, item.read.is_some() && !is_left),
+        };
+        let rest = bytes.saturating_sub(came);
+        if has_come {
+            self.progress.bytes_verified += rest;
             self.progress.bytes_durable += bytes;
+        } else {
+            self.progress.bytes_unmoved += rest;
         }
         // To join to what is in its line.
         if let (Outcome::Done { digest: Some(_), .. }, State::Large(large)) = (&outcome, &item.state)
@@ -355,6 +361,10 @@ impl Sender {
 fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large {
     if !matches!(item.state, State::Large(_)) {
         let mut tree = Tree::new(item.entry.evidence.size, chunk_bytes);
+        let mut came = RunSet::new();
+        if item.arrived {
+            came.insert(0, tree.chunks());
+        }
         if keeps_pieces && !matches!(item.entry.kind, Kind::File { marked: true, .. }) {
             tree.keep_pieces(PIECES_MAX);
         }
@@ -363,6 +373,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
             compare: RunSet::new(),
             verified: RunSet::new(),
             durable: RunSet::new(),
+            came,
             tree,
             holds_slot: false,
             being_read: Vec::new(),
@@ -373,5 +384,23 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
     match &mut item.state {
         State::Large(large) => large,
         _ => unreachable!("set just above"),
+    }
+}
+
+impl Large {
+    /// These chunks are there, of a file of `size` bytes. How many bytes more count as verified by that.
+    fn note_came(&mut self, run: Run, size: u64, chunk_bytes: u64) -> u64 {
+        let before = self.bytes_that_came(size, chunk_bytes);
+        self.came.insert(run.first, run.first + run.count);
+        self.bytes_that_came(size, chunk_bytes) - before
+    }
+
+    /// Content bytes that count as verified, of a file of `size` bytes.
+    fn bytes_that_came(&self, size: u64, chunk_bytes: u64) -> u64 {
+        // All chunks but the last of a file are of one length.
+        let last = self.tree.chunks() - 1;
+        let others = self.came.len() - u64::from(self.came.contains(last));
+        let last_bytes = digest::chunk_length(last, size, chunk_bytes);
+        others * chunk_bytes + if self.came.contains(last) { last_bytes } else { 0 }
     }
 }

@@ -34,6 +34,31 @@ fn what_is_all_written_waits_for_no_clock_however_many_files_it_is() {
     }
 }
 
+#[test]
+fn without_room_what_is_written_is_kept_first_and_what_concludes_goes_on() {
+    let now = Duration::ZERO;
+    let failure = || Failure::new(FailureKind::Space, "write", "as the test wants it");
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    receiver.hear(Say::Offer(vec![file("f", 8 << 20)]), now).unwrap();
+    receiver.decided(EntryId(0), Decided::Fresh, now);
+    receiver.chunk_written(EntryId(0), 0, Digest([1; 32]), now);
+    receiver.run_out(failure(), now);
+    let mut told: Vec<Action> = std::iter::from_fn(|| receiver.take_action()).collect();
+    assert!(told.iter().any(|action| matches!(action, Action::Round(_))), "{told:?}");
+    // That it is asked again ends nothing early.
+    receiver.run_out(failure(), now);
+    told.extend(std::iter::from_fn(|| receiver.take_action()));
+    assert!(!told.iter().any(|action| matches!(action, Action::Failed(_))), "{told:?}");
+
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let totals = ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true };
+    receiver.hear(Say::OfferEnd(totals), now).unwrap();
+    receiver.run_out(failure(), now);
+    let told: Vec<Action> = std::iter::from_fn(|| receiver.take_action()).collect();
+    assert!(told.iter().any(|action| matches!(action, Action::Conclude(true))), "{told:?}");
+    assert!(!told.iter().any(|action| matches!(action, Action::Failed(_))), "{told:?}");
+}
+
 /// Two sides and what they write into their receipts; what one says is heard when it is carried.
 struct Pair {
     sender: Sender,
@@ -186,6 +211,35 @@ fn a_file_that_changes_while_it_is_read_a_second_time_is_the_same_to_both_sides(
         pair.send(new, Digest([4; 32]));
         let (lines, totals) = pair.end();
         assert_eq!((lines, totals.done, totals.bytes_done), (lines_expected, 1, 6), "told: {is_told}");
+    }
+}
+
+#[test]
+fn a_small_file_that_arrived_before_an_outage_counts_once() {
+    // The sender has heard that it arrived, or not; it has its name meanwhile, or not.
+    for (is_heard, is_named) in [(true, false), (true, true), (false, false)] {
+        let mut pair = Pair::new();
+        let id = pair.sender.offer(vec![file("f", 5)]);
+        pair.send(id, Digest([3; 32]));
+        if is_heard {
+            pair.carry();
+        }
+        assert_eq!(pair.sender.progress().bytes_verified, if is_heard { 5 } else { 0 });
+        if is_named {
+            pair.rounds();
+        }
+        pair.sender.link_up();
+        pair.receiver.link_up();
+        pair.to_receiver.clear();
+        pair.to_sender.clear();
+        assert!(pair.sender.stream_up(0));
+        pair.carry();
+        pair.rounds();
+        pair.carry();
+        let progress = pair.sender.progress();
+        assert_eq!((progress.entries_settled, progress.bytes_offered), (1, 5));
+        let counted = (progress.bytes_verified, progress.bytes_unmoved, progress.bytes_durable);
+        assert_eq!(counted, (5, 0, 5), "heard: {is_heard}, named: {is_named}");
     }
 }
 

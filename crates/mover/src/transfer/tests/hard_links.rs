@@ -153,11 +153,16 @@ fn a_hard_link_that_comes_as_a_file_counts_with_its_content_at_both_ends() {
         exchanged(&mut sender, &mut receiver);
         assert_eq!((receiver.offered(), receiver.unlinked_bytes()), ((2, 4 << 20), 2 << 20));
         assert_eq!(sender.progress().bytes_offered, 4 << 20);
+        assert_eq!(receiver.wanted_bytes(), 0, "its first name is there, and of itself nothing is known");
+        receiver.decided(EntryId(2), Decided::Fresh, Duration::ZERO);
+        assert_eq!(receiver.wanted_bytes(), 2 << 20);
         // Another change of it is no link any more.
         assert_eq!(sender.changed(EntryId(2)), Retry::LookAgain);
         sender.offer_again(EntryId(2), Ok(file("b", 3 << 20)));
         exchanged(&mut sender, &mut receiver);
         assert_eq!((receiver.offered(), receiver.unlinked_bytes()), ((2, 4 << 20), 2 << 20));
+        receiver.decided(EntryId(3), Decided::Fresh, Duration::ZERO);
+        assert_eq!(receiver.wanted_bytes(), 2 << 20);
     }
 }
 

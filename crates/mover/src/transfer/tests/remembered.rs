@@ -90,6 +90,61 @@ fn what_was_there_already_or_failed_is_told_apart_from_what_comes_and_needs_no_r
     assert_eq!(sender.progress().bytes_verified, 0);
 }
 
+/// Of a file of three chunks and five bytes two chunks are acknowledged, the link breaks, and one is acknowledged again.
+#[test]
+fn content_that_was_verified_before_an_outage_counts_once_and_what_does_not_come_is_the_rest() {
+    let bytes = 3 * CHUNK + 5;
+    let (mut sender, id) = wanted(None, vec![file("large", bytes)]);
+    work_off(&mut sender);
+    [0, 3].into_iter().for_each(|chunk| sender.hear(ack(id, chunk)).unwrap());
+    assert_eq!(sender.progress().bytes_verified, CHUNK + 5);
+    sender.link_up();
+    sender.hear(Say::Want(vec![(id, Want::Missing(vec![Run { first: 0, count: 4 }]))])).unwrap();
+    sender.hear(ack(id, 0)).unwrap();
+    assert_eq!(sender.progress().bytes_verified, CHUNK + 5);
+    let failed = Outcome::Failed(Failure::new(FailureKind::Io, "write", "gone"));
+    sender.hear(Say::Settled(vec![(id, failed)])).unwrap();
+    let progress = sender.progress();
+    assert_eq!((progress.bytes_verified, progress.bytes_unmoved), (CHUNK + 5, 2 * CHUNK));
+    // Durable is verified too, where that was not heard.
+    let (mut sender, id) = wanted(None, vec![file("large", bytes)]);
+    let durable = (id, Run { first: 2, count: 2 });
+    sender.hear(Say::Ack(AckLevel::Durable, vec![durable])).unwrap();
+    assert_eq!((sender.progress().bytes_verified, sender.progress().bytes_durable), (CHUNK + 5, CHUNK + 5));
+}
+
+/// Of a file of four chunks the first and the last, which is short, are the same.
+#[test]
+fn a_dry_run_that_compares_is_done_with_a_file_at_its_first_difference() {
+    let now = Duration::ZERO;
+    let terms = Terms { dry_run: true, ..terms() };
+    let chunk_bytes = terms.chunk_bytes;
+    let bytes = 3 * chunk_bytes + 5;
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_segment(terms.segment_bytes));
+    let mut receiver = Receiver::new(terms, receiver::Limits::default());
+    sender.link_up();
+    let id = sender.offer(vec![file("f", bytes), file("other", 7)]);
+    // The other one is unchanged; nothing is decided of the first by this.
+    while let Some(action) = sender.take_action() {
+        if let sender::Action::Say(say) = action {
+            receiver.hear(say, now).unwrap();
+        }
+    }
+    let candidate = receiver::Candidate::of(bytes, bytes, chunk_bytes);
+    receiver.decided(id, Decided::Wanted { present: Vec::new(), candidate }, now);
+    talk(&mut sender, &mut receiver);
+    receiver.chunk_same(id, 0, Digest([1; 32]), now);
+    receiver.chunk_same(id, 3, Digest([2; 32]), now);
+    receiver.chunk_differs(id, 1, now);
+    talk(&mut sender, &mut receiver);
+    assert_eq!((receiver.totals().done, receiver.totals().unchanged), (1, 1));
+    let unmoved = 2 * chunk_bytes + 7;
+    let (verified, _) = receiver.verified_and_durable_bytes();
+    assert_eq!((verified, receiver.unmoved_bytes()), (chunk_bytes + 5, unmoved));
+    let progress = sender.progress();
+    assert_eq!((progress.bytes_verified, progress.bytes_unmoved), (chunk_bytes + 5, unmoved));
+}
+
 #[test]
 fn who_never_says_what_it_heard_is_refused() {
     let limits = receiver::Limits { told: 100, ..receiver::Limits::default() };

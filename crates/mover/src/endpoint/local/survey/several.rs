@@ -7,7 +7,8 @@
 //! Without a worker, because none is wanted or the machine has no thread to give, the thread that walks digests.
 //!
 //! Bounded: files that wait (each keeps its directory open), and what was digested before its turn. When the walk or the
-//! sink fails, what is being digested is given up, within some seconds.
+//! sink fails or panics, what is being digested is given up, within some seconds. A file over which a worker panics is
+//! trouble like one that cannot be read.
 
 use super::{ALIVE_EVERY, DigestAs, Digested, digested};
 use crate::endpoint::OPEN;
@@ -15,6 +16,7 @@ use crate::endpoint::local::failed;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
@@ -65,6 +67,15 @@ impl Shared {
     }
 }
 
+/// Tells the workers that nobody hears them any more, when it is dropped: also by a panic, for the scope joins them then too.
+struct Over<'shared>(&'shared AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Runs `walk`, which gives files to as many `workers`, and tells `sink` what comes of them.
 ///
 /// # Errors
@@ -86,6 +97,8 @@ pub(super) fn digest_several(
         // Fewer of them only take longer. One alone would do what the thread that walks can do.
         let wanted = if workers > 1 { workers } else { 0 };
         let workers: Vec<_> = (0..wanted).map_while(another).collect();
+        let _over = Over(&shared.is_over);
+        // With it goes what the workers wait for.
         let mut several = Several {
             how,
             sink,
@@ -99,13 +112,7 @@ pub(super) fn digest_several(
             path_bytes_sum: 0,
             spoke: Instant::now(),
         };
-        let walked = walk(&mut several).and_then(|()| several.finish());
-        if walked.is_err() {
-            shared.is_over.store(true, Ordering::Release);
-        }
-        // With it goes what the workers wait for.
-        drop(several);
-        walked
+        walk(&mut several).and_then(|()| several.finish())
     })
 }
 
@@ -117,7 +124,9 @@ fn work(shared: &Shared, tell: &Sender<(u64, Digested)>) {
         if shared.go_on().is_err() {
             return;
         }
-        let digested = job.digest(shared.how, &mut || shared.go_on());
+        let path = job.path.clone();
+        let digest = AssertUnwindSafe(|| job.digest(shared.how, &mut || shared.go_on()));
+        let digested = catch_unwind(digest).unwrap_or_else(|_| Digested::Trouble(broken().at(&path)));
         if tell.send((number, digested)).is_err() {
             return;
         }

@@ -299,6 +299,17 @@ fn files_behind_a_large_one_are_digested_meanwhile_and_a_sink_that_fails_ends_al
     assert_eq!((ended.unwrap_err().cause.as_str(), is_last_seen.get()), ("enough", true));
 }
 
+/// Else the end of its thread would wait for that of eight terabytes.
+#[test]
+fn a_sink_that_panics_ends_all_as_one_that_fails() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::File::create(scratch.path().join("a")).unwrap().set_len(8 << 40).unwrap();
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let mut sink = |_: Digested| -> Result<()> { panic!("as the test wants it") };
+    let digests = || digest(&place, DigestAs::Plain, WORKERS, &mut sink);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(digests)).is_err());
+}
+
 #[test]
 fn a_marked_digest_depends_on_content_and_not_on_what_the_disk_keeps() {
     let file = tempfile::tempfile().unwrap();

@@ -55,7 +55,7 @@ impl Job<'_> {
         let has_sockets = far.is_some_and(|far| !far.is_carried());
         let link = &self.wishes.link;
         let mut options = vec![("--dscp", link.dscp.is_some() && !has_sockets)];
-        options.extend(unused_of_link(far, link, self.wishes.has_via, self.wishes.has_bind));
+        options.extend(unused_of_link(far, link, self.wishes.asked_of_way));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         if let Some(text) = without_effect(far, &options)
             && !std::mem::replace(&mut self.is_unused_told, true)

@@ -6,7 +6,7 @@ use crate::plan::{Asked, Plan};
 use crate::run::ReceiptSink;
 use crate::run::agree::Agreed;
 use crate::run::client::LinkSettings;
-use crate::run::far_mover::FarMover;
+use crate::run::far_mover::{AskedOfWay, FarMover};
 use crate::run::flow::lags::Lag;
 use crate::run::steer::Rate;
 use std::os::fd::OwnedFd;
@@ -50,10 +50,8 @@ pub struct FlowWishes {
     pub slot: Option<SlotAsked>,
     /// The link.
     pub link: LinkSettings,
-    /// Its streams are spread over addresses of the far side that were named (`--via`).
-    pub has_via: bool,
-    /// Over addresses or cards of this machine (`--bind`).
-    pub has_bind: bool,
+    /// Options of data streams that are told where they do nothing.
+    pub asked_of_way: AskedOfWay,
     /// Options that somebody typed and that do nothing for either place: they are told with those of this stream.
     pub unused: Vec<String>,
     /// Where its receipt goes.
@@ -69,8 +67,7 @@ impl FlowWishes {
             rate: Arc::default(),
             slot: None,
             link: LinkSettings::default(),
-            has_via: false,
-            has_bind: false,
+            asked_of_way: AskedOfWay::default(),
             unused: Vec::new(),
             receipt: None,
         }
