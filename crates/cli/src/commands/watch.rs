@@ -69,8 +69,7 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
     let wished = congestion::wished(asked, sends)?;
     watch.wishes.movement.link.congestion = wished.where_we_send(sends_items);
     watch.results_congestion = wished.where_we_send(sends_results);
-    let is_unused = asked.is_some() && !sends && !is_far(&watch.source);
-    let mut unused: Vec<String> = is_unused.then(|| "--cca".to_owned()).into_iter().collect();
+    let mut unused: Vec<String> = Vec::new();
     let places = [Some(&watch.source), Some(&watch.destination), watch.results.as_ref()];
     let far: Vec<Whom> = places.into_iter().flatten().filter_map(Whom::of).collect();
     check_via(&args.link.way.via, &far)?;
