@@ -319,9 +319,97 @@ fn links_are_followed_when_asked_and_loops_end() {
     assert_eq!(found.entry("to-file").evidence.size, 1);
     source.read_small(found.entry("to-file"), &mut [0]).unwrap();
     source.read_small(found.entry("to-dir/sub/f"), &mut [0]).unwrap();
-    assert!(found.reason("real/loop").contains("above it"));
-    assert_eq!(found.troubles.len(), 1);
-    assert_eq!(totals.failed, 1);
+    let said = |path: &str| {
+        let (_, failure) =
+            found.troubles.iter().find(|(of, _)| of.as_bytes() == path.as_bytes()).expect(path);
+        (failure.kind, failure.to_string())
+    };
+    let again = "it leads to a directory that it is in";
+    for path in ["real/loop", "to-dir/loop"] {
+        let text = format!("follow links failed on `{path}`: {again}");
+        assert_eq!(said(path), (FailureKind::Unsupported, text));
+        assert!(!paths.contains(&path.as_bytes()), "{path}: nobody makes an empty directory of it");
+    }
+    let nowhere = "follow links failed on `dangling`: it leads to `nowhere`, and nothing is there";
+    assert_eq!(said("dangling"), (FailureKind::NotFound, nowhere.to_owned()));
+    assert_eq!((found.troubles.len(), totals.failed, totals.complete), (3, 3, false));
+    // What is left out need not lead anywhere.
+    let filter = filter(&[(false, "dangling"), (false, "loop")]);
+    let left_out = ScanOptions { filter, follow_links: true, ..options() };
+    let (found, totals) = scan(&contents_with(&trees.source, left_out));
+    assert_eq!((found.troubles.len(), totals.complete), (0, true));
+    assert_eq!(found.reason("dangling"), "excluded by `dangling`");
+}
+
+#[test]
+fn a_directory_above_the_source_that_a_link_leads_to_ends_where_the_source_comes_again() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("d")).unwrap();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    symlink("..", trees.source.join("d/up")).unwrap();
+    let source = contents_with(&trees.source.join("d"), ScanOptions { follow_links: true, ..options() });
+    let (found, totals) = scan(&source);
+    assert_eq!(found.paths(), [&b""[..], b"up", b"up/f"]);
+    assert_eq!((found.troubles.len(), totals.failed), (1, 1));
+    assert_eq!(found.troubles[0].0.as_bytes(), b"up/d");
+}
+
+#[test]
+fn names_of_one_file_stay_so_where_a_link_to_it_comes_first() {
+    let trees = trees();
+    fs::write(trees.source.join("n"), "x").unwrap();
+    fs::hard_link(trees.source.join("n"), trees.source.join("z")).unwrap();
+    fs::write(trees.source.join("alone"), "x").unwrap();
+    for (name, says) in [("a", "n"), ("b", "alone")] {
+        symlink(says, trees.source.join(name)).unwrap();
+    }
+    let (found, _) = scan(&contents_with(&trees.source, ScanOptions { follow_links: true, ..options() }));
+    let of = found.entry("a").id;
+    for name in ["n", "z"] {
+        assert_eq!(found.entry(name).kind, Kind::HardLink { first: path(b"a"), of }, "{name}");
+    }
+    for name in ["alone", "b"] {
+        assert!(matches!(found.entry(name).kind, Kind::File { .. }), "{name}");
+    }
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_than_when_it_was_looked_at_is_a_change() {
+    let trees = trees();
+    for (name, content) in [("one", "1"), ("two", "2")] {
+        fs::write(trees.source.join(name), content).unwrap();
+    }
+    symlink("one", trees.source.join("link")).unwrap();
+    let source = contents_with(&trees.source, ScanOptions { follow_links: true, ..options() });
+    let (found, _) = scan(&source);
+    let entry = found.entry("link");
+    source.read_small(entry, &mut [0]).unwrap();
+    fs::remove_file(trees.source.join("link")).unwrap();
+    symlink("two", trees.source.join("link")).unwrap();
+    assert_eq!(source.read_small(entry, &mut [0]).unwrap_err().kind, FailureKind::Changed);
+    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+    let now = source.look_again(entry).unwrap();
+    let mut buffer = [0];
+    source.read_small(&now, &mut buffer).unwrap();
+    assert_eq!(&buffer, b"2");
+}
+
+#[test]
+fn no_link_leads_into_what_is_copied_to() {
+    let trees = trees();
+    fs::create_dir_all(trees.target.join("in/deep")).unwrap();
+    fs::write(trees.target.join("f"), "x").unwrap();
+    symlink(&trees.target, trees.source.join("all")).unwrap();
+    symlink(trees.target.join("in"), trees.source.join("part")).unwrap();
+    symlink(trees.target.join("f"), trees.source.join("file")).unwrap();
+    symlink(trees.target.parent().unwrap(), trees.source.join("round")).unwrap();
+    let mut source = contents_with(&trees.source, ScanOptions { follow_links: true, ..options() });
+    source.stay_out_of(&trees.target);
+    let (found, _) = scan(&source);
+    let mut told: Vec<_> = found.troubles.iter().map(|(path, _)| path.to_string()).collect();
+    told.sort();
+    assert_eq!(told, ["all", "part", "round/source", "round/target"]);
+    assert_eq!(found.entry("file").evidence.size, 1);
 }
 
 #[test]
@@ -376,6 +464,63 @@ fn an_export_is_not_left() {
     assert!(source.open(&stolen).is_err());
     stolen.path = path(b"up/secret");
     assert!(source.open(&stolen).is_err());
+}
+
+#[test]
+fn in_an_export_links_are_followed_that_stay_there_and_no_other() {
+    let trees = trees();
+    let export = trees.source.join("export");
+    fs::create_dir_all(export.join("run/d")).unwrap();
+    fs::create_dir(export.join("other")).unwrap();
+    fs::write(export.join("other/f"), "in").unwrap();
+    fs::write(trees.source.join("secret"), "out").unwrap();
+    let absolute = export.join("other/f");
+    for (name, says) in [
+        ("run/d/file", Path::new("../../other/f")),
+        ("run/dir", Path::new("../other")),
+        ("run/out", Path::new("../../secret")),
+        ("run/up", Path::new("../..")),
+        ("run/absolute", absolute.as_path()),
+        ("run/nowhere", Path::new("../absent")),
+        ("named", Path::new("other")),
+    ] {
+        symlink(says, export.join(name)).unwrap();
+    }
+    let open = |path: &str, contents: bool| {
+        let root = SourceRoot { path: path.into(), contents, below: Some(Dir::open(&export).unwrap()) };
+        LocalSource::open(vec![root], ScanOptions { follow_links: true, ..options() })
+    };
+    for place in ["run", "/run/"] {
+        let source = open(place, true).unwrap();
+        let (found, totals) = scan(&source);
+        assert_eq!(found.paths(), [&b""[..], b"d", b"d/file", b"dir", b"dir/f"]);
+        for name in ["d/file", "dir/f"] {
+            let mut buffer = [0; 2];
+            source.read_small(found.entry(name), &mut buffer).unwrap();
+            assert_eq!(&buffer, b"in", "{name}");
+        }
+        let told: Vec<_> =
+            found.troubles.iter().map(|(path, failure)| (path.to_string(), failure.kind)).collect();
+        let out = |name: &str| (name.to_owned(), FailureKind::Permission);
+        let nowhere = ("nowhere".to_owned(), FailureKind::NotFound);
+        assert_eq!(told, [out("absolute"), nowhere, out("out"), out("up")]);
+        assert!(!totals.complete);
+        // One that is swapped for a way out after it was looked at.
+        fs::remove_file(export.join("run/d/file")).unwrap();
+        symlink("../../../secret", export.join("run/d/file")).unwrap();
+        let refused = source.open(found.entry("d/file")).err().unwrap();
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+        fs::remove_file(export.join("run/d/file")).unwrap();
+        symlink("../../other/f", export.join("run/d/file")).unwrap();
+    }
+    // A link that is named itself.
+    let (found, _) = scan(&open("named", false).unwrap());
+    assert_eq!(found.paths(), [&b"named"[..], b"named/f"]);
+    assert_eq!(open("run/d/file", false).unwrap().form(), SourceForm::Single { name: b"file".to_vec() });
+    for place in ["run/out", "run/up", "run/absolute", "run/nowhere", "run/none"] {
+        let refused = open(place, false).err().expect(place);
+        assert_eq!(refused.cause, format!("the export has no `{place}`"));
+    }
 }
 
 #[test]

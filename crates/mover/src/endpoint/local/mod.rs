@@ -8,7 +8,7 @@
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
-//! while we hold it is still worked in.
+//! while we hold it is still worked in. Where links of a source are followed, [`follow`] says which lead where.
 //!
 //! Not kept: access times, inode flags, birth times, sockets, attributes that mean something only where they are
 //! ([`metadata`]). Hard links are found again as long as the set of
@@ -37,6 +37,8 @@ mod walk;
 mod acl;
 
 mod scan;
+
+mod follow;
 
 pub mod source;
 
@@ -105,6 +107,8 @@ pub const OPEN_STAGING: &str = "open the staging directory";
 pub const MARK_GROWING: &str = "mark what grows";
 /// What fails where a file lost its name while it was written.
 pub const KEEP_NAME: &str = "keep the name";
+/// What fails where a symbolic link is to be followed.
+pub const FOLLOW_LINKS: &str = "follow links";
 /// What fails where another file has the name of one that is read in pieces.
 pub const READ_ON: &str = "read on";
 

@@ -8,6 +8,8 @@
 //!    leaves out the way to it.
 //! 3. With deletion: a source is inside the destination, and would be deleted as something that the source lacks.
 //!
+//! What links in a source lead to is looked at when they are followed ([`LocalSource::stay_out_of`]).
+//!
 //! Not seen: a destination that is a bind mount of a directory inside the source; places of a daemon or of an sshd on
 //! this same machine.
 
@@ -33,7 +35,7 @@ pub fn refuse(source: &LocalSource, to: &Path, trailing_slash: bool, deletes: bo
     let there = Dir::open(to).ok().and_then(|dir| dir.stat_self().ok());
     let is_single = matches!(source.form(), SourceForm::Single { .. });
     for root in &source.roots {
-        let Ok(stat) = root.stat() else { continue };
+        let stat = root.stat;
         let becomes = match &there {
             _ if root.top.is_empty() => there,
             Some(_) => stat_at(&to.join(std::ffi::OsStr::from_bytes(&root.top))),
@@ -124,7 +126,7 @@ fn stat_at(path: &Path) -> Option<Stat> {
 }
 
 /// Whether `path`, or as much of it as there is, is the directory `above` or somewhere below it.
-fn is_at_or_below(path: &Path, above: &Stat) -> bool {
+pub(super) fn is_at_or_below(path: &Path, above: &Stat) -> bool {
     let Some((mut words, _)) = existing(path) else { return false };
     let mut last: Option<Stat> = None;
     for _ in 0..LEVELS_MAX {

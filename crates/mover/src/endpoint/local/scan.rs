@@ -1,12 +1,15 @@
 //! The scan: every name below the roots is offered, left out with a reason, or reported as trouble.
 //!
-//! Nothing is opened but directories; links are not followed unless asked; FIFOs and devices are only looked at.
+//! Nothing is opened but directories; FIFOs and devices are only looked at. Links are not followed unless asked;
+//! then a directory that is on the way already, or that is copied into, is trouble and not gone into.
 
 use super::acl::{ACL, mode_without};
+use super::follow::{leads_into_staging, not_followed};
 use super::metadata::stays_where_it_is;
-use super::source::{LocalSource, Root, leads_into_staging};
+use super::overlap::is_at_or_below;
+use super::source::{LocalSource, Root};
 use super::walk::{Reopen, Step, Walk};
-use super::{NOT_ASKED_FOR, evidence_of, failed, is_staging};
+use super::{FOLLOW_LINKS, NOT_ASKED_FOR, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::EXCLUDED_BY;
@@ -30,6 +33,10 @@ pub(super) struct Scan<'a> {
     links: OpenLinks,
     stopped: bool,
     root_offered: bool,
+    /// Where links are followed: device and inode of the directories on the way to what is looked at.
+    above: Vec<(u64, u64)>,
+    /// The directory that no link is to lead into.
+    stays_out_of: Option<Stat>,
 }
 
 /// How a name came to be looked at.
@@ -50,7 +57,11 @@ enum Next {
 impl<'a> Scan<'a> {
     pub(super) fn new(source: &'a LocalSource, sink: &'a mut dyn ScanSink) -> Self {
         let totals = ScanTotals { complete: true, ..ScanTotals::default() };
-        Scan { source, sink, totals, links: OpenLinks::default(), stopped: false, root_offered: false }
+        // A link that is followed is one name more of a file than the file system counts.
+        let links = OpenLinks { keeps_all: source.options.follow_links, ..OpenLinks::default() };
+        let stays_out_of = source.stays_out_of();
+        let above = Vec::new();
+        Scan { source, sink, totals, links, stopped: false, root_offered: false, above, stays_out_of }
     }
 
     pub(super) fn run(mut self) -> ScanTotals {
@@ -85,6 +96,7 @@ impl<'a> Scan<'a> {
             Some(root.dir.clone())
         } else {
             let path = RelativePath::root().join(&root.top).unwrap_or_default();
+            self.above.clear();
             match self.name(&root.dir, &root.top, Kind::Unknown, path, &mut device, Asked::ByName) {
                 Next::Descend(dir) => Some(dir),
                 Next::Go => None,
@@ -143,11 +155,11 @@ impl<'a> Scan<'a> {
                 self.trouble(path, failure);
                 continue;
             }
+            if source.options.follow_links && kind != Kind::File {
+                self.above.clear();
+                self.above.extend(walk.identities());
+            }
             if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device, Asked::ByTree) {
-                if self.source.options.follow_links && is_on_the_way(walk, &child) {
-                    self.sink.skipped(path, "the link leads to a directory above it");
-                    continue;
-                }
                 if let Err(error) = source.with_descriptors(|| walk.enter(&name, child.clone())) {
                     let failure = failed("list", &path, &error);
                     self.trouble(path, failure);
@@ -187,6 +199,13 @@ impl<'a> Scan<'a> {
             return Next::Go;
         }
         let Some((end, stat)) = self.look_if_included(dir, name, kind, &path) else { return Next::Go };
+        if stat.kind == Kind::Dir
+            && let Some(cause) = self.no_end(&path, &stat, &end)
+        {
+            let failure = Failure::new(FailureKind::Unsupported, FOLLOW_LINKS, cause).at(&path);
+            self.trouble(path, failure);
+            return Next::Go;
+        }
         let (dir, name) = match &end {
             End::Here => (&**dir, name),
             End::Elsewhere(dir, name) => (&**dir, &name[..]),
@@ -226,6 +245,19 @@ impl<'a> Scan<'a> {
         Next::Go
     }
 
+    /// Why a directory is not gone into because links led to it, if it is not: there would be no end of it.
+    fn no_end(&self, path: &RelativePath, stat: &Stat, end: &End) -> Option<&'static str> {
+        if self.above.contains(&(stat.device, stat.inode)) {
+            return Some("it leads to a directory that it is in");
+        }
+        let to = self.stays_out_of.as_ref()?;
+        // What is in a directory is looked at in its turn.
+        let is_in = |root: &Root| is_at_or_below(&root.words_of(path.as_bytes()), to);
+        let is_link = !matches!(end, End::Here);
+        let is_copy = stat.is_same_entry(to) || (is_link && self.source.root_of(path).is_some_and(is_in));
+        is_copy.then_some("it leads to the destination, which would be copied into itself")
+    }
+
     /// As [`look`](Self::look), of a name that the filter lets through; says of others that they are left out.
     fn look_if_included(
         &mut self,
@@ -236,9 +268,12 @@ impl<'a> Scan<'a> {
     ) -> Option<(End, Stat)> {
         let source = self.source;
         let options = &source.options;
-        // Where the listing tells the kind, an excluded name costs no look.
         let unclear = kind == Kind::Unknown || (options.follow_links && kind == Kind::Symlink);
-        let looked = match unclear || options.filter.is_empty() {
+        let is_included = |is_dir| options.filter.decide(path, is_dir).included;
+        // Where the listing tells the kind, or no rule asks for it, an excluded name costs no look: a link that
+        // leads nowhere can be left out.
+        let matters = unclear && is_included(true) != is_included(false);
+        let looked = match matters || options.filter.is_empty() {
             true => Some(self.look(dir, name, path)?),
             false => None,
         };
@@ -299,7 +334,7 @@ impl<'a> Scan<'a> {
                 let gone = is_gone.then_some("it was removed while the source was scanned");
                 match leads_into_staging(&error).or(gone) {
                     Some(reason) => self.sink.skipped(path.clone(), reason),
-                    None => self.trouble(path.clone(), failed("look", path, &error)),
+                    None => self.trouble(path.clone(), unseen(self.source, dir, name, path, &error)),
                 }
                 None
             }
@@ -380,7 +415,10 @@ impl<'a> Scan<'a> {
                         self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, Asked::ByName);
                     }
                     Err(error) => {
-                        let failure = failed("look", &path, &error);
+                        let failure = match source.unfollowed(&path) {
+                            Ok(spot) => unseen(source, &spot.dir, &spot.name, &path, &error),
+                            Err(_) => failed("look", &path, &error),
+                        };
                         self.trouble(path, failure);
                     }
                 }
@@ -412,10 +450,12 @@ fn root_at(source: &LocalSource, index: usize) -> &Root {
     &source.roots[index]
 }
 
-fn is_on_the_way(walk: &Walk<'_>, child: &Dir) -> bool {
-    child
-        .stat_self()
-        .is_ok_and(|stat| walk.identities().any(|identity| identity == (stat.device, stat.inode)))
+/// The failure of a name that could not be looked at: of a link that is followed, of what it says.
+fn unseen(source: &LocalSource, dir: &Dir, name: &[u8], path: &RelativePath, error: &io::Error) -> Failure {
+    match dir.read_link(name).ok().filter(|_| source.options.follow_links) {
+        Some(says) => not_followed(path, &says, error),
+        None => failed("look", path, error),
+    }
 }
 
 fn joined(top: &[u8], path: &[u8]) -> Vec<u8> {
@@ -533,6 +573,8 @@ fn kind_of(stat: &Stat, path: &RelativePath) -> Result<thalweg_wire::Kind> {
 /// Files with several names of which not all were seen yet.
 #[derive(Default)]
 struct OpenLinks {
+    /// More names may come than the file system counts: no set is ever complete.
+    keeps_all: bool,
     /// Device and inode -> first name, its number, names still to come.
     sets: HashMap<(u64, u64), (RelativePath, EntryId, u64)>,
     bytes: usize,
@@ -559,7 +601,9 @@ impl OpenLinks {
     fn take_one(&mut self, stat: &Stat) -> Option<(RelativePath, EntryId)> {
         let key = (stat.device, stat.inode);
         let (path, id, left) = self.sets.get_mut(&key)?;
-        *left -= 1;
+        if !self.keeps_all {
+            *left -= 1;
+        }
         let found = (path.clone(), *id);
         if *left == 0 {
             self.bytes -= path.as_bytes().len() + LINK_SET_BYTES;

@@ -14,6 +14,7 @@
 
 use super::behind::Brought;
 use super::file::LocalFile;
+use super::follow::{LeadsIntoStaging, follow, follow_beneath};
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, shown};
@@ -23,7 +24,7 @@ use crate::manifest::Filter;
 use crate::order::Placed;
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,9 +41,6 @@ const GRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// Longer than Linux by default leaves a page dirty: what was changed longer ago costs mostly nothing to write back.
 const DIRTY: Duration = Duration::from_secs(60);
-
-/// Links followed from one name before it counts as a loop, as in the kernel.
-const FOLLOW_MAX: usize = 40;
 
 /// One place to read from.
 pub struct SourceRoot {
@@ -65,7 +63,7 @@ pub struct ScanOptions {
     pub preserve: Preserve,
     /// Stay on the file system of each root.
     pub one_file_system: bool,
-    /// Move what symbolic links lead to instead of the links. Not for exports.
+    /// Move what symbolic links lead to instead of the links. In an export none that leads out of it.
     pub follow_links: bool,
     /// Whether content is read past the page cache.
     pub direct: Direct,
@@ -78,13 +76,15 @@ pub struct LocalSource {
     form: SourceForm,
     held: Held<Dir>,
     clocks: Clocks,
-    /// A root is on overlayfs, where only a sync reaches the pages.
+    /// A root is on overlayfs, or may be, where only a sync reaches the pages.
     is_layered: bool,
     /// Devices of roots on tmpfs.
     in_memory: Vec<u64>,
     brought: Arc<Brought>,
     /// A file was to be read past the page cache and cannot be.
     direct_is_missed: AtomicBool,
+    /// The destination, where it is of this machine.
+    to: Option<PathBuf>,
 }
 
 /// A root, resolved: `name` in `parent`, or a directory that is itself the root of the transfer.
@@ -95,6 +95,10 @@ pub(super) struct Root {
     pub(super) dir: Arc<Dir>,
     /// Where it stands, as the user wrote it, for links that are followed.
     pub(super) words: PathBuf,
+    /// What it was when it was opened; of a link that is followed what that leads to.
+    pub(super) stat: Stat,
+    /// The export that links which are followed must not leave.
+    below: Option<Dir>,
 }
 
 /// Where an entry is.
@@ -111,20 +115,17 @@ impl LocalSource {
     ///
     /// # Errors
     /// `NotFound`, `Permission`, `Io` for a root that cannot be had; `Usage` for two that would give the same
-    /// name, for `..` below an export, and for followed links there.
+    /// name, and for `..` below an export.
     pub fn open(roots: Vec<SourceRoot>, options: ScanOptions) -> Result<LocalSource> {
         let usage = |cause: String| Failure::new(FailureKind::Usage, OPEN_SOURCE, cause);
         if roots.is_empty() {
             return Err(usage("no source is given".to_owned()));
         }
-        if options.follow_links && roots.iter().any(|root| root.below.is_some()) {
-            return Err(usage("links are not followed in an export".to_owned()));
-        }
         let mut opened: Vec<Root> = Vec::new();
         let mut is_directory = false;
         for root in &roots {
-            let (root, stat) = open_root(root, &options)?;
-            is_directory = stat.kind == Kind::Dir;
+            let root = open_root(root, &options)?;
+            is_directory = root.stat.kind == Kind::Dir;
             opened.push(root);
         }
         for (index, root) in opened.iter().enumerate() {
@@ -154,7 +155,9 @@ impl LocalSource {
         let is_on = |root: &Root, kind: FileSystemKind| {
             root.dir.file_system().is_ok_and(|system| system.kind == kind)
         };
-        let is_layered = opened.iter().any(|root| is_on(root, FileSystemKind::Overlay));
+        // What links lead to may be on one as well.
+        let is_layered =
+            options.follow_links || opened.iter().any(|root| is_on(root, FileSystemKind::Overlay));
         let memories = opened.iter().filter(|root| is_on(root, FileSystemKind::Tmpfs));
         let in_memory = memories.filter_map(|root| Some(root.dir.stat_self().ok()?.device)).collect();
         Ok(LocalSource {
@@ -167,7 +170,20 @@ impl LocalSource {
             in_memory,
             brought: Brought::of_a_copy(),
             direct_is_missed,
+            to: None,
         })
+    }
+
+    /// Has links that lead into this directory, once it is there, refused by name: what is copied would be found
+    /// and copied again.
+    pub fn stay_out_of(&mut self, to: &Path) {
+        self.to = Some(to.to_path_buf());
+    }
+
+    /// The directory that no link is to lead into.
+    pub(super) fn stays_out_of(&self) -> Option<Stat> {
+        let to = self.to.as_ref().filter(|_| self.options.follow_links)?;
+        Dir::open(to).and_then(|dir| dir.stat_self()).ok()
     }
 
     /// What names at the destination depend on.
@@ -175,23 +191,28 @@ impl LocalSource {
         self.form.clone()
     }
 
-    /// Where `path` is: the directory it is in, held, and its name there.
+    /// Where `path` is, or what it leads to: the directory that is in, held, and its name there.
     pub(super) fn spot(&self, path: &RelativePath) -> io::Result<Spot> {
+        self.followed(path, self.unfollowed(path)?)
+    }
+
+    /// Where `path` itself is; directories above it may be behind links.
+    pub(super) fn unfollowed(&self, path: &RelativePath) -> io::Result<Spot> {
         let (parent, name) = path.split().ok_or(io::ErrorKind::InvalidInput)?;
         let root = self.root_of(path).ok_or(io::ErrorKind::NotFound)?;
-        if parent.is_empty() {
-            return self.followed(root, b"", Spot { dir: root.dir.clone(), name: name.to_vec() });
-        }
-        let dir = self.held.get_or(parent, || self.open_dir(root, parent))?;
-        self.followed(root, parent, Spot { dir, name: name.to_vec() })
+        let dir = match parent {
+            [] => root.dir.clone(),
+            _ => self.held.get_or(parent, || self.open_dir(root, parent))?,
+        };
+        Ok(Spot { dir, name: name.to_vec() })
     }
 
     /// Opens the directory at `path` of a root; of a deep path from the nearest directory held above it.
     pub(super) fn open_dir(&self, root: &Root, path: &[u8]) -> io::Result<Dir> {
         if self.options.follow_links {
-            let dir = Dir::open(&root.words_of(path))?;
-            // No export has its links followed.
-            return if is_in_staging(&dir, None) { Err(LeadsIntoStaging.into()) } else { Ok(dir) };
+            let dir = root.open_words(&root.words_of(path))?;
+            let is_staging = is_in_staging(&dir, root.below.as_ref());
+            return if is_staging { Err(LeadsIntoStaging.into()) } else { Ok(dir) };
         }
         if let Some(slash) = path.iter().rposition(|&byte| byte == b'/')
             && let Some(above) = self.held.get(&path[..slash])
@@ -219,13 +240,18 @@ impl LocalSource {
         contents.next()
     }
 
-    /// Where a link is to be followed: the end of the chain. Only what the user himself can name.
-    fn followed(&self, root: &Root, parent: &[u8], spot: Spot) -> io::Result<Spot> {
+    /// Where a link is to be followed: the end of the chain.
+    fn followed(&self, path: &RelativePath, spot: Spot) -> io::Result<Spot> {
         if !self.options.follow_links || spot.dir.stat(&spot.name)?.kind != Kind::Symlink {
             return Ok(spot);
         }
-        let end = follow(root.words_of(parent), spot)?;
-        match is_staging(&end.name) || is_in_staging(&end.dir, None) {
+        let root = self.root_of(path).ok_or(io::ErrorKind::NotFound)?;
+        let words = root.words_of(path.as_bytes());
+        let end = match &root.below {
+            Some(export) => follow_beneath(export, relative(&words))?,
+            None => follow(parent_of(&words), spot)?,
+        };
+        match is_staging(&end.name) || is_in_staging(&end.dir, root.below.as_ref()) {
             true => Err(LeadsIntoStaging.into()),
             false => Ok(end),
         }
@@ -548,13 +574,17 @@ fn changed(entry: &Entry, cause: &str) -> Failure {
 }
 
 impl Root {
-    /// What it is.
-    pub(super) fn stat(&self) -> io::Result<Stat> {
-        if self.top.is_empty() { self.dir.stat_self() } else { self.dir.stat(&self.top) }
+    /// Opens a directory by words, links followed: in an export those that do not leave it.
+    fn open_words(&self, words: &Path) -> io::Result<Dir> {
+        match &self.below {
+            Some(export) => export.open_beneath(relative(words), Links::Beneath),
+            None if words.as_os_str().is_empty() => Dir::open(Path::new(".")),
+            None => Dir::open(words),
+        }
     }
 
     /// The words that lead to `path` of this root.
-    fn words_of(&self, path: &[u8]) -> PathBuf {
+    pub(super) fn words_of(&self, path: &[u8]) -> PathBuf {
         let below = match path.strip_prefix(&self.top[..]) {
             Some(below) if !self.top.is_empty() => below.strip_prefix(b"/").unwrap_or(below),
             _ => path,
@@ -566,58 +596,14 @@ impl Root {
     }
 }
 
-fn parent_of(words: &Path) -> PathBuf {
+pub(super) fn parent_of(words: &Path) -> PathBuf {
     match words.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
     }
 }
 
-/// A link that is followed leads to what is unfinished, which is nobody's source.
-#[derive(Debug)]
-struct LeadsIntoStaging;
-
-/// How that is said.
-const INTO_STAGING: &str = "it leads into thalweg's own staging directory";
-
-impl std::fmt::Display for LeadsIntoStaging {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(INTO_STAGING)
-    }
-}
-
-impl std::error::Error for LeadsIntoStaging {}
-
-impl From<LeadsIntoStaging> for io::Error {
-    fn from(why: LeadsIntoStaging) -> io::Error {
-        io::Error::new(io::ErrorKind::NotFound, why)
-    }
-}
-
-/// Why a name is left out that a link makes lead into a staging directory, if this says that it does.
-pub(super) fn leads_into_staging(error: &io::Error) -> Option<&'static str> {
-    error.get_ref().is_some_and(|why| why.is::<LeadsIntoStaging>()).then_some(INTO_STAGING)
-}
-
-/// Follows a chain of links to what is not a link.
-fn follow(mut directory: PathBuf, mut spot: Spot) -> io::Result<Spot> {
-    for _ in 0..FOLLOW_MAX {
-        if spot.dir.stat(&spot.name)?.kind != Kind::Symlink {
-            return Ok(spot);
-        }
-        let target = PathBuf::from(std::ffi::OsString::from_vec(spot.dir.read_link(&spot.name)?));
-        let words = directory.join(target);
-        let Some(name) = words.file_name().map(|name| name.as_bytes().to_vec()) else {
-            // It ends in `..` or is `/`: a directory, whose own name is not in the words.
-            return Err(io::ErrorKind::IsADirectory.into());
-        };
-        directory = parent_of(&words);
-        spot = Spot { dir: Arc::new(Dir::open(&directory)?), name };
-    }
-    Err(io::Error::from_raw_os_error(super::errno::LOOP))
-}
-
-fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
+fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
     let of_io = |error: io::Error| failed_at_place(OPEN_SOURCE, &root.path, root.below.is_some(), &error);
     let name = root.path.file_name().map(|name| name.as_bytes().to_vec());
     // `.`, `..` and `/` have no name of their own to give.
@@ -627,11 +613,17 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
         None if path.as_os_str().is_empty() => Dir::open(Path::new(".")),
         None => Dir::open(path),
     };
-    let as_contents = || -> Result<(Root, Stat)> {
+    // Later only links that are followed are looked up below it.
+    let below = || {
+        let export = root.below.as_ref().filter(|_| options.follow_links);
+        export.map(Dir::try_clone).transpose().map_err(of_io)
+    };
+    let words = || root.path.clone();
+    let as_contents = || -> Result<Root> {
         let dir = open(&root.path).map_err(of_io)?;
         not_staging(&dir, root)?;
         let stat = dir.stat_self().map_err(of_io)?;
-        Ok((Root { top: Vec::new(), dir: Arc::new(dir), words: root.path.clone() }, stat))
+        Ok(Root { top: Vec::new(), dir: Arc::new(dir), words: words(), stat, below: below()? })
     };
     let Some(name) = name.filter(|_| !root.contents && !ends_in_dot) else {
         return as_contents();
@@ -643,14 +635,18 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
     }
     let mut stat = parent.stat(&name).map_err(of_io)?;
     if options.follow_links && stat.kind == Kind::Symlink {
-        stat = match Dir::open(&root.path) {
+        stat = match open(&root.path) {
             Ok(dir) => {
                 not_staging(&dir, root)?;
                 dir.stat_self().map_err(of_io)?
             }
             Err(_) => {
                 let spot = Spot { dir: Arc::new(parent.try_clone().map_err(of_io)?), name: name.clone() };
-                let end = follow(parent_of(&root.path), spot).map_err(of_io)?;
+                let end = match &root.below {
+                    Some(export) => follow_beneath(export, relative(&root.path)),
+                    None => follow(parent_of(&root.path), spot),
+                };
+                let end = end.map_err(of_io)?;
                 not_staging(&end.dir, root)?;
                 end.dir.stat(&end.name).map_err(of_io)?
             }
@@ -659,7 +655,7 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
     if stat.kind == Kind::Dir && !options.only.is_empty() {
         return as_contents();
     }
-    Ok((Root { top: name, dir: Arc::new(parent), words: root.path.clone() }, stat))
+    Ok(Root { top: name, dir: Arc::new(parent), words: words(), stat, below: below()? })
 }
 
 /// What is unfinished is nobody's source, whatever links lead to it.
