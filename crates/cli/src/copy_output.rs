@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
 use thalweg_mover::basin::{Narrow, Place};
+use thalweg_mover::endpoint::local::FOLLOW_LINKS;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result, is_too_large};
 use thalweg_mover::manifest::EXCLUDED_BY;
@@ -179,6 +180,8 @@ pub struct Listener {
     limit_hint: Mutex<Option<&'static str>>,
     /// What to do about the first that found no room: a full disk, a quota, or descriptors that are used up.
     space_hint: Mutex<Option<&'static str>>,
+    /// What to do about the first link that could not be followed.
+    links_hint: Mutex<Option<&'static str>>,
     /// Content bytes of the entries done: what a dry run would copy.
     bytes_done: AtomicU64,
     /// Things that could not be kept.
@@ -199,6 +202,7 @@ impl Listener {
             failed: Mutex::default(),
             limit_hint: Mutex::default(),
             space_hint: Mutex::default(),
+            links_hint: Mutex::default(),
             bytes_done: AtomicU64::new(0),
             losses: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
@@ -249,7 +253,8 @@ impl Listener {
         {
             self.line(&format!("hint: {hint}"));
         }
-        if let Some(hint) = *lock(&self.limit_hint) {
+        let others = [*lock(&self.limit_hint), *lock(&self.links_hint)];
+        for hint in others.into_iter().flatten() {
             self.line(&format!("hint: {hint}"));
         }
         exit
@@ -372,6 +377,10 @@ impl Listener {
                 }
                 if failure.kind == FailureKind::Space {
                     let mut first = lock(&self.space_hint);
+                    *first = first.or_else(|| hint::of(failure));
+                }
+                if failure.operation == FOLLOW_LINKS {
+                    let mut first = lock(&self.links_hint);
                     *first = first.or_else(|| hint::of(failure));
                 }
                 self.line(&format!("error: {failure}"));

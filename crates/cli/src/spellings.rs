@@ -55,7 +55,7 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["--no-implied-dirs"], "not here: directories above a name of `--files-from` come with it"),
     row(
         &["-d"],
-        "cp's keeps links, which is always done; rsync's is not here: directories are copied with what is in them",
+        "cp's keeps links, which is done without `-L`; rsync's is not here: directories are copied with what is in them",
     ),
     row(
         &["--dirs", "--old-dirs", "--old-d"],
@@ -66,14 +66,17 @@ pub const OPTIONS: &[Spelling] = &[
         "not here: copying always begins while the source is still searched",
     ),
     row(&["-m", "--prune-empty-dirs"], "not here: directories are copied, empty or not"),
-    row(&["-L", "--copy-links", "-k", "--copy-dirlinks"], "not here: links are copied as links"),
+    row(
+        &["-k", "--copy-dirlinks"],
+        "not here: links are copied as links, or with `-L` all as what they lead to",
+    ),
     row(
         &["--copy-unsafe-links", "--safe-links", "--munge-links"],
-        "not here: links are copied as links, wherever they lead",
+        "not here: links are copied as links, wherever they lead, or with `-L` all as what they lead to",
     ),
     row(
         &["-K", "--keep-dirlinks", "--insecure-links", "--confine-root"],
-        "not here: below a source and a destination no link is followed",
+        "not here: below a destination no link is followed, below a source with `-L`",
     ),
     row(
         &["-t"],
@@ -213,6 +216,12 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["--immutable"], "`--ignore-existing` leaves alone what is there"),
 ];
 
+/// Options of cp and sync that stream and watch do not have.
+pub const OF_COPIES: &[Spelling] = &[row(
+    &["-L", "--copy-links"],
+    "no link in a directory is followed; `thalweg cp -L` copies what links lead to",
+)];
+
 /// Commands that thalweg does not have.
 pub const COMMANDS: &[Spelling] = &[
     row(
@@ -286,6 +295,10 @@ pub fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) 
             let typed = text(&error, ContextKind::InvalidArg).unwrap_or_default();
             told(OPTIONS, typed).map(|told| format!("`{typed}` is no option of `{name}`: {told}\n"))
         }
+        ErrorKind::UnknownArgument if ["stream", "watch"].contains(&name) => {
+            let typed = text(&error, ContextKind::InvalidArg).unwrap_or_default();
+            told(OF_COPIES, typed).map(|told| format!("`{typed}` is no option of `{name}`: {told}\n"))
+        }
         // Not one below a command.
         ErrorKind::InvalidSubcommand if text(&error, ContextKind::InvalidSubcommand) == Some(name) => {
             told(COMMANDS, name).map(|told| format!("`{name}` is no command: {told}\n"))
@@ -319,6 +332,19 @@ mod tests {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let error = help_flag::parse(&config::command(), &words).expect_err("an error");
         explained(error, &config::command(), &words).to_string()
+    }
+
+    #[test]
+    fn who_asks_a_stream_or_a_watch_to_follow_links_is_told_what_does() {
+        for row in OF_COPIES {
+            for &typed in row.typed {
+                let stream = said(&["thalweg", "stream", typed, "a", "b"]);
+                assert!(stream.contains(&format!("`{typed}` is no option of `stream`: ")), "{stream}");
+                let watch = said(&["thalweg", "watch", typed, "a", "b", "--on-arrival", "true"]);
+                assert!(watch.contains(&format!("`{typed}` is no option of `watch`: ")), "{watch}");
+                assert!(stream.contains(row.told) && watch.contains(row.told), "{stream}{watch}");
+            }
+        }
     }
 
     #[test]

@@ -333,6 +333,85 @@ fn another_file_system_is_left_out_and_what_the_copy_has_of_it_is_not_deleted() 
     }
 }
 
+/// Here, and pulled from a daemon: out of its export no link leads.
+#[test]
+fn what_links_lead_to_is_copied_where_that_is_asked_and_nothing_from_outside_an_export() {
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("real/sub")).unwrap();
+    std::fs::write(from.join("real/sub/f"), "content").unwrap();
+    std::fs::write(scratch.path("beside"), "beside").unwrap();
+    for (name, says) in [("to-dir", "real/sub"), ("to-file", "to-dir/f"), ("out", "../beside")] {
+        std::os::unix::fs::symlink(says, from.join(name)).unwrap();
+    }
+    let daemon = scratch.daemon(&[("data", &from)]);
+    let ticket = daemon.ticket.display().to_string();
+    let here = format!("{}/", from.display());
+    for (place, name, code) in [(here, "here", 0), (daemon.place("data", ""), "pulled", 2)] {
+        let to = scratch.path(name);
+        let to_words = to.display().to_string();
+        let copied = |options: &[&str]| {
+            let places = [place.as_str(), to_words.as_str()];
+            let out = scratch.run([options, &["-L", "--ticket", &ticket][..], &places[..]].concat());
+            let told = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!(out.status.code(), Some(code), "{name}: {told}");
+            (String::from_utf8_lossy(&out.stdout).into_owned(), told)
+        };
+        let (_, told) = copied(&["cp"]);
+        for path in ["to-dir/f", "to-file", "real/sub/f"] {
+            assert_eq!(std::fs::read(to.join(path)).unwrap(), b"content", "{name}: {path}");
+        }
+        for path in ["to-dir", "to-file"] {
+            assert!(!std::fs::symlink_metadata(to.join(path)).unwrap().is_symlink(), "{name}: {path}");
+        }
+        let why = "follow links failed on `out`: it leads to `../beside`, out of the export";
+        let is_told = [why, "hint: from an export"].map(|text| told.contains(text));
+        assert_eq!(is_told, [code == 2; 2], "{told}");
+        assert_eq!(to.join("out").exists(), code == 0, "{name}");
+        let (again, _) = copied(&["cp", "--json"]);
+        assert!(again.contains("\"bytes_received\":0"), "{name}: {again}");
+        // What the source has behind its links is not what it lacks. Where a name failed nothing is deleted.
+        std::fs::write(to.join("to-dir/extra"), "x").unwrap();
+        copied(&["sync", "--delete"]);
+        assert!(to.join("to-dir/f").exists() && to.join("to-dir/extra").exists() == (code == 2), "{name}");
+        assert_no_litter(&to);
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_or_without_end_fails_by_name_and_can_be_left_out() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir_all(from.join("d")).unwrap();
+    std::fs::write(from.join("d/f"), "x").unwrap();
+    for (name, says) in [("nowhere", "absent"), ("d/up", ".."), ("itself", "itself"), ("into", "../to")] {
+        std::os::unix::fs::symlink(says, from.join(name)).unwrap();
+    }
+    let (from_words, to_words) = (format!("{}/", from.display()), to.display().to_string());
+    let out = scratch.run(["cp", "-L", &from_words, &to_words]);
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    for (name, why) in [
+        ("nowhere", "it leads to `absent`, and nothing is there"),
+        ("d/up", "it leads to a directory that it is in"),
+        ("itself", "it leads to `itself`, and from link to link without end"),
+        ("into", "it leads to the destination, which would be copied into itself"),
+    ] {
+        assert!(told.contains(&format!("follow links failed on `{name}`: {why}")), "{told}");
+        assert!(std::fs::symlink_metadata(to.join(name)).is_err(), "{name}");
+    }
+    assert!(told.contains("hint: --exclude leaves"), "{told}");
+    assert!(to.join("d/f").exists());
+    let left_out = ["nowhere", "up", "itself", "into"].map(|name| format!("--exclude={name}"));
+    let words = ["cp", "-L"].into_iter().chain(left_out.iter().map(String::as_str));
+    scratch.ok(words.chain([from_words.as_str(), &to_words]));
+    // A link that is the source itself hides nothing either.
+    std::os::unix::fs::symlink("from", scratch.path("link")).unwrap();
+    let out = scratch.run(["cp".into(), "-L".into(), scratch.path("link"), from.join("d")]);
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is inside the source"), "{out:?}");
+}
+
 /// As in a container: a file of the machine's is mounted over its name, and a file system over that of a directory.
 #[test]
 fn what_is_mounted_over_costs_its_own_name_and_no_other() {

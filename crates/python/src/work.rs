@@ -239,6 +239,7 @@ pub struct CopyOptions {
     update: bool,
     ignore_existing: bool,
     one_file_system: bool,
+    copy_links: bool,
     perms: bool,
     owner: bool,
     times: bool,
@@ -416,6 +417,7 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         selection: Selection {
             filter,
             one_file_system: options.one_file_system,
+            follow_links: options.copy_links,
             update: options.update,
             ignore_existing: options.ignore_existing,
             ..Selection::default()

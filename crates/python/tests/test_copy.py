@@ -65,6 +65,17 @@ def test_sync_removes_what_the_source_lacks_only_if_asked(tmp_path: Path) -> Non
     assert tree_of(destination) == content
 
 
+def test_what_links_lead_to_is_copied_if_asked(daemon: Daemon, tmp_path: Path) -> None:
+    (daemon.root / "run").mkdir()
+    (daemon.root / "run" / "f").write_bytes(b"x")
+    (daemon.root / "run" / "link").symlink_to("f")
+    thalweg.copy(daemon.url("run/"), tmp_path / "as-links", ticket=daemon.ticket)
+    assert (tmp_path / "as-links" / "link").is_symlink()
+    thalweg.copy(daemon.url("run/"), tmp_path / "as-files", ticket=daemon.ticket, copy_links=True)
+    copied = tmp_path / "as-files" / "link"
+    assert copied.read_bytes() == b"x" and not copied.is_symlink()
+
+
 def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, tmp_path: Path) -> None:
     source, receipt = tmp_path / "large", tmp_path / "receipt"
     source.write_bytes(os.urandom(9 << 20))

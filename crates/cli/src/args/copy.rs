@@ -125,6 +125,9 @@ pub struct CopyArgs {
     /// Do not cross into other file systems
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
+    /// Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export
+    #[arg(short = 'L', long)]
+    pub copy_links: bool,
     /// sync: remove what the source does not have, and what stands where it has something of another kind
     #[arg(long)]
     pub delete: bool,

@@ -35,6 +35,7 @@ const OF_COPIES: [Heading; 7] = [
         &[
             "archive",
             "recursive",
+            "copy-links",
             "hard-links",
             "sparse",
             "perms",

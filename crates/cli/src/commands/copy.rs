@@ -250,6 +250,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             filter: args.filter.rules()?,
             only,
             one_file_system: args.one_file_system,
+            follow_links: args.copy_links,
             update: args.update,
             ignore_existing: args.ignore_existing,
         },

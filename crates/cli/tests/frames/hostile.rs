@@ -28,6 +28,7 @@ fn open(role: FrameRole, direction: Direction) -> Open {
         filter: Vec::new(),
         only: Vec::new(),
         one_file_system: false,
+        follow_links: false,
         trial: None,
         flow: None,
         frames: Some(FrameTerms {

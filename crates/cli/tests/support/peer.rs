@@ -298,6 +298,7 @@ pub fn push(export: &str, path: &str) -> Open {
         filter: Vec::new(),
         only: Vec::new(),
         one_file_system: false,
+        follow_links: false,
         trial: None,
         flow: None,
         frames: None,

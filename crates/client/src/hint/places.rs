@@ -2,7 +2,7 @@ use crate::elsewhere::BETWEEN;
 use crate::frames::files::READ_NAMED;
 use crate::reach::FIND_PLACE;
 use thalweg_mover::endpoint::OPEN;
-use thalweg_mover::endpoint::local::{NOT_ASKED_FOR, OPEN_SOURCE};
+use thalweg_mover::endpoint::local::{FOLLOW_LINKS, NOT_ASKED_FOR, OPEN_SOURCE};
 use thalweg_wire::message::{Failure, FailureKind};
 
 pub(super) fn of(failure: &Failure) -> Option<&'static str> {
@@ -13,6 +13,16 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         }
         (FailureKind::Unsupported, _) if failure.cause.ends_with(NOT_ASKED_FOR) => {
             "--devices copies FIFOs and devices as what they are; what comes out of one goes with: thalweg stream - DST < SRC"
+        }
+        (FailureKind::NotFound, FOLLOW_LINKS) => {
+            "--exclude leaves such a link out; without --copy-links (-L) links are copied as links, wherever they lead"
+        }
+        (FailureKind::Permission, FOLLOW_LINKS) => {
+            "from an export only what is in it is copied, and an absolute link leads out: --exclude leaves such a link out; \
+             without --copy-links (-L) links are copied as links, wherever they lead"
+        }
+        (FailureKind::Unsupported, FOLLOW_LINKS) => {
+            "--exclude leaves the link out that leads there; without --copy-links (-L) links are copied as links"
         }
         (FailureKind::NotFound, OPEN_SOURCE | OPEN) if failure.cause.contains(['*', '?', '[']) => {
             "names are taken as they are, and patterns are not expanded: `cp` and `sync` choose what is below a source with \

@@ -629,6 +629,7 @@ mod tests {
             filter: Vec::new(),
             only: Vec::new(),
             one_file_system: false,
+            follow_links: false,
             trial: None,
             flow: None,
             frames: None,

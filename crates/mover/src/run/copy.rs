@@ -105,6 +105,8 @@ pub struct Selection {
     pub only: Vec<RelativePath>,
     /// Do not cross into other file systems.
     pub one_file_system: bool,
+    /// Copy what symbolic links lead to instead of the links. From an export none that leads out of it.
+    pub follow_links: bool,
     /// Leave alone what is newer.
     pub update: bool,
     /// Leave alone what exists.

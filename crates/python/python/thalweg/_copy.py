@@ -56,6 +56,8 @@ class CopyOptions(Reaching, Watching, total=False):
     ignore_existing: bool
     #: Do not cross into other file systems.
     one_file_system: bool
+    #: Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export.
+    copy_links: bool
     #: Keep modes and ACLs. Default: yes.
     perms: bool
     #: Keep owners and groups, where permitted. Default: yes.
@@ -197,6 +199,7 @@ def start(
         "update": options.get("update", False),
         "ignore_existing": options.get("ignore_existing", False),
         "one_file_system": options.get("one_file_system", False),
+        "copy_links": options.get("copy_links", False),
         "perms": options.get("perms", True),
         "owner": options.get("owner", True),
         "times": options.get("times", True),

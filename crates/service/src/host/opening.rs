@@ -238,7 +238,7 @@ impl Host {
             only: open.only.clone(),
             preserve: open.terms.preserve,
             one_file_system: open.one_file_system,
-            follow_links: false,
+            follow_links: open.follow_links,
             direct: open.terms.disk.source.direct,
         };
         let is_trial = open.trial.is_some();

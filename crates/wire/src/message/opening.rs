@@ -42,6 +42,9 @@ pub struct Open {
     pub only: Vec<RelativePath>,
     /// Pull: what is on another file system than its root is left out (`--one-file-system`).
     pub one_file_system: bool,
+    /// Pull: what symbolic links lead to is sent instead of the links (`--copy-links`); from an export of none that
+    /// leads out.
+    pub follow_links: bool,
     /// A transfer that only measures, and what the server's place is in it.
     pub trial: Option<Trial>,
     /// What is sent is still being made, and goes by this.
@@ -62,6 +65,7 @@ impl Open {
             filter: Vec::new(),
             only: Vec::new(),
             one_file_system: false,
+            follow_links: false,
             trial: None,
             flow: None,
             frames: None,

@@ -49,12 +49,13 @@ impl Job<'_> {
                     only: selection.only.clone(),
                     preserve: fidelity.preserve,
                     one_file_system: selection.one_file_system,
-                    follow_links: false,
+                    follow_links: selection.follow_links,
                     direct: self.disk().source.direct,
                 };
-                let source = LocalSource::open(roots, options)?;
+                let mut source = LocalSource::open(roots, options)?;
                 if let To::Local(to) = self.to {
                     overlap::refuse(&source, to, ends_with_slash(to), fidelity.delete_max.is_some())?;
+                    source.stay_out_of(to);
                 }
                 let form = source.form();
                 let source: Arc<dyn Source> = Arc::new(source);

@@ -134,6 +134,7 @@ impl Job<'_> {
             filter: selection.filter.clone(),
             only: selection.only.clone(),
             one_file_system: selection.one_file_system,
+            follow_links: selection.follow_links,
             trial: self.far_trial(Direction::Pull),
             ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
         })?;

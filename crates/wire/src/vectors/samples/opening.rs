@@ -74,6 +74,7 @@ pub(super) fn open() -> Open {
         ],
         only: vec![path(b"dir/only")],
         one_file_system: true,
+        follow_links: true,
         trial: None,
         flow: None,
         frames: None,
