@@ -110,6 +110,19 @@ fn places_by_ssh_are_listed_summed_printed_compared_verified_and_removed() {
 }
 
 #[test]
+fn by_ssh_links_that_are_followed_lead_wherever_the_user_may_go() {
+    let scratch = Scratch::new();
+    let Some(sshd) = Sshd::start(&scratch) else { return };
+    std::fs::create_dir_all(scratch.path("far/run")).unwrap();
+    std::fs::write(scratch.path("beside"), "content").unwrap();
+    std::os::unix::fs::symlink(scratch.path("beside"), scratch.path("far/run/link")).unwrap();
+    let far = sshd.url(&scratch.path("far/run/"));
+    ok(&scratch, &sshd, &["-L".to_owned(), far, text(&scratch.path("to"))]);
+    assert!(!std::fs::symlink_metadata(scratch.path("to/link")).unwrap().is_symlink());
+    assert_eq!(std::fs::read(scratch.path("to/link")).unwrap(), b"content");
+}
+
+#[test]
 fn paths_without_a_slash_in_front_are_below_the_far_home() {
     let scratch = Scratch::new();
     let Some(sshd) = Sshd::start(&scratch) else { return };
