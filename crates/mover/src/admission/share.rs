@@ -1,12 +1,13 @@
 //! The server's side of a limit for all that it moves: when each of those who share it may go on.
 //!
-//! Members ask for bytes, and their requests go one after the other, no faster than the rate. Next goes the one of the member
-//! of which the least went so far, so that members who ask all the time have equal parts, whatever the size and the number
-//! of their requests. What one does not ask for is the others': who is alone has all of it. Time in which nobody asked is
-//! nobody's: who comes then has no more for it, and who had much before is not behind.
+//! Members ask for bytes, and their requests go one after the other, no faster than the rate. Next goes the
+//! one of the member of which the least went so far, so that members who ask all the time have equal parts,
+//! whatever the size and the number of their requests. What one does not ask for is the others': who is alone
+//! has all of it. Time in which nobody asked is nobody's: who comes then has no more for it, and who had much
+//! before is not behind.
 //!
-//! Not done: a member that asks only when its last bytes are on their way is not waited for. All times are in nanoseconds
-//! since a moment that the caller chose.
+//! Not done: a member that asks only when its last bytes are on their way is not waited for. All times are in
+//! nanoseconds since a moment that the caller chose.
 
 use std::collections::BTreeMap;
 

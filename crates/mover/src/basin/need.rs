@@ -379,7 +379,8 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
     needs
 }
 
-/// What the operator of a side lets all that it moves have: by what the threads of that side waited for their share.
+/// What the operator of a side lets all that it moves have: by what the threads of that side waited for their
+/// share.
 fn of_operator(evidence: &Evidence, place: Place) -> Need {
     let seconds = evidence.seconds();
     let (side, threads) = match place {

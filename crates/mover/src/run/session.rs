@@ -16,7 +16,6 @@ use crate::run::party::Party;
 use crate::run::sender::{SendLane, SendRun};
 use crate::run::share::Share;
 use crate::run::{Outbox, thread};
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,24 +232,21 @@ impl Session {
         let _ = self.share.set(share);
     }
 
-    /// Waits for its share of so many bytes, while `goes_on`, and says for how long. Before it waits it calls `before`.
+    /// Waits for its share of so many bytes, while `goes_on`, and says for how long. Before it waits it calls
+    /// `before`.
     fn wait_for_share(
         &self,
         bytes: u64,
         goes_on: impl Fn() -> bool,
         before: impl FnOnce(),
     ) -> Option<Duration> {
-        let is_counted = Cell::new(false);
-        let before = || {
+        let begins = || {
             before();
-            is_counted.set(true);
             self.waiting_for_share.fetch_add(1, Ordering::AcqRel);
         };
-        let waited = self.share.get()?.wait(bytes, goes_on, before);
-        if is_counted.get() {
-            self.waiting_for_share.fetch_sub(1, Ordering::AcqRel);
-        }
-        waited
+        let waited = self.share.get()?.wait(bytes, goes_on, begins)?;
+        self.waiting_for_share.fetch_sub(1, Ordering::AcqRel);
+        Some(waited)
     }
 
     /// What it is called in logs: 16 hexadecimal digits, on whatever connections it rides.

@@ -1,11 +1,12 @@
 //! What the operator of a server lets all of its sessions move together, both directions in one.
 //!
-//! [`Line`] decides when whose bytes go; here are the clock and the waiting. A session is a member with an equal part, however
-//! many transfers and streams it has. What is sent waits before it is sealed, a frame at a time. What is received waits
-//! before more of it is read from its socket, so that TCP holds its sender back, whatever that one wants.
+//! [`Line`] decides when whose bytes go; here are the clock and the waiting. A session is a member with an
+//! equal part, however many transfers and streams it has. What is sent waits before it is sealed, a frame at
+//! a time. What is received waits before more of it is read from its socket, so that TCP holds its sender
+//! back, whatever that one wants.
 //!
-//! Counted are payloads as they are sent and frames as they come. Not counted is what goes over control connections: names,
-//! digests, acknowledgements, and what is read without a transfer.
+//! Counted are payloads as they are sent and frames as they come. Not counted is what goes over control
+//! connections: names, digests, acknowledgements, and what is read without a transfer.
 
 use crate::admission::share::{Line, Member};
 use crate::mutex::lock;
@@ -17,10 +18,10 @@ use thalweg_wire::account::LimitAccount;
 
 /// Longest single pause: a stream looks up between two of them, and sees that the rate is another.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// What is taken from a socket at once takes so long at the rate, so that a stream shows a sign of life while it waits; but
-/// no less than a few packets.
+/// What is taken from a socket at once takes so long at the rate, so that a stream shows a sign of life while
+/// it waits; but no less than a few packets.
 const PORTION: Duration = Duration::from_millis(10);
-const PORTION_BYTES_MIN: u64 = 16 << 10;
+const PORTION_BYTES_MIN: usize = 16 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -62,8 +63,8 @@ impl Total {
 }
 
 impl Share {
-    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if not at all. Before it waits it calls
-    /// `before`, whose time does not count.
+    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if not at all. Before
+    /// it waits, and only then, it calls `before`, whose time does not count.
     pub fn wait(&self, bytes: u64, goes_on: impl Fn() -> bool, before: impl FnOnce()) -> Option<Duration> {
         let total = &*self.total;
         let rate = total.rate.bytes_per_s().filter(|_| bytes > 0)?;
@@ -97,7 +98,7 @@ impl Share {
     pub fn portion_bytes(&self) -> usize {
         let portion = |rate: u64| {
             let bytes = u128::from(rate) * PORTION.as_nanos() / 1_000_000_000;
-            usize::try_from(bytes).unwrap_or(usize::MAX).max(PORTION_BYTES_MIN as usize)
+            usize::try_from(bytes).unwrap_or(usize::MAX).max(PORTION_BYTES_MIN)
         };
         self.total.rate.bytes_per_s().map_or(usize::MAX, portion)
     }

@@ -32,8 +32,8 @@ pub trait Outlet {
         0
     }
 
-    /// Waits, before so many bytes are put, for their part of a limit that others share, while `goes_on` and it is not over;
-    /// whether it had to.
+    /// Waits, before so many bytes are put, for their part of a limit that others share, while `goes_on` and
+    /// it is not over; whether it had to.
     fn wait_for_share(&mut self, _bytes: u64, _goes_on: &dyn Fn() -> bool) -> bool {
         false
     }
