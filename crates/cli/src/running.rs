@@ -1,5 +1,7 @@
-//! Copies, streams and watches of this user that run now, and how to speak to them: a socket each, `running/MACHINE-PID` in
-//! the state directory, which machines may share: of those of another one nothing is known here.
+//! Copies, streams and watches of this user that run now, and how to speak to them: a socket each,
+//! `running/MACHINE-PID` in the state directory, which machines may share: of those of another one nothing is
+//! known here. That of a daemon is `running/serve-MACHINE-PID`: it is spoken to by its number alone, for who
+//! means all of their copies does not mean it.
 //!
 //! A request and its answer are one line of JSON. Only the same user is heard, and root. What a copy that was killed
 //! left behind refuses connections, and is removed by whoever finds it.
@@ -34,10 +36,13 @@ impl Running {
     /// # Errors
     /// If the socket cannot be made.
     pub fn begin(state: &Path, rate: Arc<Rate>) -> Result<Running> {
+        Running::begin_as(state, name_of(std::process::id()), rate)
+    }
+
+    fn begin_as(state: &Path, name: String, rate: Arc<Rate>) -> Result<Running> {
         let of_io = |error: io::Error| failure::of_io("listen for `thalweg limit`", &error);
         let directory = directory(state);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(of_io)?;
-        let name = name_of(std::process::id());
         let path = directory.join(&name);
         // Left by a process that was killed and had our number.
         let _ = std::fs::remove_file(&path);
@@ -63,6 +68,20 @@ pub fn listen(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
         .ok()
 }
 
+/// The same, for a daemon. What earlier ones with its state directory left on this machine goes: they have
+/// ended.
+pub fn listen_as_daemon(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
+    let of_daemons = daemon_name("");
+    for entry in std::fs::read_dir(directory(state)).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&of_daemons)) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Running::begin_as(state, daemon_name(&std::process::id().to_string()), rate.clone())
+        .inspect_err(|failure| tracing::info!(%failure, "this daemon cannot be asked"))
+        .ok()
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
@@ -85,19 +104,26 @@ pub fn all(state: &Path) -> Result<Vec<u32>> {
     Ok(all)
 }
 
-/// Asks one of them. `None` if it is not there any more.
+/// Asks one of them, or a daemon. `None` if it is not there any more.
 ///
 /// # Errors
 /// What it answered, or why it did not.
 pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
+    match ask_at(state, pid, &name_of(pid), request)? {
+        None => ask_at(state, pid, &daemon_name(&pid.to_string()), request),
+        answer => Ok(answer),
+    }
+}
+
+/// The same, of the one whose socket has this name.
+fn ask_at(state: &Path, pid: u32, name: &str, request: &Value) -> Result<Option<Value>> {
     let failed = |kind: FailureKind, why: &str| Failure::new(kind, ASK_COPY, format!("process {pid}: {why}"));
     let of_io = |error: io::Error| {
         let failure = failure::of_io(ASK_COPY, &error);
         failed(failure.kind, &failure.cause)
     };
     let Ok(directory) = File::open(directory(state)) else { return Ok(None) };
-    let name = name_of(pid);
-    let mut stream = match UnixStream::connect(short(&directory, &name)) {
+    let mut stream = match UnixStream::connect(short(&directory, name)) {
         Ok(stream) => stream,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -161,6 +187,11 @@ fn name_of(pid: u32) -> String {
     format!("{}-{pid}", published::machine())
 }
 
+/// No machine is called so: [`pid_of`] passes over it.
+fn daemon_name(pid: &str) -> String {
+    format!("serve-{}-{pid}", published::machine())
+}
+
 /// `None` for the name of another machine's copy, or of an earlier version's.
 fn pid_of(name: &str) -> Option<u32> {
     let (machine, pid) = name.split_once('-')?;
@@ -209,6 +240,17 @@ mod tests {
         drop(bind("elsewhere-77"));
         assert_eq!((all(&deep).unwrap(), ask(&deep, 77, &json!({})).unwrap()), (vec![], None));
         assert!(directory(&deep).join("elsewhere-77").exists());
+        // A daemon is asked by its number, and is none of the copies. What one that was killed left goes with
+        // the next.
+        drop(bind(&daemon_name("79")));
+        let rate = Arc::new(Rate::new(None));
+        let daemon = listen_as_daemon(&deep, &rate).unwrap();
+        assert!(!directory(&deep).join(daemon_name("79")).exists());
+        assert_eq!(all(&deep).unwrap(), [] as [u32; 0]);
+        ask(&deep, pid, &json!({"limit_bits_per_s": 80_000})).unwrap().unwrap();
+        assert_eq!(rate.bytes_per_s(), Some(10_000));
+        drop(daemon);
+        assert_eq!(ask(&deep, pid, &json!({})).unwrap(), None);
         // It listens no more before it took who had come: their connections are reset.
         let listener = bind(&name_of(78));
         let dying = std::thread::spawn(move || {

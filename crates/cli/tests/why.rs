@@ -4,10 +4,12 @@
 mod support;
 
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use support::job::{Running, signal};
 use support::nets::Cable;
 use support::testbed::Testbed;
 use support::{Scratch, chance, finish, noise, wait_until};
@@ -146,6 +148,105 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     assert_eq!((number("bytes_settled"), number("bytes_found")), (whole, whole), "{told}");
     assert!(told["scan_over"] == true && number("bytes") >= whole, "{told}");
     assert!(number("seconds") > 0.0 && number("bytes_per_s") > 0.0, "{told}");
+}
+
+/// Its operator has it move 3 MB/s: what is sent to it, and what it sends.
+#[test]
+fn the_limit_of_a_daemon_is_named_on_both_sides_with_who_set_it() {
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("file"), noise(1, 12 << 20)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("to"))], &["--bwlimit", "3MB/s"]);
+    let path = |name: &str| scratch.path(name).display().to_string();
+    let (ticket, file, back, served) = (path("ticket"), path("file"), path("back"), path("server-state"));
+    let there = daemon.place("data", "file");
+    let at_server = || why(&scratch, &["--state", &served]);
+    for (from, to, place, side) in
+        [(&file, &there, "destination", "receiver"), (&there, &back, "source", "sender")]
+    {
+        scratch.ok(["cp", "-q", "--ticket", &ticket, from, to]);
+        assert!(wait_until(Duration::from_secs(60), || at_server()["state"] == "finished"));
+        for told in [why(&scratch, &[]), at_server()] {
+            let narrowest = (&told["narrowest"]["cause"], &told["narrowest"]["place"]);
+            assert_eq!(narrowest, (&"operator-limit".into(), &place.into()), "{told}");
+            let limit = &told["evidence"][side]["limit"];
+            assert_eq!(limit["bytes_per_s"], 3_000_000, "{told}");
+            let words = format!(
+                "the limit at the {place}: the operator of {} limits all that it moves to 24.0 Mbit/s, of which ",
+                limit["machine"].as_str().unwrap()
+            );
+            assert!(told["sentence"].as_str().unwrap().starts_with(&words), "{told}");
+            assert!(told["knob"].as_str().unwrap().contains("`thalweg serve`"), "{told}");
+        }
+    }
+    assert!(std::fs::read(scratch.path("back")).unwrap() == noise(1, 12 << 20));
+    let listed = scratch.ok(["why", "--list", "--state", &served]);
+    assert!(listed.lines().all(|line| line.contains(", of at most 24.0")), "{listed}");
+    let listed = scratch.ok(["why", "--list", "--json", "--state", &served]);
+    let told: Value = serde_json::from_str(listed.lines().last().unwrap()).unwrap();
+    assert_eq!(told["limit_bits_per_s"].as_f64(), Some(24e6), "{told}");
+}
+
+/// At 8 kbit/s the copy would take hours.
+#[test]
+fn the_limit_of_a_daemon_is_changed_while_it_serves() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("file"), noise(1, 8 << 20)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let file = scratch.path("config.toml").display().to_string();
+    let configure = |more: &str| {
+        let export = format!("[serve]\nexport = [\"data={}\"]\n", scratch.path("to").display());
+        std::fs::write(&file, export + more).unwrap();
+    };
+    configure("bwlimit = \"8kbit/s\"\n");
+    let more = ["--config", file.as_str(), "--log-format", "json"];
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[], &more, |command| command);
+    let served = scratch.path("server-state").display().to_string();
+    let copies = |name: &str| {
+        let mut copy = scratch.thalweg();
+        copy.args(["cp", "--ticket"]).arg(&daemon.ticket).arg("file").arg(daemon.place("data", name));
+        copy.current_dir(scratch.root());
+        let copy = Running::start(copy);
+        let is_told = || {
+            let listed = scratch.run(["why", "--list", "--json", "--state", &served]);
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+            listed.lines().any(|line| line.contains("\"running\"") && line.contains(name))
+        };
+        assert!(wait_until(LIMIT, is_told), "{}", scratch.server_log());
+        copy
+    };
+    let copy = copies("first");
+    let pid = daemon.pid().to_string();
+    let told = scratch.ok(["limit", "--state", &served, &pid, "none"]);
+    assert_eq!(told.trim_end(), format!("{pid}: no limit"));
+    let ran = copy.end(LIMIT);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    // Who means all copies does not mean a daemon.
+    let nobody = scratch.run(["limit", "--state", &served, "8kbit/s"]);
+    assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
+    scratch.ok(["limit", "--state", &served, &pid, "8kbit/s"]);
+    let copy = copies("second");
+    // What is configured holds from a reload on.
+    configure("");
+    signal(daemon.pid(), Signal::SIGHUP);
+    let ran = copy.end(LIMIT);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(scratch.server_log().contains("the limit of all sessions together is another"));
+    for name in ["to/first", "to/second"] {
+        assert!(std::fs::read(scratch.path(name)).unwrap() == noise(1, 8 << 20), "{name}");
+    }
+}
+
+#[test]
+fn a_daemon_with_slots_has_no_limit_that_would_break_them() {
+    let scratch = Scratch::new();
+    let export = format!("data={}", scratch.root().display());
+    let served = scratch.path("served").display().to_string();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--state", &served, "--export", &export];
+    let out = scratch.run(words.iter().chain(&["--slots", "1Gbit/s", "--bwlimit", "500Mbit/s"]));
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("--slots promises"), "{out:?}");
 }
 
 /// What `why` prints on a terminal of so many columns, its lines without their ends.

@@ -177,7 +177,8 @@ impl Profiles {
 
     /// Remembers a transfer that came to its end.
     pub fn observe(state: &Path, from: &From, to: &To, wishes: &Wishes, report: &Report) {
-        let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
+        let is_limit = |cause: Cause| matches!(cause, Cause::RateLimit | Cause::OperatorLimit);
+        let limited = report.verdict.as_ref().is_some_and(|why| is_limit(why.narrowest.cause));
         let (evidence, passage) = (&report.evidence, &report.passage);
         let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.fidelity.verify));
         let observed = Observed::of(&taken(report), &moved, limited);

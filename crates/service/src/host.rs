@@ -22,7 +22,10 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
 use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::session::Session;
+use thalweg_mover::run::share::Total;
+use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::thread;
+use thalweg_sys::machine;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
 
@@ -63,6 +66,8 @@ pub struct HostLimits {
     pub slots_bits_per_s: Option<u64>,
     /// How long it was seen to take to make durable what arrived, before anything did.
     pub settle: Duration,
+    /// What all sessions move together at most, both directions in one; it may change at any time.
+    pub rate: Arc<Rate>,
 }
 
 impl Default for HostLimits {
@@ -81,6 +86,7 @@ impl Default for HostLimits {
             requires_tls: false,
             slots_bits_per_s: None,
             settle: Duration::ZERO,
+            rate: Arc::default(),
         }
     }
 }
@@ -128,6 +134,8 @@ pub struct Host {
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
     pub(crate) slots: Option<Slots>,
+    /// What all sessions have a share of.
+    total: Arc<Total>,
     /// Each copy and stream has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
@@ -149,6 +157,7 @@ impl Host {
             state,
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max),
+            total: Total::new(limits.rate.clone(), machine::host_name()),
             limits,
             sessions: Mutex::default(),
             instances: AtomicU64::new(1),
@@ -383,6 +392,7 @@ impl Host {
         };
         let session =
             Session::new(answer.session, key, answer.cipher, peer, limits, Box::new(owner), event::nobody())?;
+        session.share_in(self.total.share());
         self.sessions().insert(answer.session, session.clone());
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(answer, deadline).and_then(|()| session.attach_control(connection));

@@ -13,6 +13,15 @@ pub fn identity() -> Vec<u8> {
     identity_of(fs::read(MACHINE_ID).ok(), rustix::system::uname().nodename().to_bytes())
 }
 
+/// Its host name, for people: at most 64 characters of ASCII that show; what else is in it is a `?`.
+pub fn host_name() -> String {
+    shown(rustix::system::uname().nodename().to_bytes())
+}
+
+fn shown(host: &[u8]) -> String {
+    host.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '?' }).collect()
+}
+
 fn identity_of(id: Option<Vec<u8>>, host: &[u8]) -> Vec<u8> {
     let id = id.map(|id| id.trim_ascii().to_vec());
     // While a machine boots for the first time a word stands there.
@@ -33,5 +42,12 @@ mod tests {
         }
         assert_eq!(identity(), identity());
         assert!(!identity().is_empty());
+    }
+
+    #[test]
+    fn a_host_name_is_shown_inert() {
+        assert_eq!(shown(b"dtn1.example.org"), "dtn1.example.org");
+        assert_eq!(shown(b"d\x1b[0m \xff"), "d?[0m??");
+        assert!(host_name().len() <= 64);
     }
 }

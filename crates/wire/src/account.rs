@@ -10,6 +10,8 @@ use std::net::IpAddr;
 
 /// Stages that one side may tell of; more than there are.
 pub const STAGES_MAX: usize = 64;
+/// Longest name of a machine, in bytes: what Linux lets one have.
+pub const MACHINE_BYTES_MAX: usize = 64;
 
 /// The accounts of one side of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -27,6 +29,18 @@ pub struct SideAccounts {
     /// Receiver: the room at the destination, where it is known.
     #[serde(default)]
     pub room: Option<RoomAccount>,
+    /// What its operator lets it and all others of its process move together, if that is bounded.
+    #[serde(default)]
+    pub limit: Option<LimitAccount>,
+}
+
+/// A limit that the operator of a mover set for all that it moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct LimitAccount {
+    /// Of both directions and all sessions together.
+    pub bytes_per_s: u64,
+    /// Name of its machine, of at most [`MACHINE_BYTES_MAX`] bytes.
+    pub machine: String,
 }
 
 /// The room at a destination, and what is to come into it.
@@ -189,10 +203,27 @@ impl SideAccounts {
         };
         within("stages", self.stages.len(), STAGES_MAX)?;
         within("streams", self.streams.len(), usize::from(limits::STREAMS_MAX))?;
+        let machine_bytes = self.limit.as_ref().map_or(0, |limit| limit.machine.len());
+        within("name of a machine", machine_bytes, MACHINE_BYTES_MAX)?;
         let is_name = |name: &str| name.is_empty() || is_congestion_name(name);
         match self.streams.iter().all(|stream| is_name(&stream.congestion)) {
             true => Ok(()),
             false => Err(DecodeError::Invalid { what: "congestion control" }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_has_no_longer_name_than_a_kernel_gives() {
+        let named = |bytes: usize| SideAccounts {
+            limit: Some(LimitAccount { bytes_per_s: 1, machine: "m".repeat(bytes) }),
+            ..SideAccounts::default()
+        };
+        assert_eq!(named(MACHINE_BYTES_MAX).check(), Ok(()));
+        assert!(named(MACHINE_BYTES_MAX + 1).check().is_err());
     }
 }

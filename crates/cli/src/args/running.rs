@@ -33,11 +33,11 @@ pub struct WhyArgs {
 /// Options of limit.
 #[derive(Debug, clap::Args)]
 pub struct LimitArgs {
-    /// Process numbers of copies, streams and watches (without: all that you run), then the rate: for instance
-    /// 500Mbit/s, or none
+    /// Process numbers of copies, streams and watches (without: all that you run), or of a daemon, whose
+    /// limit for all of its sessions that is, then the rate: for instance 500Mbit/s, or none
     #[arg(value_name = "PID... RATE", required = true, num_args = 1..)]
     pub words: Vec<String>,
-    /// Where thalweg keeps its keys and what it remembers
+    /// Where thalweg keeps its keys and what it remembers: to reach a daemon, where that does
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }

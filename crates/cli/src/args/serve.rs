@@ -51,6 +51,11 @@ pub struct ServeArgs {
     /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
     #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]
     pub memory: Option<u64>,
+    /// Move no faster than this, all sessions and both directions together; for instance 5Gbit/s. Sessions
+    /// that move data have equal parts, and what one does not use is the others'. `thalweg limit PID RATE`
+    /// changes it while the daemon runs, and a reload does. Not with --slots, whose promises it would break
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub bwlimit: Option<u64>,
     /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no
     /// other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this
     /// machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody's window is open

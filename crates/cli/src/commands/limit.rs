@@ -1,4 +1,4 @@
-//! `thalweg limit`: another rate for copies, streams and watches that run.
+//! `thalweg limit`: another rate for copies, streams, watches and daemons that run.
 
 use crate::args::running::LimitArgs;
 use crate::exit::Exit;
@@ -34,7 +34,9 @@ pub fn limit(args: &LimitArgs) -> Result<Exit> {
                 continue;
             }
             Ok(None) if pids.is_empty() => continue,
-            Ok(None) => absent(format!("no copy of yours with process number {pid} runs on this machine")),
+            Ok(None) => absent(format!(
+                "no copy and no daemon of yours with process number {pid} runs on this machine"
+            )),
             Err(failure) => failure,
         };
         show::failure(&failure);

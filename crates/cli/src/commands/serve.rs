@@ -2,7 +2,7 @@
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
-use crate::{config, identity, out, show, threads, units};
+use crate::{config, identity, out, running, show, threads, units};
 use clap::FromArgMatches;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,6 +20,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::steer::Rate;
 use thalweg_service::accept;
 use thalweg_service::export::{Changes, Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
@@ -30,12 +31,14 @@ use thalweg_wire::limits;
 use thalweg_wire::message::Part;
 use thalweg_wire::path::Escaped;
 
-/// Serves until SIGTERM or SIGINT. At SIGHUP it reads its exports anew; if that came because its terminal is gone, it ends.
+/// Serves until SIGTERM or SIGINT. At SIGHUP it reads its exports and its limit anew; if that came because
+/// its terminal is gone, it ends.
 ///
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let group_bytes = group_memory_bytes(&Roots::below(Path::new("/")));
+    check_limit(args)?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
@@ -47,6 +50,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
     let trust = ClientTrust::default();
     trust.pinned.insert(client.fingerprint());
+    let rate = Arc::new(Rate::of_bits(args.bwlimit));
     let limits = HostLimits {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
@@ -55,6 +59,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         requires_tls: args.require_tls,
         slots_bits_per_s,
         settle,
+        rate: rate.clone(),
         ..HostLimits::default().for_sessions(args.max_sessions, args.max_sessions_per_address)
     };
     let fingerprint = own.fingerprint();
@@ -63,7 +68,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     // Before anybody is told that it listens: who ends it then has it end in order.
     let ends_with_terminal = has_terminal() && !usage::ignores(SIGHUP);
     let signals = signals()?;
-    let reloads = reload_on_request(host, fixed(args))?;
+    // Where slots are promised there is no limit to change.
+    let _asked = args.slots.is_none().then(|| running::listen_as_daemon(&state, &rate)).flatten();
+    let reloads = reload_on_request(host, rate, fixed(args))?;
     if let Some(path) = &args.ticket_file {
         let addresses = match args.advertise.is_empty() {
             true => listening.reachable()?,
@@ -73,6 +80,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     let where_to = where_to(&listening.addresses, &args.advertise);
     out::tell(&format!("{where_to}, fingerprint {fingerprint}"));
+    if let Some(bits) = args.bwlimit {
+        out::tell(&format!("all sessions together move at most {}", units::bit_rate(bits as f64)));
+    }
     if let Some(bits) = slots_bits_per_s {
         out::tell(&format!(
             "slots of a way that carries {}; what arrives is durable {} later",
@@ -200,6 +210,15 @@ fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
     args.export.iter().map(|text| Export::read(text, units::parse_size)).collect()
 }
 
+/// A limit would hold back what has a slot.
+fn check_limit(args: &ServeArgs) -> Result<()> {
+    if args.slots.is_none() || args.bwlimit.is_none() {
+        return Ok(());
+    }
+    let cause = "--bwlimit would break what --slots promises: give one of them";
+    Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+}
+
 /// What is asked for that takes effect at the start alone, by its option.
 type Fixed = [(&'static str, String); 14];
 
@@ -222,14 +241,14 @@ fn fixed(args: &ServeArgs) -> Fixed {
     ]
 }
 
-/// Reads the exports anew whenever it is asked to. On a thread of its own: a directory may be on a disk that stands still,
-/// and the daemon is to end all the same.
-fn reload_on_request(host: Arc<Host>, began: Fixed) -> Result<mpsc::SyncSender<()>> {
+/// Reads the exports and the limit anew whenever it is asked to. On a thread of its own: a directory may be
+/// on a disk that stands still, and the daemon is to end all the same.
+fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Fixed) -> Result<mpsc::SyncSender<()>> {
     // One that waits stands for all that come until it is begun.
     let (asks, asked) = mpsc::sync_channel(1);
     threads::spawn("reload", move || {
         for () in asked {
-            match reload(&host, &began) {
+            match reload(&host, &rate, &began) {
                 Ok(changes) => tell(&changes),
                 Err(failure) => {
                     // Without a log nobody would hear of it.
@@ -244,9 +263,10 @@ fn reload_on_request(host: Arc<Host>, began: Fixed) -> Result<mpsc::SyncSender<(
     Ok(asks)
 }
 
-/// All of the exports, or none: what cannot be read or opened leaves them as they were.
-fn reload(host: &Host, began: &Fixed) -> Result<Changes> {
+/// All of the exports and the limit, or nothing: what cannot be read or opened leaves them as they were.
+fn reload(host: &Host, rate: &Rate, began: &Fixed) -> Result<Changes> {
     let args = read_again()?;
+    check_limit(&args)?;
     let opened = Exports::open(exports(&args)?)?;
     let now = fixed(&args);
     let other = began.iter().zip(&now).filter(|(began, now)| began != now);
@@ -254,6 +274,12 @@ fn reload(host: &Host, began: &Fixed) -> Result<Changes> {
     if !other.is_empty() {
         let options = other.join(", ");
         tracing::warn!(%options, "changed, which takes effect when the daemon is started anew");
+    }
+    let before = rate.bytes_per_s();
+    rate.set_bits(args.bwlimit);
+    if rate.bytes_per_s() != before {
+        let limit = args.bwlimit.map_or("none".to_owned(), |bits| units::bit_rate(bits as f64));
+        tracing::info!(%limit, "the limit of all sessions together is another");
     }
     Ok(host.replace_exports(opened))
 }

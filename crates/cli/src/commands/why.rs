@@ -90,8 +90,10 @@ fn listed(told: &Snapshot) -> String {
     };
     let seconds = seconds(told);
     let client = told.address.map(|address| format!(", client at {address}")).unwrap_or_default();
+    let limit = limit_bits_per_s(told).map(|bits| format!(", of at most {} for all", units::bit_rate(bits)));
+    let limit = limit.unwrap_or_default();
     format!(
-        "{}  {began}  {:8}  {bytes}  {}  {}  {} -> {}{client}",
+        "{}  {began}  {:8}  {bytes}  {}  {}{limit}  {} -> {}{client}",
         told.id,
         word(told.state),
         units::time(seconds),
@@ -99,6 +101,13 @@ fn listed(told: &Snapshot) -> String {
         inert(&told.from),
         inert(&told.to)
     )
+}
+
+/// What the operator of a side lets all that it moves have, if that is bounded: of two sides the lower.
+fn limit_bits_per_s(told: &Snapshot) -> Option<f64> {
+    let sides = [&told.evidence.sender, &told.evidence.receiver];
+    let limits = sides.iter().filter_map(|side| side.limit.as_ref()).map(|limit| limit.bytes_per_s);
+    limits.min().map(|rate| rate as f64 * 8.0)
 }
 
 /// How long it has run, or did.
@@ -357,6 +366,7 @@ fn about(told: &Snapshot) -> Map<String, Value> {
         "bytes_per_s": if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
         "bytes_settled": done.map(|done| done.bytes_settled),
         "bytes_found": done.map(|done| done.bytes_found), "scan_over": done.map(|done| done.scan_over),
+        "limit_bits_per_s": limit_bits_per_s(told),
     });
     match value {
         Value::Object(object) => object,

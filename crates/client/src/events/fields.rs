@@ -11,7 +11,9 @@ use thalweg_mover::model::prediction::{Comparison, Taken};
 use thalweg_mover::plan::DiskPlan;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::stage::Stage;
-use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount};
+use thalweg_wire::account::{
+    DiskAccount, LimitAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount,
+};
 use thalweg_wire::message::{Check, FailureKind, Loss, Slot, Totals, VerifyLevel};
 use thalweg_wire::receipt::{Side, Signed, Statement};
 use thalweg_wire::{Digest, EntryId};
@@ -123,6 +125,7 @@ fn accounts() -> SideAccounts {
         disk: Some(DiskAccount::default()),
         streams: vec![StreamAccount::default()],
         room: Some(RoomAccount::default()),
+        limit: Some(LimitAccount::default()),
     }
 }
 

@@ -59,6 +59,10 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::Cpu => "To turn: more or faster CPUs; other work of this machine slows the copy.".into(),
         Cause::CpuQuota => "To turn: the quota (cpu.max of the control group, CPUQuota= of its unit).".into(),
         Cause::RateLimit => "To turn: --bwlimit.".into(),
+        Cause::OperatorLimit => {
+            let place = if narrowest.place == Place::Source { source } else { destination };
+            format!("To turn: --bwlimit of `thalweg serve` at {place}, by its operator.")
+        }
         Cause::Link if evidence.yields => "To turn: --class normal, where it need not give way.".into(),
         Cause::Link => "To turn: a wider link, or --compress where the data shrink.".into(),
         Cause::Window => window(evidence),

@@ -27,6 +27,8 @@ pub enum Cause {
     CpuQuota,
     /// The rate that was asked for.
     RateLimit,
+    /// What the operator of that side lets all that it moves have together.
+    OperatorLimit,
     /// The link is full.
     Link,
     /// The windows are smaller than bandwidth times delay.
@@ -66,6 +68,7 @@ impl Cause {
             Cause::Cpu => "cpu",
             Cause::CpuQuota => "cpu-quota",
             Cause::RateLimit => "rate-limit",
+            Cause::OperatorLimit => "operator-limit",
             Cause::Link => "link",
             Cause::Window => "window",
             Cause::SendBuffer => "send-buffer",
@@ -353,6 +356,7 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
     let seconds = evidence.seconds();
     let sender = &evidence.sender;
     needs.extend(of_rate(evidence));
+    needs.extend([Place::Source, Place::Destination].map(|place| of_operator(evidence, place)));
     if evidence.is_flow {
         let read = sender.stage(Stage::Read as u8);
         let waited = (read.input_nanos as f64 / 1e9).min(seconds);
@@ -373,6 +377,29 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
         weight: held_back.min(seconds),
     });
     needs
+}
+
+/// What the operator of a side lets all that it moves have: by what the threads of that side waited for their
+/// share.
+fn of_operator(evidence: &Evidence, place: Place) -> Need {
+    let seconds = evidence.seconds();
+    let (side, threads) = match place {
+        Place::Source => (&evidence.sender, evidence.sending_threads()),
+        _ => (&evidence.receiver, evidence.receiving_threads()),
+    };
+    let row = side.stage(Stage::Limit as u8);
+    let waited = (row.busy_nanos as f64 / 1e9 / threads).min(seconds);
+    let is_felt = waited > seconds * FELT;
+    // Where few of the streams have anything to move, the others do not wait for it.
+    let by_rate = match &side.limit {
+        Some(limit) if is_felt => row.bytes.min(evidence.bytes) as f64 / limit.bytes_per_s.max(1) as f64,
+        _ => 0.0,
+    };
+    let is_met = waited > seconds * HELD || by_rate > seconds * AT_LIMIT;
+    let seconds_needed = by_rate.max(waited).min(seconds);
+    let weight = if is_met { seconds * 3.0 } else { waited };
+    let (stage, cause) = (Some(Stage::Limit), Cause::OperatorLimit);
+    Need { stage, place, cause, seconds: seconds_needed, weight }
 }
 
 /// A rate that was kept, whether or not one is kept now: by what the threads that send waited for it.

@@ -50,8 +50,9 @@ pub fn widths(evidence: &Evidence) -> Vec<Width> {
 /// The same, each stage as wide as its own work alone would let it be: widths of stages that share threads can be added.
 pub fn by_own_work(evidence: &Evidence) -> Vec<Width> {
     let before = Stage::ALL.iter().filter(|&&stage| stage <= Stage::Send);
-    // What stands at the destination is read by those who verify.
-    let after = Stage::ALL.iter().filter(|&&stage| stage == Stage::Read || stage > Stage::Send);
+    // What stands at the destination is read by those who verify; and each side may have a limit.
+    let is_after = |stage: Stage| matches!(stage, Stage::Read | Stage::Limit) || stage > Stage::Send;
+    let after = Stage::ALL.iter().filter(|&&stage| is_after(stage));
     let mut all: Vec<Width> =
         before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
     // The path has no threads: it is as wide as it is said to be.

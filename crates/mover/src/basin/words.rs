@@ -5,6 +5,7 @@ use super::width::{self, Width};
 use super::{Cause, Evidence, Narrow, Place, Verdict, heat, path};
 use crate::stage::Stage;
 use std::net::IpAddr;
+use thalweg_wire::path::Escaped;
 
 /// Entries smaller than this on average are told in entries a second.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -65,7 +66,8 @@ fn is_part(evidence: &Evidence, narrow: &Narrow) -> bool {
     /// Of the time of all that they do.
     const MOSTLY: f64 = 0.6;
     // Neither the path nor a wait for others is work of theirs.
-    if narrow.place == Place::Path || matches!(narrow.cause, Cause::RateLimit | Cause::Producer) {
+    let is_wait = matches!(narrow.cause, Cause::RateLimit | Cause::OperatorLimit | Cause::Producer);
+    if narrow.place == Place::Path || is_wait {
         return false;
     }
     let of_stage = |width: &Width| width.stage == narrow.stage && width.place == narrow.place;
@@ -112,6 +114,7 @@ fn gain(verdict: &Verdict) -> String {
 pub(super) fn subject(narrow: &Narrow) -> String {
     match (narrow.cause, narrow.place) {
         (Cause::RateLimit, _) => "the rate limit".to_owned(),
+        (Cause::OperatorLimit, place) => format!("the limit {}", at(place)),
         (Cause::Plan, _) => "the plan".to_owned(),
         (Cause::Producer, _) => "the producer".to_owned(),
         (Cause::CpuQuota, place) => format!("the CPU quota {}", at(place)),
@@ -150,6 +153,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
         }
         Cause::RateLimit => limited(evidence, narrow, &rate),
+        Cause::OperatorLimit => by_operator(evidence, narrow),
         Cause::Link => carried(evidence, is_full, &rate),
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",
@@ -198,6 +202,20 @@ fn limited(evidence: &Evidence, narrow: &Narrow, rate: &str) -> String {
         }
         Some(asked) => format!("{rate} on average; {} is asked for now", rate_of(asked)),
         None => format!("{rate} on average, under limits that changed"),
+    }
+}
+
+/// A limit for all that a side moves: who set it, and what this transfer has of it.
+fn by_operator(evidence: &Evidence, narrow: &Narrow) -> String {
+    let side = if narrow.place == Place::Source { &evidence.sender } else { &evidence.receiver };
+    let own = rate_of(narrow.bytes_per_s);
+    match &side.limit {
+        Some(limit) => format!(
+            "the operator of {} limits all that it moves to {}, of which this transfer has {own}",
+            Escaped(limit.machine.as_bytes()),
+            rate_of(limit.bytes_per_s as f64)
+        ),
+        None => format!("its operator limited all that it moves, of which this transfer had {own}"),
     }
 }
 

@@ -92,6 +92,7 @@ impl Ledger {
             disk: self.disk(),
             streams,
             room: None,
+            limit: None,
         }
     }
 

@@ -9,13 +9,14 @@
 //!   is what either mover has of them; [`local`] and `within` do without any;
 //! - one side of a transfer at work: [`sender`], [`receiver`], and those of `flow`; [`party`] is what all four have
 //!   alike, [`ledger`] the account of their time, `end` how they ended. Ends of a lane of `frames` are in its own room;
-//! - what bounds it: [`expected`], the names that a pull may write; [`steer`], knobs that turn while it runs;
+//! - what bounds it: [`expected`], the names that a pull may write; [`steer`], knobs that turn while it runs; [`share`],
+//!   what a server lets all of its sessions move together;
 //! - the end: [`agree`], where both sides compare what was done, and sign;
 //! - [`thread`] starts threads, and tells of those that panic; [`bell`] wakes those that wait for work.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_wire::account::StreamAccount;
+use thalweg_wire::account::{LimitAccount, StreamAccount};
 use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Block;
@@ -46,6 +47,8 @@ pub mod frames;
 pub mod agree;
 
 pub mod expected;
+
+pub mod share;
 
 pub mod session;
 
@@ -91,6 +94,10 @@ pub trait Outbox: Send + Sync {
     /// What the kernel says about the streams; nothing without a link.
     fn streams(&self) -> Vec<StreamAccount> {
         Vec::new()
+    }
+    /// The limit that the operator of this side set for all that it moves, if there is one.
+    fn limit(&self) -> Option<LimitAccount> {
+        None
     }
 }
 

@@ -191,9 +191,10 @@ impl<M, B> Common<M, B> {
     /// Our accounts as they are now.
     pub(super) fn own_accounts(&self) -> SideAccounts {
         let outbox = self.lock().outbox.clone();
-        let mut streams = outbox.map(|outbox| outbox.streams()).unwrap_or_default();
+        let mut streams = outbox.as_ref().map(|outbox| outbox.streams()).unwrap_or_default();
         streams.iter_mut().for_each(|stream| since(stream, &self.streams_before));
-        self.ledger.side(&self.accounts, streams)
+        let limit = outbox.and_then(|outbox| outbox.limit());
+        SideAccounts { limit, ..self.ledger.side(&self.accounts, streams) }
     }
 }
 

@@ -523,6 +523,33 @@ mod tests {
         assert_eq!(run.own_accounts().stage(Stage::Pace as u8).items, 1);
     }
 
+    /// A stream that is held to a share.
+    struct Held;
+
+    impl Outlet for Held {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn wait_for_share(&mut self, bytes: u64, goes_on: &dyn Fn() -> bool) -> bool {
+            assert!(bytes > 0 && goes_on());
+            true
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_share_is_booked_as_that() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
+        assert!(matches!(run.work(&mut lane, &mut Held).unwrap(), Did::Work));
+        let accounts = run.own_accounts();
+        assert_eq!(accounts.stage(Stage::Limit as u8).items, 1);
+        assert_eq!(accounts.stage(Stage::Limit as u8).bytes, 1 << 10);
+        assert_eq!(accounts.limit, None);
+    }
+
     #[test]
     fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_work() {
         let terms = Terms::of(4 << 20, 1 << 20);

@@ -14,15 +14,16 @@ use crate::run::flow::sender::FlowSend;
 use crate::run::frames::FramesLink;
 use crate::run::party::Party;
 use crate::run::sender::{SendLane, SendRun};
+use crate::run::share::Share;
 use crate::run::{Outbox, thread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_sys::Buffer;
 use thalweg_sys::socket::TcpInfo;
-use thalweg_wire::account::StreamAccount;
+use thalweg_wire::account::{LimitAccount, StreamAccount};
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
 use thalweg_wire::{frame, limits};
@@ -107,6 +108,10 @@ pub struct Session {
     links: AtomicUsize,
     /// Largest payload that a transfer of this session may carry: what receiving streams have memory for.
     payload_max: AtomicUsize,
+    /// Its share of what all sessions of a server may move.
+    share: OnceLock<Share>,
+    /// Streams that wait for that.
+    waiting_for_share: AtomicUsize,
     this: Weak<Session>,
 }
 
@@ -200,6 +205,8 @@ impl Session {
             bell: Bell::default(),
             links: AtomicUsize::new(0),
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
+            share: OnceLock::new(),
+            waiting_for_share: AtomicUsize::new(0),
             this: this.clone(),
         });
         let (keeper, failing) = (Arc::downgrade(&session), Arc::downgrade(&session));
@@ -218,6 +225,28 @@ impl Session {
             }
         })?;
         Ok(session)
+    }
+
+    /// Has it move no more than its share. To be called before it has a link; a second time it does nothing.
+    pub fn share_in(&self, share: Share) {
+        let _ = self.share.set(share);
+    }
+
+    /// Waits for its share of so many bytes, while `goes_on`, and says for how long. Before it waits it calls
+    /// `before`.
+    fn wait_for_share(
+        &self,
+        bytes: u64,
+        goes_on: impl Fn() -> bool,
+        before: impl FnOnce(),
+    ) -> Option<Duration> {
+        let begins = || {
+            before();
+            self.waiting_for_share.fetch_add(1, Ordering::AcqRel);
+        };
+        let waited = self.share.get()?.wait(bytes, goes_on, begins)?;
+        self.waiting_for_share.fetch_sub(1, Ordering::AcqRel);
+        Some(waited)
     }
 
     /// What it is called in logs: 16 hexadecimal digits, on whatever connections it rides.
@@ -520,6 +549,10 @@ impl Outbox for SessionOutbox {
 
     fn streams(&self) -> Vec<StreamAccount> {
         self.0.upgrade().map(|session| session.stream_accounts()).unwrap_or_default()
+    }
+
+    fn limit(&self) -> Option<LimitAccount> {
+        self.0.upgrade()?.share.get()?.told()
     }
 }
 

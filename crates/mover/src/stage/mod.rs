@@ -55,6 +55,8 @@ pub enum Stage {
     Compress,
     /// Being no faster than asked.
     Pace,
+    /// Being no faster than the operator of this side lets all that it moves be.
+    Limit,
     /// Sealing and handing it to the kernel.
     Send,
     /// Taking frames from the kernel and opening them.
@@ -83,13 +85,14 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in order.
-    pub const ALL: [Stage; 18] = [
+    pub const ALL: [Stage; 19] = [
         Stage::Scan,
         Stage::Read,
         Stage::Open,
         Stage::Digest,
         Stage::Compress,
         Stage::Pace,
+        Stage::Limit,
         Stage::Send,
         Stage::Receive,
         Stage::Expand,
@@ -113,6 +116,7 @@ impl Stage {
             Stage::Digest => "digest",
             Stage::Compress => "compress",
             Stage::Pace => "pace",
+            Stage::Limit => "limit",
             Stage::Send => "send",
             Stage::Receive => "receive",
             Stage::Expand => "expand",

@@ -31,6 +31,12 @@ pub trait Outlet {
     fn unsent_bytes(&self) -> u64 {
         0
     }
+
+    /// Waits, before so many bytes are put, for their part of a limit that others share, while `goes_on` and
+    /// it is not over; whether it had to.
+    fn wait_for_share(&mut self, _bytes: u64, _goes_on: &dyn Fn() -> bool) -> bool {
+        false
+    }
 }
 
 /// Over a link: sealed, one call of the kernel.

@@ -225,6 +225,8 @@ pub enum WaitingFor {
     Scan,
     /// A program that takes what a flow delivers, when it likes.
     Consumer,
+    /// Its share of what its operator lets it move.
+    Share,
 }
 
 impl Message {

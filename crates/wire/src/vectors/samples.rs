@@ -1,7 +1,9 @@
 //! The values. [`each`] makes sure that every variant of an enum has one.
 
 use super::Sample;
-use crate::account::{DiskAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount, StreamAccount};
+use crate::account::{
+    DiskAccount, LimitAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount, StreamAccount,
+};
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
@@ -379,6 +381,7 @@ fn accounts() -> SideAccounts {
         disk: Some(disk),
         streams: vec![stream],
         room: Some(RoomAccount { free_bytes: 5 << 40, wanted_bytes: 10 << 40 }),
+        limit: Some(LimitAccount { bytes_per_s: 125_000_000, machine: "dtn1".into() }),
     }
 }
 
@@ -433,6 +436,7 @@ fn waits() -> Vec<Sample<WaitingFor>> {
         WaitingFor::Sync => "sync": WaitingFor::Sync;
         WaitingFor::Scan => "scan": WaitingFor::Scan;
         WaitingFor::Consumer => "consumer": WaitingFor::Consumer;
+        WaitingFor::Share => "share": WaitingFor::Share;
     }
 }
 

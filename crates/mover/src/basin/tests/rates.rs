@@ -1,6 +1,7 @@
 //! Rates that were asked for.
 
 use super::*;
+use thalweg_wire::account::LimitAccount;
 
 #[test]
 fn a_rate_that_was_asked_for() {
@@ -135,4 +136,36 @@ fn who_gives_way_is_told_neither_of_losses_nor_of_buffers_and_to_take_no_more_st
     let said = verdict(&evidence);
     assert_eq!(said.narrowest.cause, Cause::Loss, "{}", said.sentence);
     assert!(!said.knob.contains("--streams"), "{}", said.knob);
+}
+
+#[test]
+fn a_limit_that_an_operator_set_is_named_where_it_is_with_who_set_it() {
+    for (place, name) in [(Place::Source, "source"), (Place::Destination, "destination")] {
+        let limited = |waited_ms: u64, wrote_ms: u64| {
+            let mut evidence = evidence();
+            works(&mut evidence.receiver, Stage::Write, wrote_ms, 1_000);
+            let side = match place {
+                Place::Source => &mut evidence.sender,
+                _ => &mut evidence.receiver,
+            };
+            works(side, Stage::Limit, waited_ms, 0);
+            row(side, Stage::Limit).bytes = 1_000_000_000;
+            side.limit = Some(LimitAccount { bytes_per_s: 250_000_000, machine: "dtn1\u{1b}".to_owned() });
+            evidence
+        };
+        let evidence = limited(19_000, 5_000);
+        let said = verdict(&evidence);
+        assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::OperatorLimit, place));
+        let words = format!(
+            "the limit at the {name}: the operator of dtn1\\x1b limits all that it moves to 2.00 Gbit/s, of which this \
+             transfer has 842 Mbit/s (95 % busy)"
+        );
+        assert!(said.sentence.starts_with(&words), "{}", said.sentence);
+        assert!(said.knob.contains(&format!("`thalweg serve` at the {name}")), "{}", said.knob);
+        let is_it = |width: &width::Width| width.stage == "limit" && width.place == place;
+        assert!(width::widths(&evidence).iter().any(is_it));
+        // One that is hardly waited for limits nothing.
+        let said = verdict(&limited(10, 19_800));
+        assert_eq!(said.narrowest.cause, Cause::DestinationDisk, "{}", said.sentence);
+    }
 }

@@ -309,7 +309,12 @@ fn is_reading(session: &Session) -> bool {
 /// with, or deletes what the source does not have. That takes its time.
 fn works_on(receiver: &Heartbeat) -> bool {
     let stood_for = Duration::from_millis(receiver.waiting_ms.into());
-    matches!(receiver.waiting_for, Some(WaitingFor::Read | WaitingFor::Write)) && stood_for < WORK_STALL
+    match receiver.waiting_for {
+        Some(WaitingFor::Read | WaitingFor::Write) => stood_for < WORK_STALL,
+        // Its operator has it wait.
+        Some(WaitingFor::Share) => true,
+        _ => false,
+    }
 }
 
 fn awaits_peer(session: &Session) -> bool {
@@ -348,6 +353,7 @@ mod tests {
         assert!(works_on(&says(Some(WaitingFor::Write), 9_999)), "it deletes");
         assert!(!works_on(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
         assert!(!works_on(&says(Some(WaitingFor::Sync), 0)));
+        assert!(works_on(&says(Some(WaitingFor::Share), 10_000)), "a limit is no stall");
         assert!(!works_on(&Heartbeat::default()));
     }
 

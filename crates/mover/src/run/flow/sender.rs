@@ -351,6 +351,12 @@ impl FlowSend {
             }
             watch.lap_out(Stage::Pace, bytes);
         }
+        if outlet.wait_for_share(bytes, &|| self.ended().is_none()) {
+            if outlet.is_over() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            watch.lap(Stage::Limit, bytes);
+        }
         self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
         buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
         let inner = Inner {

@@ -136,6 +136,12 @@ impl Outlets {
             digest: Digest::default(),
             is_again: false,
         };
+        if outlet.wait_for_share(bytes as u64, &|| true) {
+            if outlet.is_over() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            watch.lap(Stage::Limit, bytes as u64);
+        }
         outlet.put(buffer, bytes, &inner)?;
         match outlet.books_itself() {
             true => watch.skip(),

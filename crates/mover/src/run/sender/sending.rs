@@ -240,6 +240,12 @@ impl SendRun {
             }
             watch.lap(Stage::Pace, content_bytes);
         }
+        if payload > 0 && outlet.wait_for_share(payload as u64, &|| self.ended().is_none()) {
+            if outlet.is_over() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            watch.lap(Stage::Limit, content_bytes);
+        }
         self.putting.fetch_add(1, Ordering::Relaxed);
         let put = outlet.put(&mut lane.buffer, payload, inner);
         self.putting.fetch_sub(1, Ordering::Relaxed);

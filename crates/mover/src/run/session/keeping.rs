@@ -10,6 +10,7 @@ use crate::stage::pace::SPACED_TIMES;
 use crate::tune::ledbat::Sample;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
@@ -55,6 +56,10 @@ impl Session {
                     (sum.waiting_for, sum.waiting_ms) = (one.waiting_for, one.waiting_ms);
                 }
             }
+        }
+        // At a low limit a frame of many streams may take longer than a stall is borne.
+        if sum.waiting_for.is_none() && self.waiting_for_share.load(Ordering::Acquire) > 0 {
+            sum.waiting_for = Some(WaitingFor::Share);
         }
         sum
     }

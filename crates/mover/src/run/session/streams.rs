@@ -6,6 +6,7 @@ use crate::link::{FrameBuffer, FrameReader, FrameWriter, Meanwhile, Received};
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane};
+use crate::run::share::Share;
 use crate::stage::intake::Intake;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Booking, Stage};
@@ -78,8 +79,13 @@ impl Session {
     pub(super) fn receive_loop(&self, stream: u16, serial: u64, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_memory("receive", &e))?;
-        let mut intakes =
-            Intakes { by_transfer: HashMap::new(), session: self, stream: (stream, serial), took: 0 };
+        let mut intakes = Intakes {
+            by_transfer: HashMap::new(),
+            session: self,
+            stream: (stream, serial),
+            took: 0,
+            held: Duration::ZERO,
+        };
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
             let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
@@ -87,14 +93,15 @@ impl Session {
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
+            let began = Began { since, cpu_since, held: std::mem::take(&mut intakes.held) };
             match self.transfer(inner.transfer) {
                 Some(Transfer::ReceiveFlows(run)) => {
-                    book_receive(run.accounts(), since, cpu_since, &inner);
+                    book_receive(run.accounts(), &began, &inner);
                     run.take(&inner, buffer.payload())?;
                     continue;
                 }
                 Some(Transfer::Frames(run)) => {
-                    book_receive(run.accounts(), since, cpu_since, &inner);
+                    book_receive(run.accounts(), &began, &inner);
                     run.take(serial, &inner, buffer.payload())?;
                     continue;
                 }
@@ -107,7 +114,7 @@ impl Session {
             }
             let intakes = &mut intakes.by_transfer;
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                book_receive(run.accounts(), since, cpu_since, &inner);
+                book_receive(run.accounts(), &began, &inner);
                 let payload = buffer.payload().len();
                 intake.take(&inner, &mut buffer, payload)?;
             }
@@ -135,11 +142,32 @@ impl Outlet for Out<'_> {
     fn unsent_bytes(&self) -> u64 {
         Outlet::unsent_bytes(&self.writer)
     }
+
+    fn wait_for_share(&mut self, bytes: u64, goes_on: &dyn Fn() -> bool) -> bool {
+        let (stream, serial) = self.stream;
+        let goes_on = || goes_on() && !self.session.is_over(stream, serial);
+        self.session.wait_for_share(bytes, goes_on, || {}).is_some()
+    }
+}
+
+/// When a stream began to wait for a frame.
+struct Began {
+    since: Instant,
+    /// CPU time of its thread then.
+    cpu_since: Duration,
+    /// For so long it was held to its session's share meanwhile.
+    held: Duration,
 }
 
 /// Books what a frame took, from the wait for it on.
-fn book_receive(accounts: &Accounts, since: Instant, cpu_since: Duration, inner: &Inner) {
-    let (wall, cpu) = (since.elapsed(), thread_cpu().saturating_sub(cpu_since));
+fn book_receive(accounts: &Accounts, began: &Began, inner: &Inner) {
+    let (wall, cpu) = (began.since.elapsed(), thread_cpu().saturating_sub(began.cpu_since));
+    let wall = wall.saturating_sub(began.held);
+    if !began.held.is_zero() {
+        let bytes = u64::from(inner.raw_bytes);
+        let booking = Booking { busy: began.held, bytes, items: 1, ..Booking::default() };
+        accounts.book(Stage::Limit, booking);
+    }
     let input = wall.saturating_sub(cpu);
     let bytes = u64::from(inner.raw_bytes);
     let booking = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
@@ -153,6 +181,8 @@ struct Intakes<'a> {
     stream: (u16, u64),
     /// Bytes of which the owner was not told.
     took: usize,
+    /// For so long it was held to its session's share, since that was last booked.
+    held: Duration,
 }
 
 /// Their writes end while the stream waits for frames.
@@ -170,13 +200,20 @@ impl Meanwhile for Intakes<'_> {
     }
 
     fn portion_bytes(&self) -> usize {
-        self.session.owner.portion_bytes()
+        let session = self.session;
+        let of_share = session.share.get().map_or(usize::MAX, Share::portion_bytes);
+        session.owner.portion_bytes().min(of_share)
     }
 
     fn before_portion(&mut self) {
         let (session, (stream, serial)) = (self.session, self.stream);
         let is_over = || session.is_over(stream, serial);
-        session.owner.before_taking(session, std::mem::take(&mut self.took) as u64, &is_over);
+        let took = std::mem::take(&mut self.took) as u64;
+        session.owner.before_taking(session, took, &is_over);
+        // What has ended meanwhile is told first: it may be long until the next look.
+        if let Some(held) = session.wait_for_share(took, || !is_over(), || self.settle()) {
+            self.held += held;
+        }
     }
 
     fn took(&mut self, bytes: usize) {

@@ -1,0 +1,175 @@
+//! What the operator of a server lets all of its sessions move together, both directions in one.
+//!
+//! [`Line`] decides when whose bytes go; here are the clock and the waiting. A session is a member with an
+//! equal part, however many transfers and streams it has. What is sent waits before it is sealed, a frame at
+//! a time. What is received waits before more of it is read from its socket, so that TCP holds its sender
+//! back, whatever that one wants.
+//!
+//! Counted are payloads as they are sent and frames as they come. Not counted is what goes over control
+//! connections: names, digests, acknowledgements, and what is read without a transfer.
+
+use crate::admission::share::{Line, Member};
+use crate::mutex::lock;
+use crate::run::steer::Rate;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use thalweg_wire::account::LimitAccount;
+
+/// Longest single pause: a stream looks up between two of them, and sees that the rate is another.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// What is taken from a socket at once takes so long at the rate, so that a stream shows a sign of life while
+/// it waits; but no less than a few packets.
+const PORTION: Duration = Duration::from_millis(10);
+const PORTION_BYTES_MIN: usize = 16 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Total {
+    rate: Arc<Rate>,
+    machine: String,
+    began: Instant,
+    members: AtomicU64,
+    line: Mutex<Line>,
+}
+
+/// The share of one session. It is the others' when this value is dropped.
+#[derive(Debug)]
+pub struct Share {
+    total: Arc<Total>,
+    member: Member,
+}
+
+impl Total {
+    /// At most `rate`, which may change at any time, on a machine of this name. Without one nothing waits.
+    pub fn new(rate: Arc<Rate>, machine: String) -> Arc<Total> {
+        let (members, line) = (AtomicU64::new(0), Mutex::default());
+        Arc::new(Total { rate, machine, began: Instant::now(), members, line })
+    }
+
+    /// For one more session.
+    pub fn share(self: &Arc<Self>) -> Share {
+        let member = Member(self.members.fetch_add(1, Ordering::Relaxed));
+        Share { total: self.clone(), member }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        lock(&self.line)
+    }
+
+    fn now(&self) -> u64 {
+        nanos(self.began.elapsed())
+    }
+}
+
+impl Share {
+    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if not at all. Before
+    /// it waits, and only then, it calls `before`, whose time does not count.
+    pub fn wait(&self, bytes: u64, goes_on: impl Fn() -> bool, before: impl FnOnce()) -> Option<Duration> {
+        let total = &*self.total;
+        let rate = total.rate.bytes_per_s().filter(|_| bytes > 0)?;
+        let ticket = {
+            let mut line = total.line();
+            let now = total.now();
+            line.set_rate(rate, now);
+            line.ask(self.member, bytes, now)?
+        };
+        before();
+        let since = Instant::now();
+        loop {
+            // Without the lock: it may take others.
+            let rate = total.rate.bytes_per_s().filter(|_| goes_on());
+            let left = {
+                let mut line = total.line();
+                let Some(rate) = rate else {
+                    line.give_up(ticket);
+                    return Some(since.elapsed());
+                };
+                let now = total.now();
+                line.set_rate(rate, now);
+                line.wait(ticket, now, nanos(PAUSE_MAX))
+            };
+            let Some(left) = left else { return Some(since.elapsed()) };
+            std::thread::sleep(Duration::from_nanos(left));
+        }
+    }
+
+    /// Bytes that are taken from a socket at once.
+    pub fn portion_bytes(&self) -> usize {
+        let portion = |rate: u64| {
+            let bytes = u128::from(rate) * PORTION.as_nanos() / 1_000_000_000;
+            usize::try_from(bytes).unwrap_or(usize::MAX).max(PORTION_BYTES_MIN)
+        };
+        self.total.rate.bytes_per_s().map_or(usize::MAX, portion)
+    }
+
+    /// The limit as the other side is told it, if there is one now.
+    pub fn told(&self) -> Option<LimitAccount> {
+        let bytes_per_s = self.total.rate.bytes_per_s()?;
+        Some(LimitAccount { bytes_per_s, machine: self.total.machine.clone() })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.total.line().forget(self.member);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    fn total(bytes_per_s: Option<u64>) -> Arc<Total> {
+        Total::new(Arc::new(Rate::new(bytes_per_s)), "dtn1".to_owned())
+    }
+
+    #[test]
+    fn without_a_limit_nothing_waits_and_nothing_is_told() {
+        let share = total(None).share();
+        assert_eq!(share.wait(u64::MAX, || true, || panic!("it waits")), None);
+        assert_eq!((share.told(), share.portion_bytes()), (None, usize::MAX));
+    }
+
+    #[test]
+    fn all_sessions_have_one_limit() {
+        let total = total(Some(1_000_000));
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let share = total.share();
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        share.wait(10_000, || true, || {});
+                    }
+                });
+            }
+        });
+        // 200,000 bytes at 1 MB/s, the first 10,000 at once.
+        assert!(began.elapsed() >= Duration::from_millis(190));
+    }
+
+    #[test]
+    fn who_waits_notices_another_limit_and_its_own_end() {
+        let total = total(Some(1));
+        let share = total.share();
+        assert_eq!(share.wait(1 << 40, || true, || {}), None);
+        assert_eq!(share.told().map(|told| (told.bytes_per_s, told.machine)), Some((1, "dtn1".to_owned())));
+        // At a byte a second these would take for ever.
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| share.wait(1 << 40, || !is_over.load(Ordering::Acquire), || {}));
+            is_over.store(true, Ordering::Release);
+            waits.join().expect("it ends");
+            let waits = scope.spawn(|| share.wait(1 << 40, || true, || {}));
+            total.rate.set(None);
+            waits.join().expect("it goes");
+        });
+        assert_eq!(share.told(), None);
+    }
+}
