@@ -2,12 +2,12 @@
 //!
 //! Nothing is opened but directories; links are not followed unless asked; FIFOs and devices are only looked at.
 
-use super::acl::{ACL, mode_without};
 use super::metadata::stays_where_it_is;
 use super::source::{LocalSource, Root, leads_into_staging};
 use super::walk::{Reopen, Step, Walk};
 use super::{NOT_ASKED_FOR, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
+use crate::endpoint::acl::{ACL, mode_without};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
