@@ -1,7 +1,7 @@
 //! `cargo xtask deb`: the Debian package, of the release program.
 //!
-//! What is in it stands in `[package.metadata.deb]` of crates/cli/Cargo.toml, which cargo-deb reads; what is done
-//! when it is installed and removed, in packaging/debian. What was made is held against the former.
+//! What is in it stands in `[package.metadata.deb]` of crates/cli/Cargo.toml, which cargo-deb reads; what is
+//! done when it is installed and removed, in packaging/debian. What was made is held against the former.
 
 use crate::tools;
 use anyhow::{Context, Result, ensure};

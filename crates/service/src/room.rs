@@ -1,8 +1,8 @@
-//! When the room that is kept free is looked at while a transfer writes: once a second, and the sooner the more has come and
-//! the less is left.
+//! When the room that is kept free is looked at while a transfer writes: once a second, and the sooner the
+//! more has come and the less is left.
 //!
-//! Counted is what came in this transfer. What others write there shows at the next look. What is on its way when a transfer
-//! ends comes still.
+//! Counted is what came in this transfer. What others write there shows at the next look. What is on its way
+//! when a transfer ends comes still.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,8 @@ impl Looks {
         now.saturating_duration_since(self.at) >= EVERY || taken.saturating_sub(self.taken) >= self.allowed
     }
 
-    /// One found so many bytes to spare, or (`None`) less free than is to stay. Whether the transfer ends: at the second one in
-    /// turn that does, because what another one has reserved may be given back at once.
+    /// One found so many bytes to spare, or (`None`) less free than is to stay. Whether the transfer ends: at
+    /// the second one in turn that does, because what another one has reserved may be given back at once.
     pub fn saw(&mut self, now: Instant, taken: u64, spare: Option<u64>) -> bool {
         let is_short = spare.is_none();
         let ends = is_short && self.was_short;

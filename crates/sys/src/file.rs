@@ -301,7 +301,8 @@ impl File {
         Held::Open(self.as_fd()).all()
     }
 
-    /// One extended attribute; `None` if there is none, or the file system has none. What others there are is not read.
+    /// One extended attribute; `None` if there is none, or the file system has none. What others there are is
+    /// not read.
     pub fn xattr(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         Held::Open(self.as_fd()).one(key)
     }

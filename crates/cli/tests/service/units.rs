@@ -1,12 +1,13 @@
-//! Units of watches and streams, each with the file that its guide has for it; and what a package brings beside units.
+//! Units of watches and streams, each with the file that its guide has for it; and what a package brings
+//! beside units.
 
 use super::support::{Scratch, finish, wait_until};
 use super::{EXPORT, STATE, of_the_unit, packaged};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The line of a unit with the file that its guide has for it, as systemd reads them, is started: what is in `from` comes to
-/// the daemon. Then it is stopped, which is no failure.
+/// The line of a unit with the file that its guide has for it, as systemd reads them, is started: what is in
+/// `from` comes to the daemon. Then it is stopped, which is no failure.
 fn the_unit_moves(command: &str, guide: &str, from: &str) {
     let unit = packaged(&format!("packaging/systemd/thalweg-{command}@.service"));
     let guide = packaged(guide);
@@ -42,7 +43,8 @@ fn the_unit_moves(command: &str, guide: &str, from: &str) {
     assert_eq!(ended.map(|code| code.to_string()), Some(of_the_unit(&unit, "SuccessExitStatus")));
 }
 
-/// A word of a line, with what a file says of its variable: `${NAME}` stays one word, `$NAME` becomes as many as it has.
+/// A word of a line, with what a file says of its variable: `${NAME}` stays one word, `$NAME` becomes as many
+/// as it has.
 fn unfolded_word(word: &str, file: &str) -> Vec<String> {
     let Some(name) = word.strip_prefix('$') else { return vec![word.to_owned()] };
     match name.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {

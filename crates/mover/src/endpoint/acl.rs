@@ -26,8 +26,8 @@ pub(super) fn mode_without(mode: u32, acl: &[u8]) -> u32 {
     mode & (!GROUP | owning_group(acl))
 }
 
-/// The mode of an open file that has `mode`, for what does not get its ACL. Where nobody can read whether it has one the group
-/// gets nothing.
+/// The mode of an open file that has `mode`, for what does not get its ACL. Where nobody can read whether it
+/// has one the group gets nothing.
 pub(super) fn mode_beside(mode: u32, file: &File) -> u32 {
     match file.xattr(ACL) {
         Ok(acl) => acl.map_or(mode, |acl| mode_without(mode, &acl)),

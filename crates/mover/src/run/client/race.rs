@@ -58,8 +58,8 @@ impl Answered {
     }
 }
 
-/// Connects to the first of some `host:port` that answers, from `local` and at an address of `family` if these
-/// are given.
+/// Connects to the first of some `host:port` that answers, from `local` and at an address of `family` if
+/// these are given.
 ///
 /// # Errors
 /// `Connection`, why each did not answer.
