@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
     // Names of functions stay in it, for reports of crashes.
     let words = ["deb", "--no-build", "--no-strip", "--package", "thalweg"];
     let told = tools::says(Command::new(tools::cargo()).args(words).current_dir(tools::root()))?;
-    let package = told.lines().last().context("cargo-deb does not say where the package is")?;
+    let package = told.lines().next_back().context("cargo-deb does not say where the package is")?;
     let package = tools::root().join(package);
     let listing = tools::says(Command::new("dpkg-deb").arg("--contents").arg(&package))?;
     let mut expected = Vec::new();

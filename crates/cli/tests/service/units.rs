@@ -88,7 +88,7 @@ fn the_package_starts_and_enables_nothing_and_its_user_is_that_of_the_units() {
     }
     let makes_user = script.lines().find(|line| line.trim_start().starts_with("adduser ")).expect("a user");
     assert!(makes_user.contains("--system") && makes_user.contains(&format!("--home {STATE} ")));
-    let user = makes_user.split_whitespace().last().expect("its name");
+    let user = makes_user.split_whitespace().next_back().expect("its name");
     for name in ["thalweg", "thalweg-gc", "thalweg-watch@", "thalweg-stream@"] {
         let unit = packaged(&format!("packaging/systemd/{name}.service"));
         assert_eq!(of_the_unit(&unit, "User"), user, "{name}");
