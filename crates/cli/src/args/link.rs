@@ -417,6 +417,8 @@ mod tests {
             assert_eq!(family.unused(&[]), [option]);
             assert!(family.unused(&[daemon(None)]).is_empty());
         }
+        // That is a number.
+        assert!(typed("", &["--nice", "-4"]).unused(&[]).is_empty());
         let ssh = Whom::Ssh("h".to_owned(), None);
         let at_daemon = all.unused(&[daemon(None)]);
         assert_eq!(at_daemon.len(), 6, "{at_daemon:?}");
