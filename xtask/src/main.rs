@@ -44,6 +44,8 @@ mod findings;
 
 mod gen_docs;
 
+mod deb;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Project chores")]
 struct Cli {
@@ -73,6 +75,8 @@ enum Chore {
     Ktls(ktls::Args),
     /// Pages, man pages, completions, vectors and figures, made from the code and from bench/results
     Gen(gen_docs::Args),
+    /// The Debian package: program, pages, completions, units, guides
+    Deb(deb::Args),
     /// The Python wheel: built, installed, and tried with pytest and mypy
     Python(python::Args),
     /// The example: a detector, a station that reconstructs what it makes, and the way back
@@ -112,5 +116,6 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),
         Chore::Gen(args) => gen_docs::run(&args),
+        Chore::Deb(args) => deb::run(&args),
     }
 }

@@ -179,10 +179,6 @@ pub const OPTIONS: &[Spelling] = &[
     row(&["--iconv"], "not here: names are bytes, and stay as they are"),
     row(&["--password-file", "--early-input"], "`--ticket FILE` is how a daemon knows you"),
     row(&["--address"], "`--bind ADDRESS` is it here"),
-    row(
-        &["-4", "--ipv4", "-6", "--ipv6"],
-        "not here: name such an address, `tw://[::1]/export/path`; by ssh `--rsh 'ssh -6'`",
-    ),
     row(&["--sockopts"], "`--window SIZE`, `--cca NAME` and `--dscp DSCP` are those there are here"),
     row(
         &["--write-batch", "--only-write-batch", "--read-batch"],

@@ -2,6 +2,9 @@
 
 mod support;
 
+#[path = "service/units.rs"]
+mod units;
+
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
@@ -43,7 +46,7 @@ fn the_unit_is_one_that_systemd_understands() {
     }
     let scratch = Scratch::new();
     let unit = packaged("packaging/systemd/thalweg.service");
-    let installed = unit.replace("/usr/local/bin/thalweg", env!("CARGO_BIN_EXE_thalweg"));
+    let installed = unit.replace("/usr/bin/thalweg", env!("CARGO_BIN_EXE_thalweg"));
     assert_ne!(installed, unit);
     let said_of = |units: &[PathBuf]| {
         let mut command = Command::new("systemd-analyze");
@@ -63,9 +66,16 @@ fn the_unit_is_one_that_systemd_understands() {
     assert!(!verified(&installed.replace("@system-service", "@sistem-service")).is_empty(), "at values too");
     let cleaning = ["thalweg-gc.service", "thalweg-gc.timer"].map(|name| {
         let unit = packaged(&format!("packaging/systemd/{name}"));
-        written(name, &unit.replace("/usr/local/bin/thalweg", env!("CARGO_BIN_EXE_thalweg")))
+        written(name, &unit.replace("/usr/bin/thalweg", env!("CARGO_BIN_EXE_thalweg")))
     });
     assert!(said_of(&cleaning).is_empty(), "{:?}", said_of(&cleaning));
+    for name in ["thalweg-watch@.service", "thalweg-stream@.service"] {
+        let unit = packaged(&format!("packaging/systemd/{name}"));
+        let unit = unit.replace("/usr/bin/thalweg", env!("CARGO_BIN_EXE_thalweg"));
+        let verified = |text: &str| said_of(&[written(name, text)]);
+        assert!(verified(&unit).is_empty(), "{:?}", verified(&unit));
+        assert!(!verified(&unit.replace("StateDirectory=", "StatDirectory=")).is_empty(), "it does look");
+    }
 }
 
 #[test]
@@ -91,37 +101,6 @@ fn what_copies_left_goes_by_the_timer_s_unit_and_by_the_line_of_the_guide() {
     assert!(kept.starts_with("recent  ") && job.join("partial-7").exists(), "{kept}");
     let gone = clean(&line.replace(" 7d ", " 0s "));
     assert!(gone.starts_with("removed  ") && !scratch.path("srv/.thalweg-staging").exists(), "{gone}");
-}
-
-/// The service at the end of docs/guide/watch.md: it has what lets it in at the daemon; being stopped is no failure.
-#[test]
-fn the_watch_of_the_guide_s_service_reaches_its_daemon_and_ends_as_is_expected_there() {
-    let guide = packaged("docs/guide/watch.md");
-    let (_, unit) = guide.rsplit_once("```ini\n").expect("a service in the guide");
-    let (unit, _) = unit.split_once("```").expect("its end");
-    let scratch = Scratch::new();
-    for name in ["detector", "srv"] {
-        std::fs::create_dir(scratch.path(name)).unwrap();
-    }
-    std::fs::write(scratch.path("detector/item"), b"x").unwrap();
-    let daemon = scratch.daemon(&[("data", &scratch.path("srv"))]);
-    let environment = of_the_unit(unit, "Environment");
-    let (name, _) = environment.split_once('=').expect("NAME=VALUE");
-    let line = of_the_unit(unit, "ExecStart");
-    let here = |word: &str| match word {
-        "/detector" => scratch.path("detector").display().to_string(),
-        "/usr/local/bin/announce" => "/bin/true".to_owned(),
-        word if word.starts_with("tw://") => daemon.place("data", "run7"),
-        word => word.to_owned(),
-    };
-    let mut command = scratch.thalweg();
-    command.env(name, &daemon.ticket).args(line.split_whitespace().skip(1).map(here));
-    let watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let has_come = wait_until(Duration::from_secs(60), || scratch.path("srv/run7/item").exists());
-    let _ = Command::new("kill").arg(watch.id().to_string()).status();
-    let ended = finish(watch).status.code();
-    assert!(has_come, "the item is at the daemon");
-    assert_eq!(ended.map(|code| code.to_string()), Some(of_the_unit(unit, "SuccessExitStatus")));
 }
 
 /// System calls of a filter, as systemd unfolds its sets. `None` where there is no systemd.
@@ -372,7 +351,7 @@ fn the_unit_s_own_command_serves_as_a_user_of_its_own_who_may_write_nothing_else
     let guide = packaged("docs/guide/daemon.md");
     let line = of_the_unit(&unit, "ExecStart");
     let words: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(words[..2], ["/usr/local/bin/thalweg", "serve"]);
+    assert_eq!(words[..2], ["/usr/bin/thalweg", "serve"]);
     assert_eq!(of_the_unit(&unit, "Type"), "notify");
     assert_eq!(of_the_unit(&unit, "StateDirectory"), "thalweg");
     assert_eq!(of_the_unit(&unit, "ReadWritePaths"), EXPORT);

@@ -98,6 +98,23 @@ fn what_rsync_users_ask_for_and_is_always_done_is_accepted() {
 }
 
 #[test]
+fn an_address_of_a_family_that_is_left_out_is_refused_by_all_that_reach_far_places() {
+    let scratch = Scratch::new();
+    for (words, part) in [
+        (&["cp", "-4", "file", "tw://[::1]:1/data/"][..], "`[::1]:1` is no address of IPv4"),
+        (&["sync", "--ipv6", "file", "127.0.0.1:to"], "`127.0.0.1` is no address of IPv6"),
+        (&["stream", "-6", "file", "tw://127.0.0.1:1/data/"], "`127.0.0.1:1` is no address of IPv6"),
+        (&["frames", "status", "-4", "tw://[::1]:1/data/x"], "`[::1]:1` is no address of IPv4"),
+        (&["ls", "--ipv4", "tw://[::1]:1/data/"], "`[::1]:1` is no address of IPv4"),
+        (&["ls", "-4", "-6", "file"], "cannot be used with"),
+    ] {
+        let out = run(&scratch, words);
+        assert_eq!(out.status.code(), Some(1), "{words:?}: {}", told(&out));
+        assert!(told(&out).contains(part), "{words:?}: {}", told(&out));
+    }
+}
+
+#[test]
 fn a_pipe_is_no_place_and_no_file_is_named_after_it() {
     let scratch = Scratch::new();
     for words in [&["cp", "file", "-"][..], &["cp", "-", "to"], &["sync", "file", "-"], &["ls", "-"]] {

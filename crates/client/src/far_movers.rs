@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
+use thalweg_mover::link::{Family, Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::run::client::{CONNECT, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
-use thalweg_mover::run::spread::Local;
+use thalweg_mover::run::spread::{Local, may_be_of};
 use thalweg_sys::priority::Priority;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::Escaped;
@@ -38,6 +38,8 @@ pub struct How {
     pub via: Vec<String>,
     /// Addresses and cards of this machine for them.
     pub bind: Vec<Local>,
+    /// Only addresses of this family are dialled, by ssh too. Default: any.
+    pub family: Option<Family>,
 }
 
 /// How a far mover is started by the user's own ssh.
@@ -92,6 +94,7 @@ impl How {
             events: event::nobody(),
             via: Vec::new(),
             bind: Vec::new(),
+            family: None,
         }
     }
 }
@@ -173,6 +176,31 @@ pub fn check_via<'a>(via: &[String], far: impl IntoIterator<Item = &'a Whom>) ->
     Ok(())
 }
 
+/// Refuses addresses of the other family where only one is dialled.
+///
+/// # Errors
+/// `Usage`.
+pub fn check_family(whom: &Whom, how: &How) -> Result<()> {
+    let Some(family) = how.family else { return Ok(()) };
+    let place = match whom {
+        Whom::Daemon(address, _) => address.as_str(),
+        Whom::Ssh(host, _) => host.rsplit_once('@').map_or(host.as_str(), |(_, host)| host),
+    };
+    let via = how.via.iter().filter(|via| *via != TICKET).cloned();
+    let bound = how.bind.iter().filter_map(|local| match local {
+        Local::Address(address) => Some(address.to_string()),
+        Local::Interface(_) => None,
+    });
+    let mut named = std::iter::once(place.to_owned()).chain(via).chain(bound);
+    named.find(|text| !may_be_of(family, text)).map_or(Ok(()), |text| Err(of_other_family(family, &text)))
+}
+
+fn of_other_family(family: Family, text: &str) -> Failure {
+    let (text, option) = (Escaped(text.as_bytes()), family.option());
+    let cause = format!("`{text}` is no address of {family}, and only such are used ({option})");
+    Failure::new(FailureKind::Usage, "read the command line", cause)
+}
+
 /// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a path
 /// with `..` may lead anywhere.
 pub fn holds(outer: &Named, inner: &Named) -> bool {
@@ -234,12 +262,13 @@ impl FarMovers {
     /// before anything that draws on the terminal.
     ///
     /// # Errors
-    /// `Usage` without a ticket, and as [`check_via`]; by ssh as [`ssh::far`].
+    /// `Usage` without a ticket, and as [`check_via`] and [`check_family`]; by ssh as [`ssh::far`].
     pub fn reach(&mut self, whom: &Whom) -> Result<Reached> {
         if let Some((_, reached)) = self.known.iter().find(|(known, _)| known == whom) {
             return Ok(reached.clone());
         }
         check_via(&self.how.via, self.known.iter().map(|(known, _)| known).chain([whom]))?;
+        check_family(whom, &self.how)?;
         let reached = match whom {
             Whom::Daemon(address, _) => daemon(address, self.ticket(whom)?, &self.how)?,
             Whom::Ssh(host, port) => {
@@ -279,9 +308,18 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     })?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
-    let connect = Arc::new(TcpConnect::new(vec![address.to_owned()]));
+    let connect = Arc::new(TcpConnect::new(vec![address.to_owned()]).only(how.family));
+    let mut of_ticket = ticket.addresses.clone();
+    if let Some(family) = how.family
+        && how.via.iter().any(|via| via == TICKET)
+    {
+        of_ticket.retain(|address| may_be_of(family, address));
+        if of_ticket.is_empty() {
+            return Err(of_other_family(family, &ticket.addresses.join(", ")));
+        }
+    }
     let via = how.via.iter().flat_map(|via| match via.as_str() {
-        TICKET => ticket.addresses.clone(),
+        TICKET => of_ticket.clone(),
         _ => vec![via.clone()],
     });
     let far = FarMover::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
@@ -317,6 +355,38 @@ mod tests {
         far_movers.known.push((ssh(), reached()));
         let refused = far_movers.reach(&daemon("b:1", "/t")).err().unwrap();
         assert!(refused.cause.contains("there are two"), "{refused}");
+    }
+
+    #[test]
+    fn an_address_of_the_other_family_is_refused_by_its_name_before_anybody_is_asked() {
+        let refused = |family, whom: Whom, via: &[&str], bind: &[&str]| {
+            let how = How {
+                family: Some(family),
+                via: via.iter().map(ToString::to_string).collect(),
+                bind: bind.iter().map(|own| Local::Address(own.parse().unwrap())).collect(),
+                ..How::to_ask(&Places::default(), None, SshOptions::default())
+            };
+            check_family(&whom, &how).err().map(|failure| failure.cause)
+        };
+        let daemon = |address: &str| Whom::Daemon(address.to_owned(), None);
+        let ssh = |host: &str| Whom::Ssh(host.to_owned(), None);
+        let (four, six) = (Family::Four, Family::Six);
+        for (cause, named) in [
+            (refused(four, daemon("[::1]:8487"), &[], &[]), "`[::1]:8487` is no address of IPv4"),
+            (refused(six, daemon("10.1.0.7:8487"), &[], &[]), "`10.1.0.7:8487` is no address of IPv6"),
+            (refused(four, ssh("me@::1"), &[], &[]), "`::1` is no address of IPv4"),
+            (refused(six, daemon("host:1"), &["ticket", "10.1.0.7"], &[]), "`10.1.0.7` is no address"),
+            (refused(six, daemon("host:1"), &[], &["10.1.0.8"]), "`10.1.0.8` is no address of IPv6"),
+        ] {
+            assert!(cause.as_ref().is_some_and(|cause| cause.starts_with(named)), "{named}: {cause:?}");
+        }
+        assert_eq!(refused(four, daemon("host:1"), &["ticket", "10.1.0.7"], &["10.1.0.8"]), None);
+        assert_eq!(refused(six, ssh("me@host"), &[], &[]), None);
+        let how = How::to_ask(&Places::default(), None, SshOptions::default());
+        let mut far_movers = FarMovers::new(How { family: Some(four), ..how });
+        // Before its ticket is asked for.
+        let failure = far_movers.reach(&daemon("[::1]:1")).err().unwrap();
+        assert!(failure.cause.contains("(-4)"), "{failure}");
     }
 
     fn reached() -> Reached {

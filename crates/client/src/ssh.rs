@@ -21,7 +21,7 @@ pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(FarMover, Identi
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
     let wishes = SshWishes {
-        ssh: Ssh::new(&asked.rsh, host, port.or(asked.port))?,
+        ssh: Ssh::new(&asked.rsh, host, port.or(asked.port))?.only(how.family),
         program: FarProgram::from_command(&asked.far_path)?,
         bootstrap: asked.bootstrap,
         ports: asked.far_ports,

@@ -1,8 +1,9 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{EndOf, Host, check_congestion, logged_notes, path_of, totals_of, watch};
+use crate::host::{EndOf, Host, TakenBy, check_congestion, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
 use crate::published::Served;
+use crate::room;
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
@@ -47,7 +48,11 @@ impl Host {
         };
         let transfer = Transfer::ReceiveFlows(run.clone());
         let abort: EndOf<FlowReceive> = FlowReceive::abort;
-        self.receive(session, transfer, told, run, (kept_free, abort, abort), progress)
+        let taken: TakenBy<FlowReceive> = |run| {
+            let progress = run.progress();
+            room::taken(progress.verified_bytes, progress.settled_entries)
+        };
+        self.receive(session, transfer, told, run, ((kept_free, taken), abort, abort), progress)
     }
 
     pub(crate) fn send_flows(

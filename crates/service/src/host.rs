@@ -33,7 +33,7 @@ mod opening;
 
 mod owner;
 
-pub(crate) use opening::{EndOf, check_congestion, logged_notes, path_of, totals_of, watch};
+pub(crate) use opening::{EndOf, TakenBy, check_congestion, logged_notes, path_of, totals_of, watch};
 
 /// Streams of a server for each of its sessions, on the whole.
 const STREAMS_EACH: usize = 8;
@@ -563,7 +563,9 @@ mod tests {
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line);
         let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
-        host.receive(&session, transfer, told, run.clone(), (None, abort, abort), panics).expect("threads");
+        let taken: TakenBy<ReceiveRun> = |_| 0;
+        let kept = (None, taken);
+        host.receive(&session, transfer, told, run.clone(), (kept, abort, abort), panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),

@@ -8,6 +8,8 @@ pub mod export;
 
 pub mod accept;
 
+mod room;
+
 pub mod host;
 
 mod flows;

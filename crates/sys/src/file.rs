@@ -301,6 +301,12 @@ impl File {
         Held::Open(self.as_fd()).all()
     }
 
+    /// One extended attribute; `None` if there is none, or the file system has none. What others there are is
+    /// not read.
+    pub fn xattr(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        Held::Open(self.as_fd()).one(key)
+    }
+
     /// Creates or replaces an extended attribute. `key` has 1 to 255 bytes with its namespace, `value` at
     /// most 64 KiB.
     pub fn set_xattr(&self, key: &[u8], value: &[u8]) -> io::Result<()> {

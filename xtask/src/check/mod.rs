@@ -33,10 +33,13 @@ mod events;
 /// 9. A thread of `mover::run` is started where a panic of it is told of.
 mod threads;
 
+/// 10. The Debian package: what it names is there, and what is to be installed is in it.
+mod package;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 9] = [
+const GUARDS: [Guard; 10] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -46,6 +49,7 @@ const GUARDS: [Guard; 9] = [
     results::check,
     events::check,
     threads::check,
+    package::check,
 ];
 
 /// Checks all of it.
@@ -60,7 +64,7 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events, threads: in order"
+             events, threads, the Debian package: in order"
         );
         return Ok(());
     }

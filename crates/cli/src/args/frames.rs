@@ -1,6 +1,6 @@
 //! The command line of `thalweg frames`.
 
-use crate::args::link::{CongestionArgs, SshArgs, TypedWay, WayArgs};
+use crate::args::link::{CongestionArgs, FamilyArgs, SshArgs, TypedWay, WayArgs};
 use crate::args::whole;
 use crate::exit;
 use crate::units;
@@ -57,6 +57,9 @@ pub struct ChannelArgs {
     /// Which ways they take.
     #[command(flatten)]
     pub way: WayArgs,
+    /// Which addresses are dialled.
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_window_min)]
     pub memory: Option<u64>,
@@ -88,7 +91,8 @@ impl ChannelArgs {
     /// How the far mover is reached.
     pub fn how(&self, places: &Places) -> How {
         let how = self.way.on(How::to_ask(places, self.ticket.as_deref(), SshOptions::default()));
-        How { patience: self.patience, stall_timeout: self.stall_timeout, ..how }
+        let family = self.family.only();
+        How { patience: self.patience, stall_timeout: self.stall_timeout, family, ..how }
     }
 
     /// How the channel shall be kept.
@@ -218,6 +222,9 @@ pub struct FramesStatusArgs {
     /// Places that ssh reaches.
     #[command(flatten)]
     pub ssh: SshArgs,
+    /// Which addresses are dialled.
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// As JSON, one object
     #[arg(long)]
     pub json: bool,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
 use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
-use thalweg_mover::link::{KernelTls, TlsForm};
+use thalweg_mover::link::{Family, KernelTls, TlsForm};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::spread::Local;
@@ -41,6 +41,9 @@ pub struct LinkArgs {
     /// Places that ssh reaches.
     #[command(flatten)]
     pub ssh: SshArgs,
+    /// Which addresses are dialled.
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// Drop a link that acknowledges nothing for so long, and dial again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
@@ -61,6 +64,7 @@ impl LinkArgs {
             stall_timeout: self.stall_timeout,
             state: Some(state.to_owned()),
             events,
+            family: self.family.only(),
             ..self.way.on(How::to_ask(places, self.ticket.as_deref(), ssh))
         }
     }
@@ -178,6 +182,28 @@ impl SshArgs {
     }
 }
 
+/// Which addresses are dialled: of all commands that reach a far place.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct FamilyArgs {
+    /// Dial only addresses of IPv4, by ssh too
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Dial only addresses of IPv6, by ssh too
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+}
+
+impl FamilyArgs {
+    /// As the library takes it.
+    pub fn only(self) -> Option<Family> {
+        match (self.ipv4, self.ipv6) {
+            (true, _) => Some(Family::Four),
+            (false, true) => Some(Family::Six),
+            (false, false) => None,
+        }
+    }
+}
+
 /// Which options of the way to a far place were typed. From the environment or a file they are for other commands too; whoever
 /// types them thinks that they count.
 #[derive(Debug, Clone, Default)]
@@ -186,6 +212,7 @@ pub struct TypedWay {
     pub of_streams: AskedOfWay,
     has_ticket: bool,
     of_ssh: Vec<&'static str>,
+    family: Option<&'static str>,
 }
 
 /// Options that do nothing beside [`VIA_SSH`].
@@ -204,6 +231,9 @@ const OF_SSH: [(&str, &str); 7] = [
     ("via_ssh", VIA_SSH),
 ];
 
+/// Names of [`FamilyArgs`], and the options as they are told.
+const FAMILIES: [(&str, &str); 2] = [("ipv4", "-4"), ("ipv6", "-6")];
+
 impl TypedWay {
     /// Those that do nothing where the places of a command are at these far movers, each with its reason, unless all of it
     /// is within this machine.
@@ -217,11 +247,12 @@ impl TypedWay {
             FAR_PORTS | NEAR_PORTS if is_carried => Some((name, "data ride in ssh")),
             _ => None,
         });
+        let family = self.family.filter(|_| far.is_empty()).map(|name| (name, "nobody is dialled"));
         let told = |(name, why): (&str, &str)| match far.is_empty() {
             true => name.to_owned(),
             false => format!("{name} ({why})"),
         };
-        ticket.into_iter().chain(of_ssh).map(told).collect()
+        ticket.into_iter().chain(of_ssh).chain(family).map(told).collect()
     }
 }
 
@@ -242,6 +273,7 @@ impl FromArgMatches for TypedWay {
         let is_typed =
             |name: &str| is_there(name) && matches.value_source(name) == Some(ValueSource::CommandLine);
         let of_ssh = OF_SSH.iter().filter(|(name, _)| is_typed(name)).map(|(_, option)| *option);
+        let family = FAMILIES.iter().find(|(name, _)| is_typed(name)).map(|(_, option)| *option);
         let of_streams = AskedOfWay {
             via: is_typed("via"),
             bind: is_typed("bind"),
@@ -249,7 +281,7 @@ impl FromArgMatches for TypedWay {
             ktls: is_typed("ktls"),
             tls_records: is_typed("tls_records"),
         };
-        Ok(TypedWay { of_streams, has_ticket: is_typed("ticket"), of_ssh: of_ssh.collect() })
+        Ok(TypedWay { of_streams, has_ticket: is_typed("ticket"), of_ssh: of_ssh.collect(), family })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
@@ -380,6 +412,13 @@ mod tests {
         let names = ["--ticket", "-e", "--port", "--far-path", "--far-ports", "--near-ports", "--bootstrap"];
         assert_eq!(here, names);
         let daemon = |ticket: Option<&str>| Whom::Daemon("h:1".to_owned(), ticket.map(PathBuf::from));
+        for option in ["-4", "-6"] {
+            let family = typed("", &[option]);
+            assert_eq!(family.unused(&[]), [option]);
+            assert!(family.unused(&[daemon(None)]).is_empty());
+        }
+        // That is a number.
+        assert!(typed("", &["--nice", "-4"]).unused(&[]).is_empty());
         let ssh = Whom::Ssh("h".to_owned(), None);
         let at_daemon = all.unused(&[daemon(None)]);
         assert_eq!(at_daemon.len(), 6, "{at_daemon:?}");

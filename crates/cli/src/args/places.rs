@@ -1,11 +1,13 @@
 //! Options of what looks at places: ls, du, cat, rm, check, verify, gc.
 
 use super::filters::FilterArgs;
-use super::link::SshArgs;
+use super::link::{FamilyArgs, SshArgs};
+use crate::place::Places;
 use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_client::far_movers::How;
 use thalweg_client::verify::parse_key;
 
 /// Options of everything that only asks.
@@ -17,9 +19,20 @@ pub struct AskArgs {
     /// Places that ssh reaches.
     #[command(flatten)]
     pub ssh: SshArgs,
+    /// Which addresses are dialled.
+    #[command(flatten)]
+    pub family: FamilyArgs,
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+impl AskArgs {
+    /// How far movers are reached.
+    pub fn how(&self, places: &Places) -> How {
+        let how = How::to_ask(places, self.ticket.as_deref(), self.ssh.options());
+        How { family: self.family.only(), ..how }
+    }
 }
 
 /// Options of ls.

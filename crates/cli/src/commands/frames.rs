@@ -36,7 +36,7 @@ pub fn frames(command: &FramesCommand, places: &Places) -> Result<Exit> {
 
 fn status(args: &FramesStatusArgs, places: &Places) -> Result<Exit> {
     let how = How::to_ask(places, args.ticket.as_deref(), args.ssh.options());
-    let status = frames::status(&args.place, how)?;
+    let status = frames::status(&args.place, How { family: args.family.only(), ..how })?;
     if args.json {
         json::line(&status_json(&status))?;
     } else {

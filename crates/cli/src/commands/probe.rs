@@ -106,7 +106,7 @@ pub fn how(ask: &AskArgs, way: &WayArgs, places: &Places, state: &Path) -> How {
         stall_timeout: STALL,
         state: Some(state.to_owned()),
         events: if ask.json { event::nobody() } else { show::notes() },
-        ..How::to_ask(places, ask.ticket.as_deref(), ask.ssh.options())
+        ..ask.how(places)
     })
 }
 

@@ -15,7 +15,7 @@ use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
-use thalweg_client::far_movers::{Whom, check_via};
+use thalweg_client::far_movers::{Whom, check_family, check_via};
 use thalweg_client::{events, hint, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -73,6 +73,7 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
     let places = [Some(&watch.source), Some(&watch.destination), watch.results.as_ref()];
     let far: Vec<Whom> = places.into_iter().flatten().filter_map(Whom::of).collect();
     check_via(&args.link.way.via, &far)?;
+    far.iter().try_for_each(|whom| check_family(whom, &watch.how))?;
     if far.is_empty() {
         // Told here and not by each copy.
         let asked = std::mem::take(&mut watch.wishes.asked_of_way);

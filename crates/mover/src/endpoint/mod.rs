@@ -15,6 +15,8 @@ use thalweg_sys::{DirectAlignment, File};
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
+mod acl;
+
 pub mod flow;
 
 pub mod grow;

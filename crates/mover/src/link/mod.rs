@@ -36,6 +36,9 @@ pub mod ktls;
 // 4. What a socket is told about its path.
 pub mod tune;
 
+// 5. Which addresses are dialled.
+pub mod family;
+
 // 5. Connections by the user's own ssh.
 pub mod ssh;
 
@@ -45,6 +48,7 @@ mod secret_file;
 pub(crate) mod testing;
 
 pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
+pub use family::Family;
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
 pub use ktls::{KernelTls, TlsForm};
 pub use sealed::{Opener, Sealer};

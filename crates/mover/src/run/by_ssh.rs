@@ -15,7 +15,7 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::ssh::{self, DialBack, FarProgram, Order, Ssh, StartedMover, TOKEN_BYTES, bootstrap};
-use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
+use crate::link::{Connection, Family, Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::client::{CONNECT, Connect, DIAL_TIMEOUT};
 use crate::run::far_mover::FarMover;
@@ -239,6 +239,10 @@ impl Connect for SshConnect {
         }
     }
 
+    fn family(&self) -> Option<Family> {
+        self.wishes.ssh.family()
+    }
+
     fn is_carried(&self) -> bool {
         matches!(self.lock().way, Some(Way::Bridge(_)))
     }
@@ -364,7 +368,11 @@ impl SshConnect {
     fn direct(&self, far: &StartedMover) -> Option<SocketAddr> {
         let until = Instant::now() + DIAL_LIMIT;
         let port = far.ready.port;
-        let usable = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast();
+        let family = self.wishes.ssh.family();
+        let usable = |address: &IpAddr| {
+            let is_asked_for = family.is_none_or(|family| family.has(address));
+            is_asked_for && !address.is_unspecified() && !address.is_multicast()
+        };
         let mut addresses: Vec<IpAddr> = far.ready.addresses.iter().copied().filter(usable).collect();
         // One word of each address.
         let (told, hears) = mpsc::channel();

@@ -6,6 +6,7 @@
 //! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Result};
+use crate::link::Family;
 use crate::mutex::lock;
 use crate::run::client::{Answered, CONNECT, Connect, connect_any};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +97,7 @@ impl Spread {
         if far.is_empty() {
             return self.inner.connect(deadline);
         }
-        connect_any(&far, local, &self.answered[number], deadline)
+        connect_any(&far, local, self.inner.family(), &self.answered[number], deadline)
     }
 
     /// Tries ways in this order.
@@ -219,6 +220,10 @@ impl Connect for Spread {
         self.inner.addresses()
     }
 
+    fn family(&self) -> Option<Family> {
+        self.inner.family()
+    }
+
     fn is_carried(&self) -> bool {
         self.inner.is_carried()
     }
@@ -261,6 +266,11 @@ fn check_family(local: &Local, far: &[String]) -> Result<()> {
     let cause =
         format!("from {own} (--bind) nothing leads to {}: one is of IPv4, the other of IPv6", far.join(", "));
     Err(Failure::new(FailureKind::Usage, SPREAD, cause))
+}
+
+/// Whether `host` or `host:port` may stand for an address of this family: a name may have both.
+pub fn may_be_of(family: Family, text: &str) -> bool {
+    address_of(text).is_none_or(|address| family.has(&address))
 }
 
 /// The address of `host` or `host:port`; none if it is a name.
@@ -579,6 +589,21 @@ mod tests {
             check("fd09::2", &["10.9.0.1:8487", far]).unwrap();
         }
         check_family(&Local::Interface("lo".into()), &["10.9.0.1:8487".to_owned()]).unwrap();
+    }
+
+    #[test]
+    fn an_address_is_of_one_family_and_a_name_may_be_of_both() {
+        for (text, is_four, is_six) in [
+            ("10.9.0.1", true, false),
+            ("10.9.0.1:8487", true, false),
+            ("fd09::8487", false, true),
+            ("[fd09::1]:8487", false, true),
+            ("[fe80::1%eth0]", false, true),
+            ("dtn.example.org:8487", true, true),
+        ] {
+            let may_be = [Family::Four, Family::Six].map(|family| may_be_of(family, text));
+            assert_eq!(may_be, [is_four, is_six], "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::export::KeptFree;
 use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
 use crate::published::{Progress, Served};
+use crate::room::{self, Looks};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ const CLOSING: Duration = Duration::from_secs(30);
 
 /// How a receiving side is ended.
 pub(crate) type EndOf<R> = fn(&R, Failure);
+/// What a receiving side has taken of the room there, in bytes.
+pub(crate) type TakenBy<R> = fn(&R) -> u64;
 
 impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
@@ -138,7 +141,11 @@ impl Host {
         };
         let full: EndOf<ReceiveRun> = ReceiveRun::run_out;
         let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
-        self.receive(session, transfer, told, run, (kept_free, full, abort), by_then)
+        let taken: TakenBy<ReceiveRun> = |run| {
+            let progress = run.progress();
+            room::taken(progress.verified_bytes, progress.settled_entries)
+        };
+        self.receive(session, transfer, told, run, ((kept_free, taken), full, abort), by_then)
     }
 
     fn open_destination(
@@ -299,7 +306,7 @@ impl Host {
         transfer: Transfer,
         (told, is_trial, line): (Option<Served>, bool, Line),
         run: Arc<R>,
-        (kept_free, full, abort): (Option<KeptFree>, EndOf<R>, EndOf<R>),
+        ((kept_free, taken), full, abort): ((Option<KeptFree>, TakenBy<R>), EndOf<R>, EndOf<R>),
         by_then: impl Fn(&R) -> Done + Send + 'static,
     ) -> Result<()> {
         let number = run.number();
@@ -318,19 +325,26 @@ impl Host {
             theirs.remove(number);
         };
         let see_to_its_end = move || {
-            let was_short = Cell::new(false);
+            let looks = Cell::new(Looks::new(Instant::now(), taken(&run)));
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
             let wait = |time: Duration| {
-                let ended = run.wait(time);
-                // Without a link nothing comes.
-                let looks = ended.is_none() && session.lost_since().is_none();
-                match kept_free.as_ref().filter(|_| looks).map(|kept| kept.check(0)) {
-                    // What another one has reserved may be given back at once.
-                    Some(Err(failure)) if was_short.replace(true) => full(&run, failure),
-                    Some(Err(_)) => {}
-                    _ => was_short.set(false),
+                let Some(kept_free) = &kept_free else { return run.wait(time) };
+                let until = Instant::now() + time;
+                loop {
+                    let ended = run.wait(room::STEP);
+                    if ended.is_some() {
+                        return ended;
+                    }
+                    // Without a link nothing comes.
+                    if session.lost_since().is_some() {
+                        looks.set(Looks::new(Instant::now(), taken(&run)));
+                    } else if let Some(failure) = too_full(kept_free, &looks, taken(&run)) {
+                        full(&run, failure);
+                    }
+                    if Instant::now() >= until {
+                        return None;
+                    }
                 }
-                ended
             };
             let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
             let why = match &ended {
@@ -355,6 +369,19 @@ impl Host {
         // Nobody would see it to its end, and its job would stay locked.
         ends.inspect_err(|_| begun.close())
     }
+}
+
+/// Looks at the room that is kept free, if it is time to when so much is taken. Why the transfer ends, if it
+/// does.
+fn too_full(kept: &KeptFree, looks: &Cell<Looks>, taken: u64) -> Option<Failure> {
+    let (mut seen, now) = (looks.get(), Instant::now());
+    if !seen.is_due(now, taken) {
+        return None;
+    }
+    let short = kept.check(0).err();
+    let ends = seen.saw(now, taken, short.is_none().then(|| kept.spare()));
+    looks.set(seen);
+    short.filter(|_| ends)
 }
 
 /// Only what everybody on this machine may choose: on a client's word no module is loaded.

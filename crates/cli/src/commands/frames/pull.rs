@@ -283,8 +283,8 @@ impl OwnHub {
 
     fn how(&self, args: &FramesPullArgs, places: &Places) -> How {
         // It is in this process: no other way leads there.
-        let (via, bind) = (Vec::new(), Vec::new());
-        How { ticket: Some(self.ticket.clone()), via, bind, ..args.link.how(places) }
+        let (via, bind, family) = (Vec::new(), Vec::new(), None);
+        How { ticket: Some(self.ticket.clone()), via, bind, family, ..args.link.how(places) }
     }
 
     fn tell(&self, teller: Teller) {

@@ -1,6 +1,5 @@
 //! Content into hidden files, and hidden files under their names.
 
-use super::acl::{ACL, GROUP, mode_without_acl};
 use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
@@ -10,6 +9,7 @@ use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::staging::{Staging, partial_name};
 use super::{conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room};
+use crate::endpoint::acl::{ACL, GROUP, mode_without_acl};
 use crate::endpoint::{Decision, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};

@@ -6,9 +6,9 @@
 //!
 //! What cannot be kept is a loss, told with the entry; only errors of the medium are failures.
 
-use super::acl::{ACL, GROUP, is_acl, mode_without, mode_without_acl};
 use super::staging::Grain;
 use super::{errno, is_errno, sys_time};
+use crate::endpoint::acl::{ACL, GROUP, is_acl, mode_without, mode_without_acl};
 use crate::failure;
 use std::io;
 use thalweg_sys::{File, Pinned, Stat, usage};

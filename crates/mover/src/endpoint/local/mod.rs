@@ -34,8 +34,6 @@ mod once;
 
 mod walk;
 
-mod acl;
-
 mod scan;
 
 mod follow;

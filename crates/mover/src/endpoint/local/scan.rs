@@ -3,7 +3,6 @@
 //! Nothing is opened but directories; FIFOs and devices are only looked at. Links are not followed unless asked;
 //! then a directory that is on the way already, or that is copied into, is trouble and not gone into.
 
-use super::acl::{ACL, mode_without};
 use super::follow::{leads_into_staging, not_followed};
 use super::metadata::stays_where_it_is;
 use super::overlap::is_at_or_below;
@@ -11,6 +10,7 @@ use super::source::{LocalSource, Root};
 use super::walk::{Reopen, Step, Walk};
 use super::{FOLLOW_LINKS, NOT_ASKED_FOR, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
+use crate::endpoint::acl::{ACL, mode_without};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};

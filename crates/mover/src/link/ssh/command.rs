@@ -4,6 +4,7 @@ use super::child::{end, read_some};
 use super::words::{check_destination, quote_all, split_words};
 use super::{RUN, START};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::Family;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
@@ -18,6 +19,7 @@ pub struct Ssh {
     words: Vec<OsString>,
     destination: String,
     port: Option<u16>,
+    family: Option<Family>,
 }
 
 impl Ssh {
@@ -32,7 +34,17 @@ impl Ssh {
             return Err(usage("--rsh: the command is empty"));
         }
         check_destination(destination).map_err(usage)?;
-        Ok(Ssh { words, destination: destination.to_owned(), port })
+        Ok(Ssh { words, destination: destination.to_owned(), port, family: None })
+    }
+
+    /// The same, which dials only addresses of this family, if one is given.
+    pub fn only(self, family: Option<Family>) -> Ssh {
+        Ssh { family, ..self }
+    }
+
+    /// The family whose addresses alone are dialled.
+    pub fn family(&self) -> Option<Family> {
+        self.family
     }
 
     /// `[user@]host[:port]`, for messages and as the far side's name.
@@ -65,14 +77,20 @@ impl Ssh {
                 command.arg("-oConnectTimeout=10");
             }
         }
-        if let Some(port) = self.port {
-            command.arg("-p").arg(port.to_string());
-        }
+        self.add_options(&mut command);
         if self.is_openssh() {
             command.arg("--");
         }
         command.arg(&self.destination).arg(remote).stderr(Stdio::inherit());
         command
+    }
+
+    /// Options that other programs in ssh's place have to know too.
+    fn add_options(&self, command: &mut Command) {
+        command.args(self.family.map(Family::option));
+        if let Some(port) = self.port {
+            command.arg("-p").arg(port.to_string());
+        }
     }
 
     /// The host name that ssh itself would dial, after aliases of its configuration. The host as given if ssh does not
@@ -84,9 +102,7 @@ impl Ssh {
         }
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).arg("-G");
-        if let Some(port) = self.port {
-            command.arg("-p").arg(port.to_string());
-        }
+        self.add_options(&mut command);
         command.arg("--").arg(&self.destination);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else { return given };
@@ -166,5 +182,15 @@ mod tests {
         let arguments: Vec<_> =
             other.command(OsStr::new("x"), true).get_args().map(OsStr::to_owned).collect();
         assert_eq!(arguments, ["host", "x"]);
+    }
+
+    #[test]
+    fn ssh_is_told_of_which_family_the_address_has_to_be() {
+        let ssh = Ssh::new(OsStr::new("ssh"), "host", Some(22)).unwrap();
+        for (family, option) in [(Family::Four, "-4"), (Family::Six, "-6")] {
+            let command = ssh.clone().only(Some(family)).command(OsStr::new("x"), true);
+            let arguments: Vec<_> = command.get_args().collect();
+            assert_eq!(arguments[arguments.len() - 6..], [option, "-p", "22", "--", "host", "x"]);
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
 use crate::failure::Result;
-use crate::link::{Connection, PathHints, Role, mark, resume_proof, stream_proof, tune_stream};
+use crate::link::{Connection, Family, PathHints, Role, mark, resume_proof, stream_proof, tune_stream};
 use crate::run::session::Session;
 use rustls::ClientConfig;
 use std::os::fd::{AsFd, OwnedFd};
@@ -66,6 +66,11 @@ pub trait Connect: Send + Sync {
         Vec::new()
     }
 
+    /// The family whose addresses alone are dialled, if there is one.
+    fn family(&self) -> Option<Family> {
+        None
+    }
+
     /// Whether connections ride in something that is no socket of ours, as far as is known by now.
     fn is_carried(&self) -> bool {
         false
@@ -82,19 +87,25 @@ pub trait Connect: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct TcpConnect {
     addresses: Vec<String>,
+    family: Option<Family>,
     answered: Arc<Answered>,
 }
 
 impl TcpConnect {
     /// To these, each `host:port`.
     pub fn new(addresses: Vec<String>) -> TcpConnect {
-        TcpConnect { addresses, answered: Arc::default() }
+        TcpConnect { addresses, family: None, answered: Arc::default() }
+    }
+
+    /// The same, at addresses of this family only, if one is given.
+    pub fn only(self, family: Option<Family>) -> TcpConnect {
+        TcpConnect { family, ..self }
     }
 }
 
 impl Connect for TcpConnect {
     fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
-        connect_any(&self.addresses, None, &self.answered, deadline)
+        connect_any(&self.addresses, None, self.family, &self.answered, deadline)
     }
 
     fn misled(&self) {
@@ -103,6 +114,10 @@ impl Connect for TcpConnect {
 
     fn addresses(&self) -> Vec<String> {
         self.addresses.clone()
+    }
+
+    fn family(&self) -> Option<Family> {
+        self.family
     }
 
     fn name(&self) -> String {

@@ -10,6 +10,7 @@
 
 use super::dial::{CONNECT, left};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::Family;
 use crate::run::spread::Local;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -57,20 +58,22 @@ impl Answered {
     }
 }
 
-/// Connects to the first of some `host:port` that answers, from `local` if that is given.
+/// Connects to the first of some `host:port` that answers, from `local` and at an address of `family` if
+/// these are given.
 ///
 /// # Errors
 /// `Connection`, why each did not answer.
 pub(in crate::run) fn connect_any(
     names: &[String],
     local: Option<&Local>,
+    family: Option<Family>,
     answered: &Answered,
     deadline: Duration,
 ) -> Result<OwnedFd> {
     let until = Instant::now() + deadline;
     let addresses = match answered.of(names) {
         Some(known) => known,
-        None => look_up(names, local)?,
+        None => look_up(names, local, family)?,
     };
     match race(&addresses, left(until), |address| begin(address, local)) {
         Ok((address, socket)) => {
@@ -98,7 +101,7 @@ fn unanswered(lost: &[(SocketAddr, io::Error)], local: Option<&Local>) -> Failur
 }
 
 /// Never none.
-fn look_up(names: &[String], local: Option<&Local>) -> Result<Vec<SocketAddr>> {
+fn look_up(names: &[String], local: Option<&Local>, family: Option<Family>) -> Result<Vec<SocketAddr>> {
     let mut why = Failure::new(FailureKind::Connection, CONNECT, "no address was given");
     let mut found: Vec<SocketAddr> = Vec::new();
     for name in names {
@@ -106,6 +109,13 @@ fn look_up(names: &[String], local: Option<&Local>) -> Result<Vec<SocketAddr>> {
             Ok(addresses) => found.extend(addresses),
             Err(error) => why = Failure::new(FailureKind::Connection, "look up", format!("{name}: {error}")),
         }
+    }
+    if let Some(family) = family
+        && !found.is_empty()
+    {
+        found.retain(|address| family.has(&address.ip()));
+        let cause = format!("{}: no address of {family} ({})", names.join(", "), family.option());
+        why = Failure::new(FailureKind::Connection, "look up", cause);
     }
     // From an address of one family nothing leads to the other.
     if let Some(Local::Address(own)) = local
@@ -289,7 +299,7 @@ mod tests {
         let lives = TcpListener::bind("127.0.0.1:0").unwrap();
         let lives_at = lives.local_addr().unwrap();
         let names = [dead.0.clone(), other_dead.0.clone(), lives_at.to_string()];
-        let fd = connect_any(&names, None, &Answered::default(), LONG).unwrap();
+        let fd = connect_any(&names, None, None, &Answered::default(), LONG).unwrap();
         assert_eq!(TcpStream::from(fd).peer_addr().unwrap(), lives_at);
     }
 
@@ -299,13 +309,13 @@ mod tests {
         let (lives_at, shut) = (lives.local_addr().unwrap(), address("127.0.0.1:1"));
         let names = [shut.to_string(), lives_at.to_string()];
         let answered = Answered::default();
-        drop(connect_any(&names, None, &answered, LONG).unwrap());
+        drop(connect_any(&names, None, None, &answered, LONG).unwrap());
         assert_eq!(answered.of(&names), Some(vec![lives_at, shut]));
         // Of other names it says nothing.
         let names = [shut.to_string()];
         assert_eq!(answered.of(&names), None);
         answered.note(&names, &[shut], shut);
-        connect_any(&names, None, &answered, LONG).unwrap_err();
+        connect_any(&names, None, None, &answered, LONG).unwrap_err();
         assert_eq!(answered.of(&names), None);
     }
 
@@ -316,10 +326,20 @@ mod tests {
         assert_eq!(in_turns(found.to_vec()), turns);
         let names = found.map(|address| address.to_string());
         let own = Local::Address("127.0.0.1".parse().unwrap());
-        assert_eq!(look_up(&names, Some(&own)).unwrap(), [address("10.0.0.1:7")]);
+        assert_eq!(look_up(&names, Some(&own), None).unwrap(), [address("10.0.0.1:7")]);
         let only_six = &names[..1];
-        assert_eq!(look_up(only_six, Some(&own)).unwrap(), [address("[::1]:7")]);
+        assert_eq!(look_up(only_six, Some(&own), None).unwrap(), [address("[::1]:7")]);
         let many: Vec<SocketAddr> = (1..=40).map(|port| SocketAddr::from(([10, 0, 0, 1], port))).collect();
         assert_eq!(in_turns(many).len(), ADDRESSES_MAX);
+    }
+
+    #[test]
+    fn where_one_family_is_asked_for_none_of_the_other_is_dialled() {
+        let names = ["[::1]:7", "10.0.0.1:7"].map(str::to_owned);
+        let found = |family| look_up(&names, None, Some(family)).unwrap();
+        assert_eq!(found(Family::Four), [address("10.0.0.1:7")]);
+        assert_eq!(found(Family::Six), [address("[::1]:7")]);
+        let failure = look_up(&names[..1], None, Some(Family::Four)).unwrap_err();
+        assert!(failure.cause.contains("[::1]:7: no address of IPv4 (-4)"), "{failure}");
     }
 }

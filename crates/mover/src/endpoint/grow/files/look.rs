@@ -5,6 +5,7 @@ use super::super::file::{Growing, Identity};
 use super::again::Begins;
 use super::{DONE_MAX, Done, FilesFeed, TOLD_MAX, limit_of, missed, short};
 use crate::endpoint::OPEN;
+use crate::endpoint::acl::mode_beside;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::staging::is_staging;
 use std::collections::{BTreeMap, BTreeSet};
@@ -446,7 +447,8 @@ impl FilesFeed {
         };
         let origin = identity.origin(cuts);
         self.left.remove(&origin);
-        let flow = taker.begin(path.clone(), (origin, identity.is_certain()), stat.mode & 0o777)?;
+        let mode = mode_beside(stat.mode, &file) & 0o777;
+        let flow = taker.begin(path.clone(), (origin, identity.is_certain()), mode)?;
         self.changes.0 += 1;
         self.has_begun_again(&identity);
         self.by_flow.insert(flow, identity);

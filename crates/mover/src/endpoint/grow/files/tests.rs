@@ -3,6 +3,7 @@
 use super::look::GONE_MIN;
 use super::*;
 use crate::again::Again;
+use crate::endpoint::acl::ACL;
 use crate::endpoint::grow::Pushed;
 use crate::endpoint::grow::Wanted;
 use crate::journal::marks::Marks;
@@ -46,6 +47,7 @@ struct Known {
 struct Flow {
     path: RelativePath,
     origin: Origin,
+    mode: u32,
     content: Vec<u8>,
     phase: Phase,
 }
@@ -100,7 +102,7 @@ impl Taker for Fake {
         Some((std::mem::take(&mut self.lock().left), 0))
     }
 
-    fn begin(&self, path: RelativePath, (origin, _): (Origin, bool), _: u32) -> Result<EntryId> {
+    fn begin(&self, path: RelativePath, (origin, _): (Origin, bool), mode: u32) -> Result<EntryId> {
         let mut state = self.lock();
         let flow = EntryId(state.flows.len() as u64);
         let before = state.flows.iter().rev().find(|known| known.path == path && known.origin == origin);
@@ -111,7 +113,7 @@ impl Taker for Fake {
             let at = FlowMark { flow, bytes: content.len() as u64, digest };
             state.wanted.push_back(Wanted::Rewind { at, is_ours: true, is_over: false });
         }
-        state.flows.push(Flow { path, origin, content, phase });
+        state.flows.push(Flow { path, origin, mode, content, phase });
         Ok(flow)
     }
 
@@ -256,6 +258,30 @@ fn what_comes_between_the_word_that_a_file_is_complete_and_the_destinations_is_s
     let state = taker.lock();
     assert!(state.is(2, &Phase::Ended, &[&whole[..], &[3; 7]].concat()));
     assert_eq!(state.flows.len(), 3);
+}
+
+#[test]
+fn a_file_comes_without_its_acl_and_gives_the_owning_group_no_more_than_that_did() {
+    const NOBODY: u32 = u32::MAX;
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    append(&scratch.path().join("log"), &[1; 10]);
+    // Owner, a user, the owning group (which may only read), the most that these two may, and the others.
+    let entries = [(1u16, 6u16, NOBODY), (2, 6, 1234), (4, 4, NOBODY), (0x10, 6, NOBODY), (0x20, 0, NOBODY)];
+    let mut acl = vec![2, 0, 0, 0];
+    for (tag, permissions, id) in entries {
+        acl.extend_from_slice(&tag.to_le_bytes());
+        acl.extend_from_slice(&permissions.to_le_bytes());
+        acl.extend_from_slice(&id.to_le_bytes());
+    }
+    let dir = Dir::open(scratch.path()).unwrap();
+    if dir.set_xattr(b"log", ACL, &acl).is_err() {
+        eprintln!("skipped: no ACLs here");
+        return;
+    }
+    assert_eq!(dir.stat(b"log").unwrap().mode & 0o777, 0o660);
+    append(&scratch.path().join("DONE"), b"");
+    streamed(scratch.path(), None, until_done(), &taker, || {});
+    assert_eq!(taker.lock().flows[0].mode, 0o640);
 }
 
 #[test]

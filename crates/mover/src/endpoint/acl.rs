@@ -3,6 +3,7 @@
 //! With an ACL the group bits of a mode are not what the owning group may but the most that the ACL gives to anybody
 //! except the owner and the others. What gets the mode and not the ACL would give all of that to the group.
 
+use thalweg_sys::File;
 use thalweg_wire::entry::Xattr;
 
 pub(super) const GROUP: u32 = 0o070;
@@ -23,6 +24,15 @@ pub(super) fn mode_without_acl(mode: u32, xattrs: &[Xattr]) -> u32 {
 /// The mode of what has this ACL, for what does not get it.
 pub(super) fn mode_without(mode: u32, acl: &[u8]) -> u32 {
     mode & (!GROUP | owning_group(acl))
+}
+
+/// The mode of an open file that has `mode`, for what does not get its ACL. Where nobody can read whether it
+/// has one the group gets nothing.
+pub(super) fn mode_beside(mode: u32, file: &File) -> u32 {
+    match file.xattr(ACL) {
+        Ok(acl) => acl.map_or(mode, |acl| mode_without(mode, &acl)),
+        Err(_) => mode & !GROUP,
+    }
 }
 
 /// The group bits of a mode that an ACL gives to the owning group itself; none if it cannot be read.

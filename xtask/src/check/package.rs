@@ -1,0 +1,83 @@
+//! The Debian package: what it names is there, and what is to be installed is in it.
+
+use crate::{deb, tools};
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+/// Directories of which a package has every file.
+const WHOLE: [&str; 5] =
+    ["packaging/man", "packaging/completions", "packaging/systemd", "docs/guide", "docs/reference"];
+/// What is done when it is installed and removed.
+const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+
+/// Without a build: cargo reads the manifest, and the shell its scripts.
+///
+/// # Errors
+/// If cargo does not answer, or a file that it reads is not there.
+pub fn check(breaches: &mut Vec<String>) -> Result<()> {
+    let root = tools::root();
+    let (mut taken, mut installed) = (BTreeSet::new(), BTreeSet::new());
+    for asset in deb::assets()? {
+        let files = asset.files()?;
+        if files.is_empty() {
+            breaches.push(format!("the Debian package names {}, which is not there", asset.source));
+        }
+        for file in files {
+            if !installed.insert(asset.installed(&file)) {
+                breaches.push(format!("the Debian package has {} twice", asset.installed(&file)));
+            }
+            taken.insert(file);
+        }
+    }
+    for folder in WHOLE {
+        for file in deb::files_in(&root.join(folder))? {
+            if !taken.contains(&file) {
+                let shown = file.strip_prefix(&root).unwrap_or(&file).display();
+                breaches.push(format!("{shown} is not in the Debian package (crates/cli/Cargo.toml)"));
+            }
+        }
+    }
+    for file in deb::files_in(&root.join("packaging/systemd"))? {
+        let unit = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let shown = file.strip_prefix(&root).unwrap_or(&file).display();
+        let odd = not_installed(&unit, &installed);
+        breaches.extend(odd.map(|program| format!("{shown} starts {program}, which no package installs")));
+    }
+    for script in SCRIPTS {
+        let path = root.join("packaging/debian").join(script);
+        let read = Command::new("sh").arg("-n").arg(&path).output().context("sh")?;
+        if !read.status.success() {
+            let why = String::from_utf8_lossy(&read.stderr);
+            breaches.push(format!("packaging/debian/{script}: {}", why.trim()));
+        }
+    }
+    Ok(())
+}
+
+/// Programs that a unit starts and a package does not install.
+fn not_installed<'a>(unit: &'a str, installed: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+    let lines = unit.lines().filter_map(|line| line.strip_prefix("ExecStart="));
+    let programs = lines.filter_map(|line| line.split_whitespace().next());
+    programs.filter(move |program| !program.strip_prefix('/').is_some_and(|path| installed.contains(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_package_names_is_there_and_pages_completions_units_and_guides_are_in_it() {
+        let mut breaches = Vec::new();
+        check(&mut breaches).unwrap();
+        assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_program_that_a_unit_starts_and_nobody_installs_is_named() {
+        let installed = BTreeSet::from(["usr/bin/thalweg".to_owned()]);
+        let unit = "[Service]\nExecStart=/usr/bin/thalweg serve\nExecStart=/usr/local/bin/thalweg gc\n";
+        assert_eq!(not_installed(unit, &installed).collect::<Vec<_>>(), ["/usr/local/bin/thalweg"]);
+    }
+}
