@@ -13,8 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_client::hint::operation::ASK_COPY;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::published;
 
@@ -85,15 +84,18 @@ pub fn all(state: &Path) -> Result<Vec<u32>> {
     Ok(all)
 }
 
+/// What fails where a copy that runs does not say how far it is.
+const ASK: &str = "ask the copy";
+
 /// Asks one of them. `None` if it is not there any more.
 ///
 /// # Errors
 /// What it answered, or why it did not.
 pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
-    let failed = |kind: FailureKind, why: &str| Failure::new(kind, ASK_COPY, format!("process {pid}: {why}"));
+    let failed = |kind: FailureKind, why: &str| Failure::new(kind, ASK, format!("process {pid}: {why}"));
     let of_io = |error: io::Error| {
-        let failure = failure::of_io(ASK_COPY, &error);
-        failed(failure.kind, &failure.cause)
+        let failure = failure::of_io(ASK, &error);
+        failed(failure.kind, &failure.cause).because(failure.reason)
     };
     let Ok(directory) = File::open(directory(state)) else { return Ok(None) };
     let name = name_of(pid);
@@ -115,7 +117,7 @@ pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
             return Ok(None);
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-            return Err(failed(FailureKind::Busy, "it does not answer"));
+            return Err(failed(FailureKind::Busy, "it does not answer").because(Reason::CopySilent));
         }
         Err(error) => return Err(of_io(error)),
     };

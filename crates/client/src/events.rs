@@ -132,6 +132,7 @@ pub fn settled(entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) ->
         Outcome::Failed(failure) => {
             put("outcome", "failed".into());
             put("kind", kind(failure).into());
+            put("reason", failure.reason.word().into());
             put("operation", failure.operation.as_str().into());
             put("range", json!(failure.range));
             put("why", failure.cause.as_str().into());
@@ -152,6 +153,7 @@ pub fn error(failure: &Failure) -> Map<String, Value> {
         put_path(&mut object, path);
     }
     object.insert("kind".into(), kind(failure).into());
+    object.insert("reason".into(), failure.reason.word().into());
     object.insert("operation".into(), failure.operation.as_str().into());
     object.insert("range".into(), json!(failure.range));
     object.insert("why".into(), failure.cause.as_str().into());

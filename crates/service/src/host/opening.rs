@@ -17,7 +17,7 @@ use thalweg_mover::endpoint::sparing::SparingSource;
 use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
 use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event::{self, Event, Events};
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree;
@@ -365,7 +365,8 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     }
     let cause =
         format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
-    Err(Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause))
+    let failure = Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause);
+    Err(failure.because(Reason::CongestionRefused))
 }
 
 /// What a sender notes, as that a layout cannot be read, stands in the daemon's log. Of copies its client is told by no

@@ -16,7 +16,7 @@
 //! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]). A dry run remembers
 //! what would become of first names, and a copy which of them came to nothing ([`foretold`]).
 
-use crate::failure::{self, Failure, FailureKind, NO_INODES};
+use crate::failure::{self, Failure, FailureKind, Reason};
 use crate::journal::staging::is_staging;
 use crate::mutex::lock;
 use std::io;
@@ -108,12 +108,6 @@ pub const KEEP_NAME: &str = "keep the name";
 /// What fails where another file has the name of one that is read in pieces.
 pub const READ_ON: &str = "read on";
 
-/// How the cause ends of what is copied only if that is asked for.
-pub const NOT_ASKED_FOR: &str = ", and those are not asked for";
-
-/// How the cause ends where a staging directory is refused.
-pub const NOT_OURS: &str = "who is somebody else, or is open to others";
-
 /// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`, what is
 /// above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.
 pub(in crate::endpoint) fn is_in_staging(dir: &Dir, below: Option<&Dir>) -> bool {
@@ -169,6 +163,15 @@ pub(in crate::endpoint) fn failed_at_place(
     }
 }
 
+/// The failure of who looks for a source: a pattern that nobody expanded is told from a name that is missing.
+pub(in crate::endpoint) fn of_source(failure: Failure, words: &std::path::Path) -> Failure {
+    let is_pattern = words.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte));
+    match is_pattern && failure.kind == FailureKind::NotFound {
+        true => failure.because(Reason::NotExpanded),
+        false => failure,
+    }
+}
+
 /// Whether what was looked up below a directory leads to no place in it.
 fn leads_nowhere(error: &io::Error) -> bool {
     use io::ErrorKind as E;
@@ -200,7 +203,8 @@ fn of_room(dir: &Dir, error: io::Error) -> io::Error {
     match is_full && dir.file_system().is_ok_and(|system| lacks_inodes(&system)) {
         true => {
             let words = failure::of_io("", &error).cause;
-            io::Error::new(io::ErrorKind::StorageFull, format!("{words}: {NO_INODES}"))
+            let words = format!("{words}: no inodes left");
+            failure::io_because(io::ErrorKind::StorageFull, Reason::NoInodes, words)
         }
         false => error,
     }

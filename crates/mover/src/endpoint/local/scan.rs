@@ -6,9 +6,9 @@ use super::acl::{ACL, mode_without};
 use super::metadata::stays_where_it_is;
 use super::source::{LocalSource, Root, leads_into_staging};
 use super::walk::{Reopen, Step, Walk};
-use super::{NOT_ASKED_FOR, evidence_of, failed, is_staging};
+use super::{evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::manifest::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -195,14 +195,14 @@ impl<'a> Scan<'a> {
                 return self.directory(child, None, path, &stat, *device);
             }
         };
-        if let Some(reason) = unwanted(stat.kind, &options.preserve) {
+        if let Some((what, reason)) = unwanted(stat.kind, &options.preserve) {
             // Links are left out only where that was asked for.
             match asked == Asked::ByName && stat.kind != Kind::Symlink {
                 true => {
-                    let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {reason}"));
-                    self.trouble(path.clone(), failure.at(&path));
+                    let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {what}"));
+                    self.trouble(path.clone(), failure.at(&path).because(reason));
                 }
-                false => self.sink.skipped(path, &reason),
+                false => self.sink.skipped(path, &what),
             }
             return Next::Go;
         }
@@ -396,14 +396,14 @@ enum End {
     Directory(Arc<Dir>),
 }
 
-/// Why what is of this kind is not copied, if it is not.
-fn unwanted(kind: Kind, preserve: &Preserve) -> Option<String> {
-    let unasked = |what: &str| Some(format!("{what}{NOT_ASKED_FOR}"));
+/// What of this kind is called and why it is not copied, if it is not.
+fn unwanted(kind: Kind, preserve: &Preserve) -> Option<(String, Reason)> {
+    let unasked = |what: &str| Some((format!("{what}, and those are not asked for"), Reason::NotAskedFor));
     match kind {
-        Kind::Socket => Some("a socket".to_owned()),
+        Kind::Socket => Some(("a socket".to_owned(), Reason::Other)),
         Kind::Fifo if !preserve.devices => unasked("a FIFO"),
         Kind::BlockDevice | Kind::CharDevice if !preserve.devices => unasked("a device"),
-        Kind::Unknown => Some("of a kind that the file system does not tell".to_owned()),
+        Kind::Unknown => Some(("of a kind that the file system does not tell".to_owned(), Reason::Other)),
         _ => None,
     }
 }
