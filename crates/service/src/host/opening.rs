@@ -29,7 +29,7 @@ use thalweg_mover::run::thread;
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Totals, Trial};
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Totals, TransferNumber, Trial};
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -268,12 +268,9 @@ impl Host {
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
-        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
-        let on_panic = move |failure: Failure| {
-            its_line.tell(Done::default(), Err(&failure));
-            failed.abort(failure);
-            theirs.remove(open.transfer);
-        };
+        let failed = run.clone();
+        let end = move |why| failed.abort(why);
+        let on_panic = ends_by_panic(line.clone(), session.clone(), open.transfer, end);
         let see_to_its_end = move || {
             let _work = work;
             let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
@@ -310,13 +307,12 @@ impl Host {
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let begun = run.clone();
-        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
-        let on_panic = move |failure: Failure| {
-            its_line.tell(Done::default(), Err(&failure));
-            abort(&failed, failure);
+        let failed = run.clone();
+        let end = move |why| {
+            abort(&failed, why);
             failed.close();
-            theirs.remove(number);
         };
+        let on_panic = ends_by_panic(line.clone(), session.clone(), number, end);
         let see_to_its_end = move || {
             let was_short = Cell::new(false);
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
@@ -354,6 +350,21 @@ impl Host {
         let ends = thread::guarded("transfer", on_panic, see_to_its_end).map(drop);
         // Nobody would see it to its end, and its job would stay locked.
         ends.inspect_err(|_| begun.close())
+    }
+}
+
+/// What ends a transfer whose thread panicked: its line says so, `end` ends its side, and its session has it no
+/// more.
+pub(crate) fn ends_by_panic(
+    line: Line,
+    session: Arc<Session>,
+    number: TransferNumber,
+    end: impl FnOnce(Failure) + Send + 'static,
+) -> impl FnOnce(Failure) + Send + 'static {
+    move |failure| {
+        line.tell(Done::default(), Err(&failure));
+        end(failure);
+        session.remove(number);
     }
 }
 
