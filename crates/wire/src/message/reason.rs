@@ -153,7 +153,7 @@ mod tests {
         let failure = Failure::new(FailureKind::Space, "write", "no").because(Reason::InFork);
         let mut bytes = Message::Goodbye(Some(failure)).encode().unwrap().split_off(LENGTH_BYTES);
         let at = bytes.iter().position(|&byte| byte == Reason::InFork as u8).unwrap();
-        bytes.splice(at..=at, number.iter().copied());
+        drop(bytes.splice(at..=at, number.iter().copied()));
         bytes
     }
 

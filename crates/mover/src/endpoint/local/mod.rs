@@ -265,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_that_is_not_there_is_told_from_a_name_that_is_not_and_from_one_that_is_closed() {
+        let reason = |path: &str, number| {
+            let failure = failure::of_io("open", &io::Error::from_raw_os_error(number));
+            of_source(failure, std::path::Path::new(path)).reason
+        };
+        // ENOENT, EACCES.
+        for path in ["run7/f*", "run?", "[ab]"] {
+            assert_eq!((reason(path, 2), reason(path, 13)), (Reason::NotExpanded, Reason::Other), "{path}");
+        }
+        assert_eq!(reason("run7/f", 2), Reason::Other);
+    }
+
+    #[test]
     fn what_is_busy_and_no_mount_point_is_not_called_one() {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::write(scratch.path().join("f"), "x").unwrap();
