@@ -677,6 +677,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_peer_has_no_memory_for_is_said_to_be_there_whatever_it_calls_that() {
+        let why = Failure::new(FailureKind::Space, "obtenir", "rien").because(Reason::NoMemory);
+        let told = at_peer(why, "far:7");
+        assert_eq!((&*told.operation, told.reason), ("get memory for a stream at far:7", Reason::NoMemory));
+        let other = Failure::new(FailureKind::Space, failure::NO_MEMORY, "none is left");
+        assert_eq!(at_peer(other.clone(), "far:7"), other);
+    }
+
+    #[test]
     fn a_dial_that_fails_for_want_of_a_link_says_nothing_about_streams() {
         let mut dials = Dials::default();
         let failure = |cause: &str| Some(Failure::new(FailureKind::Connection, "add a stream", cause));
