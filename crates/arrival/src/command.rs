@@ -22,8 +22,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
-use thalweg_client::hint::operation::FIND_PROGRAM;
-use thalweg_mover::failure::{self, Failure, FailureKind};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason};
 
 /// What is run for each item.
 #[derive(Debug, Clone)]
@@ -53,7 +52,7 @@ impl Analysis {
             }
         };
         found.map_err(|error| {
-            let failure = failure::of_io(FIND_PROGRAM, &error);
+            let failure = failure::of_io("find the program to run", &error).because(Reason::NoProgram);
             let failure = Failure { kind: FailureKind::Usage, ..failure };
             failure::with_words(failure, &format!("`{}`", failure::shown_path(program)))
         })

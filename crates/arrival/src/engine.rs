@@ -8,6 +8,7 @@
 mod looks;
 mod perform;
 
+use crate::WATCH;
 use crate::command::Analysis;
 use crate::item::ItemKind;
 use crate::journal::Journal;
@@ -21,7 +22,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::{self, FarMovers, How};
-use thalweg_client::hint::operation::WATCH;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
@@ -510,7 +510,7 @@ impl<'a> Life<'a> {
                 std::thread::Builder::new()
                     .name("item".into())
                     .spawn_scoped(scope, work)
-                    .map_err(|error| failure::of_io(failure::START_THREAD, &error))?;
+                    .map_err(|error| failure::of_thread(&error))?;
             }
         }
     }

@@ -4,12 +4,12 @@
 //! because going on could analyse something twice. Only one watcher has a journal at a time. It is rewritten as a whole
 //! at each beginning, and whenever it has become several times as long as what it says, and put in place by a rename.
 
+use crate::WATCH;
 use crate::machine::Record;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use thalweg_client::hint::operation::WATCH;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_sys::Dir;
 use thalweg_sys::atomic_file::{self, Durability};
 
@@ -43,7 +43,7 @@ impl Journal {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(of_io)?;
         let Some(lock) = Dir::open(directory).and_then(|dir| dir.lock(b"lock")).map_err(of_io)? else {
             let cause = "the same directory is watched for the same destination already";
-            return Err(Failure::new(FailureKind::Busy, WATCH, cause));
+            return Err(Failure::new(FailureKind::Busy, WATCH, cause).because(Reason::WatchTaken));
         };
         let path = directory.join("journal");
         let mut text = Vec::new();

@@ -30,6 +30,9 @@ pub mod command;
 
 pub mod engine;
 
+/// What fails of a watch.
+const WATCH: &str = "watch";
+
 /// For the files in which a watch keeps its state: its user's alone, created if need be.
 fn own_file() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();

@@ -1,10 +1,10 @@
 //! What is in the watched directory now: a listing, here or at a far mover, made into items.
 
+use crate::WATCH;
 use crate::item::{Complete, ItemKind, Version};
 use crate::machine::Seen;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use thalweg_client::hint::operation::WATCH;
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::failure::{Failure, FailureKind, Result};

@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
 use thalweg_mover::basin::{Narrow, Place};
-use thalweg_mover::endpoint::local::FOLLOW_LINKS;
 use thalweg_mover::event::Event;
-use thalweg_mover::failure::{Failure, FailureKind, Result, is_too_large};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
@@ -372,14 +371,14 @@ impl Listener {
             }
             Outcome::Failed(failure) => {
                 lock(&self.failed).push(failure.kind);
-                if is_too_large(failure) {
+                if failure.reason == Reason::FileTooLarge {
                     *lock(&self.limit_hint) = hint::of(failure);
                 }
                 if failure.kind == FailureKind::Space {
                     let mut first = lock(&self.space_hint);
                     *first = first.or_else(|| hint::of(failure));
                 }
-                if failure.operation == FOLLOW_LINKS {
+                if failure.reason == Reason::NotFollowed {
                     let mut first = lock(&self.links_hint);
                     *first = first.or_else(|| hint::of(failure));
                 }

@@ -15,8 +15,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_client::hint::operation::ASK_COPY;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::published;
 
@@ -104,6 +103,9 @@ pub fn all(state: &Path) -> Result<Vec<u32>> {
     Ok(all)
 }
 
+/// What fails where a copy that runs does not say how far it is.
+const ASK: &str = "ask the copy";
+
 /// Asks one of them, or a daemon. `None` if it is not there any more.
 ///
 /// # Errors
@@ -117,10 +119,10 @@ pub fn ask(state: &Path, pid: u32, request: &Value) -> Result<Option<Value>> {
 
 /// The same, of the one whose socket has this name.
 fn ask_at(state: &Path, pid: u32, name: &str, request: &Value) -> Result<Option<Value>> {
-    let failed = |kind: FailureKind, why: &str| Failure::new(kind, ASK_COPY, format!("process {pid}: {why}"));
+    let failed = |kind: FailureKind, why: &str| Failure::new(kind, ASK, format!("process {pid}: {why}"));
     let of_io = |error: io::Error| {
-        let failure = failure::of_io(ASK_COPY, &error);
-        failed(failure.kind, &failure.cause)
+        let failure = failure::of_io(ASK, &error);
+        failed(failure.kind, &failure.cause).because(failure.reason)
     };
     let Ok(directory) = File::open(directory(state)) else { return Ok(None) };
     let mut stream = match UnixStream::connect(short(&directory, name)) {
@@ -141,7 +143,7 @@ fn ask_at(state: &Path, pid: u32, name: &str, request: &Value) -> Result<Option<
             return Ok(None);
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-            return Err(failed(FailureKind::Busy, "it does not answer"));
+            return Err(failed(FailureKind::Busy, "it does not answer").because(Reason::CopySilent));
         }
         Err(error) => return Err(of_io(error)),
     };

@@ -4,7 +4,7 @@
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Named;
 use std::fmt::Write;
-use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::failure::{Failure, FailureKind, Reason};
 use thalweg_mover::link::ssh;
 use thalweg_wire::path::Escaped;
 
@@ -70,11 +70,8 @@ pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) ->
         // Written into a String: cannot fail.
         let _ = write!(cause, " (DIR is what the daemon there exports as {})", exports.join(", "));
     }
-    Failure::new(FailureKind::Unsupported, BETWEEN, cause)
+    Failure::new(FailureKind::Unsupported, "copy between far places", cause).because(Reason::BothFar)
 }
-
-/// The operation of [`both_far`], by which its hint is found.
-pub(crate) const BETWEEN: &str = "copy between far places";
 
 /// Sources at several places. Says the command that copies from each at the same time.
 pub(crate) fn several_places(sources: &[Named], destination: &Named) -> Failure {

@@ -132,6 +132,7 @@ pub fn settled(entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) ->
         Outcome::Failed(failure) => {
             put("outcome", "failed".into());
             put("kind", kind(failure).into());
+            put("reason", failure.reason.word().into());
             put("operation", failure.operation.as_str().into());
             put("range", json!(failure.range));
             put("why", failure.cause.as_str().into());
@@ -152,6 +153,7 @@ pub fn error(failure: &Failure) -> Map<String, Value> {
         put_path(&mut object, path);
     }
     object.insert("kind".into(), kind(failure).into());
+    object.insert("reason".into(), failure.reason.word().into());
     object.insert("operation".into(), failure.operation.as_str().into());
     object.insert("range".into(), json!(failure.range));
     object.insert("why".into(), failure.cause.as_str().into());
@@ -389,7 +391,18 @@ mod fields;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_wire::message::FailureKind;
+    use thalweg_wire::message::{FailureKind, Reason};
+
+    #[test]
+    fn an_error_tells_its_reason_in_a_word_and_null_where_it_has_none() {
+        let failure = Failure::new(FailureKind::Space, "write", "rien");
+        for (reason, word) in [(Reason::Other, Value::Null), (Reason::NoInodes, "no-inodes".into())] {
+            let failure = failure.clone().because(reason);
+            assert_eq!(error(&failure)["reason"], word);
+            let path = RelativePath::root();
+            assert_eq!(settled(None, &path, &Outcome::Failed(failure))["reason"], word);
+        }
+    }
 
     #[test]
     fn an_event_has_one_name_and_one_text_whoever_tells_it() {

@@ -23,7 +23,7 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
         .recursive(true)
         .mode(0o700)
         .create(&directory)
-        .map_err(|error| failure::at_path(failure::of_io(failure::CREATE_STATE, &error), &directory))?;
+        .map_err(|error| failure::at_path(failure::of_state(&error), &directory))?;
     Ok(directory)
 }
 

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
 use thalweg_mover::event;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::client::{Answers, Client, LinkSettings};
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::message::{Place, Question, Reply};
@@ -29,9 +29,6 @@ enum At {
     Local(PathBuf),
     Far(Arc<Client>, Place),
 }
-
-/// What fails where a place is none of this machine, and is not written as another one's.
-pub const FIND_PLACE: &str = "find the place";
 
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -101,7 +98,7 @@ impl Reach {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let [path, first] = [path.as_os_str(), first].map(|words| Escaped(words.as_bytes()));
                 let cause = format!("`{path}`: there is no `{first}` here");
-                Err(Failure::new(FailureKind::NotFound, FIND_PLACE, cause))
+                Err(Failure::new(FailureKind::NotFound, "find the place", cause).because(Reason::NoPlace))
             }
             _ => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Threads: where there are no more to be had, that is a failure with a hint, and no panic.
 
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
-use thalweg_mover::failure::{self, Result, START_THREAD};
+use thalweg_mover::failure::{Result, of_thread};
 
 /// Starts a thread of its own.
 ///
@@ -11,7 +11,7 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
-    Builder::new().name(name.to_owned()).spawn(work).map_err(|error| failure::of_io(START_THREAD, &error))
+    Builder::new().name(name.to_owned()).spawn(work).map_err(|error| of_thread(&error))
 }
 
 /// Starts a thread that ends before its scope does.
@@ -24,5 +24,5 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>> {
     let thread = Builder::new().name(name.to_owned());
-    thread.spawn_scoped(scope, work).map_err(|error| failure::of_io(START_THREAD, &error))
+    thread.spawn_scoped(scope, work).map_err(|error| of_thread(&error))
 }

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::{Found as Listed, WORKERS};
-use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::receipt::Line;
@@ -121,7 +121,9 @@ pub fn verify(
     let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(receipt.pass(seal)?);
     let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
-    let stopped = || Failure::new(FailureKind::Stopped, VERIFY, "stopped on request");
+    let stopped = || {
+        Failure::new(FailureKind::Stopped, VERIFY, "stopped on request").because(Reason::BeginsAnew)
+    };
     let work = || {
         loop {
             if stop.is_asked() {

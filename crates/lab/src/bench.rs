@@ -58,7 +58,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, of_io};
 use workspace::Workspace;
 
 /// What a user can say about a run.
@@ -254,7 +254,7 @@ impl Bench<'_> {
 
 /// Somebody asked us to end.
 fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, MEASURE, "asked to stop")
+    Failure::new(FailureKind::Stopped, MEASURE, "asked to stop").because(Reason::BeginsAnew)
 }
 
 /// Every item once in each round, interleaved; each round begins with another one (A B C, B C A, …). Round 0 warms up.

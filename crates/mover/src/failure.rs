@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use thalweg_sys::errno;
 use thalweg_sys::usage::lacks_descriptors;
-pub use thalweg_wire::message::{Failure, FailureKind};
+pub use thalweg_wire::message::{Failure, FailureKind, Reason};
 use thalweg_wire::path::Escaped;
 
 /// Result of everything in the mover that a user may hear of.
@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 /// The failure of `operation` for the reason that the kernel gave.
 pub fn of_io(operation: &str, error: &io::Error) -> Failure {
-    Failure::new(kind_of_io(error), operation, describe(error))
+    Failure::new(kind_of_io(error), operation, describe(error)).because(reason_of_io(error))
 }
 
 /// The same failure, with what stands `before` its cause: a path as the user wrote it.
@@ -20,7 +20,7 @@ pub fn with_words(failure: Failure, before: &str) -> Failure {
     let cause = format!("{before}: {}", failure.cause);
     // Anew, which cuts it to what may be said to a peer.
     let cut = Failure::new(failure.kind, &failure.operation, cause);
-    Failure { path: failure.path, range: failure.range, ..cut }
+    Failure { reason: failure.reason, path: failure.path, range: failure.range, ..cut }
 }
 
 /// The same failure, with the `path` that it is about before its cause, as the user wrote it.
@@ -45,26 +45,24 @@ pub fn shown_path(path: &[u8]) -> String {
 /// What fails where there is no memory for a stream's frames.
 pub const NO_MEMORY: &str = "get memory for a stream";
 
-/// How the cause begins where no more descriptors may be had. The words of glibc: other C libraries have others.
-pub const NO_DESCRIPTORS: &str = "Too many open files";
-
-/// How the cause ends where a file system has room, and nothing more can be made on it.
-pub const NO_INODES: &str = "no inodes left";
-
-/// How the cause ends where a file would have more bytes than one may have there. All C libraries say so.
-const FILE_TOO_LARGE: &str = "File too large";
-
-/// Whether a limit on the size of one file stands in the way: the account's, or the file system's own.
-pub fn is_too_large(failure: &Failure) -> bool {
-    failure.kind == FailureKind::Unsupported && failure.cause.ends_with(FILE_TOO_LARGE)
+/// An error with the reason that its number does not tell.
+#[derive(Debug)]
+struct Because {
+    reason: Reason,
+    words: String,
 }
 
-/// How the operations of a disk begin.
-const OF_DISK: [&str; 2] = ["sync", "write"];
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words)
+    }
+}
 
-/// Whether a disk failed, or its file system: no other reason is known.
-pub fn is_of_disk(failure: &Failure) -> bool {
-    failure.kind == FailureKind::Io && OF_DISK.iter().any(|word| failure.operation.starts_with(word))
+impl std::error::Error for Because {}
+
+/// An error in these words, the failure of which has this reason.
+pub(crate) fn io_because(kind: io::ErrorKind, reason: Reason, words: String) -> io::Error {
+    io::Error::new(kind, Because { reason, words })
 }
 
 /// What fails where what moves bytes cannot begin.
@@ -80,7 +78,7 @@ pub const RUN_THREAD: &str = "run a thread";
 pub const VERIFY: &str = "verify";
 
 /// What fails where what is kept between copies has no directory.
-pub const CREATE_STATE: &str = "create the state directory";
+const CREATE_STATE: &str = "create the state directory";
 
 /// What fails of a benchmark.
 pub const MEASURE: &str = "measure";
@@ -89,7 +87,7 @@ pub const MEASURE: &str = "measure";
 pub const START_TESTBED: &str = "start a testbed";
 
 /// What fails where nobody lets us make a host of a testbed.
-pub const MAKE_NAMESPACE: &str = "make a network namespace";
+const MAKE_NAMESPACE: &str = "make a network namespace";
 
 /// What fails where a congestion control is asked for that is not permitted.
 pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
@@ -97,9 +95,29 @@ pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
 /// As [`of_io`], where memory for a stream's frames was asked for: none is a matter of space, not of the stream.
 pub(crate) fn of_memory(operation: &str, error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::OutOfMemory => Failure::new(FailureKind::Space, NO_MEMORY, describe(error)),
+        io::ErrorKind::OutOfMemory => no_memory(describe(error)),
         _ => of_io(operation, error),
     }
+}
+
+/// There is no memory for a stream's frames.
+pub(crate) fn no_memory(cause: impl ToString) -> Failure {
+    Failure::new(FailureKind::Space, NO_MEMORY, cause).because(Reason::NoMemory)
+}
+
+/// As [`of_io`], where a thread was to begin.
+pub fn of_thread(error: &io::Error) -> Failure {
+    of_io(START_THREAD, error).because(Reason::NoThreads)
+}
+
+/// As [`of_io`], where what is kept between copies was to get its directory.
+pub fn of_state(error: &io::Error) -> Failure {
+    of_io(CREATE_STATE, error).because(Reason::NoState)
+}
+
+/// As [`of_io`], where a host of a testbed was to be made.
+pub fn of_namespace(error: &io::Error) -> Failure {
+    of_io(MAKE_NAMESPACE, error).because(Reason::NoNamespace)
 }
 
 /// The class that a kernel error belongs to.
@@ -137,12 +155,20 @@ pub fn kind_of_io(error: &io::Error) -> FailureKind {
     }
 }
 
+/// What a kernel error is the reason of, where somebody goes by that.
+fn reason_of_io(error: &io::Error) -> Reason {
+    let told = error.get_ref().and_then(|inner| inner.downcast_ref::<Because>());
+    match error.raw_os_error() {
+        _ if lacks_descriptors(error) => Reason::NoDescriptors,
+        _ if error.kind() == io::ErrorKind::FileTooLarge => Reason::FileTooLarge,
+        Some(errno::IO | errno::REMOTE_IO | errno::DAMAGED | errno::BAD_CHECKSUM) => Reason::DiskFailed,
+        _ => told.map_or(Reason::Other, |told| told.reason),
+    }
+}
+
 /// The kernel's sentence without Rust's `(os error N)`.
 fn describe(error: &io::Error) -> String {
     let text = error.to_string();
-    if lacks_descriptors(error) && !text.starts_with(NO_DESCRIPTORS) {
-        return NO_DESCRIPTORS.to_owned();
-    }
     match text.rfind(" (os error ") {
         Some(at) => text[..at].to_owned(),
         None => text,
@@ -167,8 +193,10 @@ mod tests {
             let failure = of(&path);
             assert!(failure.cause.ends_with("...`: No such file or directory"), "{failure}");
             assert_eq!((failure.kind, failure.range), (FailureKind::NotFound, Some((0, 7))));
+            let failure = failure.because(Reason::NotExpanded);
             // However often it is said where it was.
             let failure = (0..9).fold(failure, |failure, _| with_words(failure, &shown_path(&path)));
+            assert_eq!(failure.reason, Reason::NotExpanded);
             let said = Message::Goodbye(Some(failure));
             let bytes = said.encode().unwrap();
             assert_eq!(Message::decode(&bytes[thalweg_wire::message::LENGTH_BYTES..]).unwrap(), said);
@@ -180,8 +208,7 @@ mod tests {
         // ENFILE, EMFILE.
         for number in [23, 24] {
             let failure = of_io("write", &io::Error::from_raw_os_error(number));
-            assert_eq!(failure.kind, FailureKind::Space);
-            assert!(failure.cause.starts_with(NO_DESCRIPTORS), "{failure}");
+            assert_eq!((failure.kind, failure.reason), (FailureKind::Space, Reason::NoDescriptors));
         }
     }
 
@@ -197,18 +224,39 @@ mod tests {
         // EFBIG.
         let failure = of_io("write", &io::Error::from_raw_os_error(27));
         assert_eq!(failure.kind, FailureKind::Unsupported);
-        assert!(is_too_large(&failure) && is_too_large(&at_path(failure, Path::new("run7/f"))));
-        assert!(!is_too_large(&of_io("write", &io::Error::from_raw_os_error(28))));
+        assert_eq!(at_path(failure, Path::new("run7/f")).reason, Reason::FileTooLarge);
+        assert_eq!(of_io("write", &io::Error::from_raw_os_error(28)).reason, Reason::Other);
     }
 
     #[test]
     fn what_a_disk_does_is_told_from_what_else_the_kernel_refuses() {
-        // EIO, ENOSPC.
-        for operation in ["sync", "sync the spill log", "write", "write frames"] {
-            assert!(is_of_disk(&of_io(operation, &io::Error::from_raw_os_error(5))), "{operation}");
-            assert!(!is_of_disk(&of_io(operation, &io::Error::from_raw_os_error(28))), "{operation}");
+        let of = |number| of_io("write", &io::Error::from_raw_os_error(number));
+        // EIO, EBADMSG, EUCLEAN, EREMOTEIO.
+        for number in [5, 74, 117, 121] {
+            let failure = of(number);
+            assert_eq!((failure.kind, failure.reason), (FailureKind::Io, Reason::DiskFailed), "{number}");
         }
-        assert!(!is_of_disk(&of_io(START, &io::Error::from_raw_os_error(5))));
+        // EAGAIN, ENOMEM, ENOSPC.
+        for number in [11, 12, 28] {
+            assert_eq!(of(number).reason, Reason::Other, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_reason_that_no_number_tells_goes_with_the_error_and_its_words_are_as_they_were() {
+        let error = io_because(io::ErrorKind::StorageFull, Reason::NoInodes, "no inodes left".to_owned());
+        let failure = of_io("write", &error);
+        assert_eq!((failure.kind, failure.reason), (FailureKind::Space, Reason::NoInodes));
+        assert_eq!(failure.to_string(), "write failed: no inodes left");
+    }
+
+    #[test]
+    fn a_thread_and_memory_that_are_not_to_be_had_are_told_from_each_other_and_from_descriptors() {
+        let thread = |number| of_thread(&io::Error::from_raw_os_error(number)).reason;
+        let memory = |number| of_memory("receive", &io::Error::from_raw_os_error(number)).reason;
+        // EAGAIN, EMFILE, ENOMEM, EIO.
+        assert_eq!((thread(11), thread(24)), (Reason::NoThreads, Reason::NoDescriptors));
+        assert_eq!((memory(12), memory(5)), (Reason::NoMemory, Reason::DiskFailed));
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Tally {
                 let spawned = std::thread::Builder::new().name("measure".into()).spawn_scoped(scope, one);
                 if let Err(error) = spawned {
                     self.is_over.store(true, Ordering::Relaxed);
-                    return Err(failure::of_io(failure::START_THREAD, &error));
+                    return Err(failure::of_thread(&error));
                 }
             }
             let until = Instant::now() + time;

@@ -22,7 +22,7 @@ use thalweg_client::frames::{
 };
 use thalweg_client::{events, identity, units};
 use thalweg_mover::admission::SlotHeld;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{FINISH, OPEN_CHANNEL, PUSH};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::flow::lags::Lag;
@@ -482,7 +482,8 @@ fn in_steps<T: Send>(
 }
 
 fn late(operation: &str) -> Failure {
-    Failure::new(FailureKind::Busy, operation, "the hub did not take what was pushed in time")
+    let cause = "the hub did not take what was pushed in time";
+    Failure::new(FailureKind::Busy, operation, cause).because(Reason::ConsumersSlow)
 }
 
 /// None where it was not measured.

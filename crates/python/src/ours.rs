@@ -3,8 +3,7 @@
 
 use crate::failures::raise;
 use pyo3::prelude::*;
-use thalweg_client::hint::operation::USE_IN_FORK;
-use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::failure::{Failure, FailureKind, Reason};
 
 /// See the module. It ends with this, where it was made.
 pub struct Ours<T: Send> {
@@ -27,7 +26,7 @@ impl<T: Send> Ours<T> {
     pub fn get(&self, py: Python<'_>) -> PyResult<&T> {
         self.there().ok_or_else(|| {
             let cause = format!("it is of process {}, and so are the threads that work for it", self.process);
-            raise(py, &Failure::new(FailureKind::Usage, USE_IN_FORK, cause))
+            raise(py, &Failure::new(FailureKind::Usage, "use in a fork", cause).because(Reason::InFork))
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_mover::failure::{Failure, FailureKind, Result, START_THREAD, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_thread};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
 
@@ -75,7 +75,7 @@ pub fn unless_stopped<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let hears = begin(work).map_err(|error| of_io(START_THREAD, &error))?;
+    let hears = begin(work).map_err(|error| of_thread(&error))?;
     loop {
         match hears.recv_timeout(STEP) {
             Ok(result) => return result,

@@ -174,6 +174,8 @@ def test_failures_are_exceptions_by_their_kind(daemon: Daemon, tmp_path: Path) -
     with pytest.raises(ConnectionError) as refused:
         thalweg.copy(tmp_path, "tw://127.0.0.1:1/data/", ticket=daemon.ticket)
     assert isinstance(refused.value, thalweg.Error) and refused.value.hint is not None
+    assert (refused.value.reason, error.reason) == ("not-answered", None)
+    assert pickle.loads(pickle.dumps(refused.value)).reason == "not-answered"
     with pytest.raises(TypeError, match="streems"):
         thalweg.copy(tmp_path, tmp_path / "b", streems=3)  # type: ignore[call-arg]
     copied = pickle.loads(pickle.dumps(error))

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::ticket::ADDRESSES_MAX;
 use thalweg_mover::link::{ClientTrust, Connection, Identity, server_config};
 use thalweg_mover::mutex::lock;
@@ -224,7 +224,7 @@ pub fn listen(
         .enable_all()
         .thread_name("accept")
         .build()
-        .map_err(|error| failure::of_io(failure::START, &error))?;
+        .map_err(|error| failure::of_io(failure::START, &error).because(Reason::NoThreads))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
     let turned_away = Arc::<Mutex<TurnedAway>>::default();
@@ -310,12 +310,12 @@ fn addresses_of(text: &str) -> Result<Vec<SocketAddr>> {
 }
 
 fn not_bound(text: &str, error: &std::io::Error) -> Failure {
-    let kind = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
-        std::io::ErrorKind::AddrInUse => FailureKind::Busy,
-        _ => FailureKind::NotFound,
+    let (kind, reason) = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => (FailureKind::Permission, Reason::Other),
+        std::io::ErrorKind::AddrInUse => (FailureKind::Busy, Reason::PortTaken),
+        _ => (FailureKind::NotFound, Reason::Other),
     };
-    Failure::new(kind, LISTEN, format!("{text}: {error}"))
+    Failure::new(kind, LISTEN, format!("{text}: {error}")).because(reason)
 }
 
 fn bind(address: SocketAddr, is_ipv6_only: bool) -> std::io::Result<TcpListener> {

@@ -1,6 +1,8 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{EndOf, Host, TakenBy, check_congestion, logged_notes, path_of, totals_of, watch};
+use crate::host::{
+    EndOf, Host, TakenBy, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch,
+};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use crate::room;
@@ -10,7 +12,7 @@ use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
 use thalweg_mover::event;
-use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::failure::Result;
 use thalweg_mover::run::agree;
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
@@ -81,12 +83,9 @@ impl Host {
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());
-        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
-        let on_panic = move |failure: Failure| {
-            its_line.tell(Done::default(), Err(&failure));
-            failed.abort(failure);
-            theirs.remove(open.transfer);
-        };
+        let failed = run.clone();
+        let end = move |why| failed.abort(why);
+        let on_panic = ends_by_panic(line.clone(), session.clone(), open.transfer, end);
         let see_to_its_end = move || {
             let _work = work;
             let seen = || (run.progress().settled, run.own_accounts(), run.peer_accounts());

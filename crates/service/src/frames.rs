@@ -5,7 +5,7 @@ use crate::host::{Host, check_congestion};
 use crate::log::{Done, Line, of_session};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{ChannelWishes, HeldLevel, OPEN_CHANNEL, TAKE_NAME};
 use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
@@ -240,7 +240,7 @@ pub(crate) fn tell_when_back(session: &Session, number: TransferNumber, why: Fai
 
 fn replaced() -> Failure {
     let cause = "another process has this name since this one lost its link";
-    Failure::new(FailureKind::Conflict, TAKE_NAME, cause)
+    Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken)
 }
 
 fn gone() -> Failure {

@@ -33,7 +33,9 @@ mod opening;
 
 mod owner;
 
-pub(crate) use opening::{EndOf, TakenBy, check_congestion, logged_notes, path_of, totals_of, watch};
+pub(crate) use opening::{
+    EndOf, TakenBy, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch,
+};
 
 /// Streams of a server for each of its sessions, on the whole.
 const STREAMS_EACH: usize = 8;

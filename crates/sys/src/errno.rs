@@ -6,6 +6,12 @@ pub const NO_ENTRY: i32 = libc::ENOENT;
 pub const IO: i32 = libc::EIO;
 /// There is no such device, or it is gone.
 pub const NO_DEVICE: i32 = libc::ENXIO;
+/// The medium of another machine failed.
+pub const REMOTE_IO: i32 = libc::EREMOTEIO;
+/// A file system found its own structure damaged.
+pub const DAMAGED: i32 = libc::EUCLEAN;
+/// A file system found something of its own that is not what its checksum says.
+pub const BAD_CHECKSUM: i32 = libc::EBADMSG;
 /// From one file system to another.
 pub const CROSS_DEVICE: i32 = libc::EXDEV;
 /// An argument makes no sense; also what a file system answers that does not know what is asked for.

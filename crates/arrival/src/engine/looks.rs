@@ -159,7 +159,7 @@ impl Looker {
             .name("look".into())
             .spawn(look)
             .map(drop)
-            .map_err(|error| failure::of_io(failure::START_THREAD, &error))
+            .map_err(|error| failure::of_thread(&error))
     }
 
     fn look(&self, began: Duration, reach: Option<Reach>) -> Looked {

@@ -21,7 +21,7 @@ use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event, Events};
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
@@ -92,7 +92,7 @@ impl Driver<'_> {
     }
 
     fn trouble(&self, name: &RelativePath, failure: &Failure) -> Trouble {
-        if failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION {
+        if failure.reason == Reason::CongestionRefused {
             // Of the command, and not of the item: every other would be refused too.
             lock(&self.refused).get_or_insert_with(|| failure.clone());
         }

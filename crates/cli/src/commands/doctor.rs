@@ -11,11 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_cli::args::doctor::DoctorArgs;
-use thalweg_client::hint::operation::MEASURE_PATH;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
-use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, at_path, of_io};
 use thalweg_sys::child::dies_with_us;
 
 /// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
@@ -128,7 +127,8 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         // Another path than the one that was asked for would prove nothing of it.
         Some(Err(why)) => {
             let cause = format!("could not connect to {why}");
-            return Err(Failure::new(FailureKind::Connection, MEASURE_PATH, cause));
+            let failure = Failure::new(FailureKind::Connection, "measure the path of --to", cause);
+            return Err(failure.because(Reason::NotMeasured));
         }
         None => INTERSTATE_RTT,
     };

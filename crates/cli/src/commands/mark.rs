@@ -55,7 +55,7 @@ fn look(typed: &Path, places: &Places) -> Result<Mark> {
     };
     let of_io = |error: io::Error| {
         let failure = failure::of_io("look at a file", &error);
-        refuse(failure.kind, &failure.cause)
+        refuse(failure.kind, &failure.cause).because(failure.reason)
     };
     let found = match std::fs::symlink_metadata(typed) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !is_local(typed, places) => {

@@ -235,7 +235,7 @@ impl Stdin {
         std::thread::Builder::new()
             .name("stdin".into())
             .spawn(read)
-            .map_err(|error| failure::of_io(failure::START_THREAD, &error))?;
+            .map_err(|error| failure::of_thread(&error))?;
         Ok(Stdin { lines, ended })
     }
 

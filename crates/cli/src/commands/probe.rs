@@ -45,6 +45,8 @@ pub use measurer::Measurer;
 const STALL: Duration = Duration::from_secs(8);
 /// What fails where the drawing cannot be written.
 const DRAW: &str = "write the drawing";
+/// What fails of measuring.
+const PROBE: &str = "probe";
 
 /// `thalweg probe`.
 ///

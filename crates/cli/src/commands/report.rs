@@ -161,5 +161,5 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
         std::io::ErrorKind::InvalidData => error.to_string(),
         _ => failure.cause.clone(),
     };
-    Failure::new(kind, operation, format!("{}: {cause}", path.display()))
+    Failure::new(kind, operation, format!("{}: {cause}", path.display())).because(failure.reason)
 }

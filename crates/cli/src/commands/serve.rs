@@ -14,9 +14,8 @@ use std::time::Duration;
 use thalweg_cli::args::copy::MEMORY_BYTES_MIN;
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
-use thalweg_client::hint::operation::TAKE_STATE;
 use thalweg_lab::doctor::{Roots, group_memory_bytes};
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::client::LinkSettings;
@@ -130,11 +129,12 @@ fn where_to(listening: &[SocketAddr], advertised: &[String]) -> String {
 /// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two places,
 /// each with its own view of who may do what.
 fn take_state(state: &Path) -> Result<File> {
+    const TAKE_STATE: &str = "take the state directory";
     let of_io = |error: std::io::Error| failure::at_path(failure::of_io(TAKE_STATE, &error), state);
     let lock = Dir::open(state).and_then(|state| state.lock(LOCK)).map_err(of_io)?;
     lock.ok_or_else(|| {
         let cause = format!("another `thalweg serve` has `{}`", shown(state));
-        Failure::new(FailureKind::Busy, TAKE_STATE, cause)
+        Failure::new(FailureKind::Busy, TAKE_STATE, cause).because(Reason::StateTaken)
     })
 }
 

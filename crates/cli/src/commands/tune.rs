@@ -19,7 +19,7 @@ use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_client::{identity, routes};
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::{From, To, Wishes};
 use thalweg_mover::tune::search::Search;
@@ -96,7 +96,7 @@ fn find(args: &TuneArgs, way: &Way) -> Result<()> {
 
 /// Whether a far side says that it does not permit a congestion control.
 fn is_of_congestion(failure: &Failure) -> bool {
-    failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION
+    failure.reason == Reason::CongestionRefused
 }
 
 /// Turns one knob after the other until nothing is better, or time or bytes are used up; each decision is told when it is

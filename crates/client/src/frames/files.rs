@@ -25,7 +25,7 @@ mod standing;
 mod tests;
 
 pub use cut::{Cut, count_cut, cut};
-pub use index::{READ_INDEX, READ_NAMED, by_index, by_lines, count_indexed};
+pub use index::{READ_INDEX, by_index, by_lines, count_indexed};
 pub use left::Recovered;
 
 use super::{Frame, LostRange, SetReport};

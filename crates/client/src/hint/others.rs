@@ -1,23 +1,19 @@
-use super::operation::{ASK_COPY, TAKE_STATE, WATCH};
-use thalweg_mover::endpoint::OPEN_DESTINATION;
-use thalweg_mover::endpoint::local::{MARK_GROWING, OPEN_STAGING};
-use thalweg_service::accept::LISTEN;
-use thalweg_wire::message::{Failure, FailureKind};
+use thalweg_wire::message::{Failure, Reason};
 
 pub(super) fn of(failure: &Failure) -> Option<&'static str> {
-    Some(match (failure.kind, failure.operation.as_str()) {
-        (FailureKind::Busy, TAKE_STATE) => {
+    Some(match failure.reason {
+        Reason::StateTaken => {
             "end the other daemon, or give this one a state directory of its own: --state DIR"
         }
-        (FailureKind::Busy, LISTEN) => "another program has this port: choose one with --listen ADDRESS:PORT",
-        (FailureKind::Busy, OPEN_STAGING | OPEN_DESTINATION) => "wait for the other transfer, or stop it",
-        (FailureKind::Busy, MARK_GROWING) => {
+        Reason::PortTaken => "another program has this port: choose one with --listen ADDRESS:PORT",
+        Reason::DestinationTaken => "wait for the other transfer, or stop it",
+        Reason::GrowingTaken => {
             "give each stream a directory of its own, or wait for the other one, or stop it"
         }
-        (FailureKind::Busy, ASK_COPY) => {
+        Reason::CopySilent => {
             "one that was stopped (Ctrl-Z) answers when it goes on: `fg`, or kill -CONT and its number"
         }
-        (FailureKind::Busy, WATCH) => "end the other `thalweg watch`, or leave the work to it",
+        Reason::WatchTaken => "end the other `thalweg watch`, or leave the work to it",
         _ => return None,
     })
 }

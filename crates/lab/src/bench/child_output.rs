@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use thalweg_mover::failure::{Result, START_THREAD, of_io};
+use thalweg_mover::failure::{Result, of_thread};
 use thalweg_mover::mutex::lock;
 
 /// What of a child's errors is kept; the rest is read and forgotten, so that it never waits for us.
@@ -49,7 +49,7 @@ impl<T: Default + Send + 'static> ChildOutput<T> {
 
     fn start(&mut self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let thread = std::thread::Builder::new().spawn(work);
-        self.threads.push(thread.map_err(|error| of_io(START_THREAD, &error))?);
+        self.threads.push(thread.map_err(|error| of_thread(&error))?);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, of_io};
 use thalweg_sys::Dir;
 use thalweg_sys::child::dies_with_us;
 use thalweg_sys::usage::children_cpu;
@@ -122,7 +122,7 @@ impl Workspace {
             self.scratch.path.display(),
             free >> 20
         );
-        Err(Failure::new(FailureKind::Space, MEASURE, cause))
+        Err(Failure::new(FailureKind::Space, MEASURE, cause).because(Reason::BeginsAnew))
     }
 
     /// CPU of all clients and servers so far, those that ended too, and of whatever else was started; only differences

@@ -25,7 +25,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use thalweg_mover::failure::{CREATE_STATE, Failure, FailureKind, Result, at_path, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io, of_state};
 
 /// The file of sysctl.d; late, so that it goes over a distribution's own.
 const SYSCTL_FILE: &str = "90-thalweg.conf";
@@ -656,7 +656,7 @@ fn lock(state: &Path) -> Result<File> {
         .recursive(true)
         .mode(0o700)
         .create(state)
-        .map_err(|error| of(state, CREATE_STATE, &error))?;
+        .map_err(|error| at_path(of_state(&error), state))?;
     let directory = File::open(state).map_err(|error| of(state, "open the state directory", &error))?;
     match directory.try_lock() {
         Ok(()) => Ok(directory),

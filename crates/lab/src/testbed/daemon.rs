@@ -14,7 +14,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, START_THREAD, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io, of_thread};
 
 /// What a request may have.
 pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
@@ -277,7 +277,7 @@ fn start(lane: Lane, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
     std::thread::Builder::new()
         .name(format!("wire-{queue}"))
         .spawn(carry)
-        .map_err(|error| of_io(START_THREAD, &error))?;
+        .map_err(|error| of_thread(&error))?;
     hears
         .recv_timeout(REQUEST_WAIT)
         .map_err(|error| Failure::new(FailureKind::Internal, "start the wire", error.to_string()))

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
-use thalweg_mover::failure::{Failure, FailureKind, MAKE_NAMESPACE, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io, of_namespace};
 use thalweg_sys::namespace::NetworkNamespace;
 
 /// Device groups of the router, by which the rule knows the sides.
@@ -48,7 +48,7 @@ pub struct Hosts {
 /// # Errors
 /// `Permission` without root; `NotFound` without `ip`; `Unsupported` where the kernel lacks something.
 pub fn build(spec: &Spec) -> Result<Hosts> {
-    let new = || NetworkNamespace::new().map_err(|error| of_io(MAKE_NAMESPACE, &error));
+    let new = || NetworkNamespace::new().map_err(|error| of_namespace(&error));
     let router = new()?;
     let mut hosts = Vec::new();
     let mut at_router = format!("link set lo up\naddr add {ROUTER}/32 dev lo\n");

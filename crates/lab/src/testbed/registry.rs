@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, MAKE_NAMESPACE, Result, START_TESTBED, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, START_TESTBED, of_io, of_namespace};
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::child::in_own_session;
 use thalweg_sys::namespace::{self, NetworkNamespace};
@@ -202,7 +202,7 @@ impl Registry {
     /// As [`Self::up`]; `Stopped`.
     pub fn up_unless(&self, spec: &Spec, command: Command, stop: &AtomicBool) -> Result<Record> {
         spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
-        NetworkNamespace::new().map_err(|error| of_io(MAKE_NAMESPACE, &error))?;
+        NetworkNamespace::new().map_err(|error| of_namespace(&error))?;
         self.start(spec, command, stop)
     }
 
@@ -579,7 +579,8 @@ fn last_words(directory: &Path) -> Failure {
 }
 
 fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, START_TESTBED, "stopped on request; nothing of it is left")
+    let cause = "stopped on request; nothing of it is left";
+    Failure::new(FailureKind::Stopped, START_TESTBED, cause).because(Reason::BeginsAnew)
 }
 
 fn end(child: &mut std::process::Child) {

@@ -4,7 +4,7 @@
 //! its server has not given up yet; and what the policy adds. A new session is no progress: its link may be dialled for as
 //! long as the patience has left.
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, Reason};
 use std::time::{Duration, Instant};
 
 /// So long a link is dialled for at least: one try takes that.
@@ -15,8 +15,8 @@ const DIAL_MIN: Duration = Duration::from_secs(1);
 pub struct Policy {
     /// So many attempts before there ever was a link, at a peer that answers, but not well; with 1 the first is the last.
     pub first_max: u32,
-    /// The operations that fail where no peer answers: that is final before there ever was a link.
-    pub away: &'static [&'static str],
+    /// The reasons of what fails where no peer answers: that is final before there ever was a link.
+    pub away: &'static [Reason],
     /// Whether a handshake heals whose words make no sense: they were altered on the way.
     pub handshake: bool,
     /// Whether all that is busy heals, and not our own last attempt only.
@@ -95,7 +95,7 @@ impl Attempts {
     }
 
     fn heals(&self, failure: &Failure) -> bool {
-        let is_away = self.policy.away.contains(&&*failure.operation);
+        let is_away = self.policy.away.contains(&failure.reason);
         let again = self.had_link || (self.count < self.policy.first_max && !is_away);
         match failure.kind {
             FailureKind::Connection => again,
@@ -118,7 +118,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
     const SPARING: Policy = Policy { first_max: 1, away: &[], handshake: false, busy: false, pause: PAUSE };
     const GENEROUS: Policy =
-        Policy { first_max: 3, away: &["connect"], handshake: true, busy: true, pause: PAUSE };
+        Policy { first_max: 3, away: &[Reason::NotAnswered], handshake: true, busy: true, pause: PAUSE };
 
     fn attempts(policy: Policy) -> (Attempts, Instant) {
         let now = Instant::now();
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn before_there_ever_was_a_link_only_a_peer_that_answers_is_tried_again_and_not_for_ever() {
         let lost = failure(FailureKind::Connection);
-        let away = Failure::new(FailureKind::Connection, "connect", "refused");
+        let away = failure(FailureKind::Connection).because(Reason::NotAnswered);
         for (policy, failure, most) in
             [(SPARING, &lost, 1), (GENEROUS, &lost, 3), (GENEROUS, &away, 1), (SPARING, &away, 1)]
         {

@@ -11,7 +11,7 @@
 
 use super::{DAMAGED_MAX, Over, digest_of_nothing, protocol};
 use crate::again;
-use crate::failure::{Failure, FailureKind, Result, VERIFY};
+use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use crate::memory::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -680,7 +680,7 @@ impl Sender {
         }
         let cause = format!("the same bytes arrived damaged {DAMAGED_MAX} times");
         let failure = Failure::new(FailureKind::Damage, VERIFY, cause).in_range(offset, end);
-        self.give_up(flow, failure);
+        self.give_up(flow, failure.because(Reason::Damaged));
     }
 
     fn hear_settled(&mut self, flow: EntryId, outcome: Outcome) -> Result<()> {

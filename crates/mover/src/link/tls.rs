@@ -18,7 +18,7 @@ use super::identity::{Fingerprint, Identity};
 use super::ktls::TlsForm;
 use super::stream::StopHandle;
 use super::trust::{ClientTrust, ServerTrust};
-use crate::failure::of_io;
+use crate::failure::{Reason, of_io};
 use crate::{Failure, FailureKind, Result};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
@@ -648,16 +648,13 @@ pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// How the cause begins where the peer is not the one that is trusted.
-pub const NOT_TRUSTED: &str = "the peer's certificate is not one we trust";
-/// How the cause begins where the peer does not trust us.
-pub const NOT_LET_IN: &str = "the peer does not let us in";
-
 /// The failure that a TLS error is: who is not trusted is a matter of permission and not worth a second try.
 pub(super) fn of_tls(operation: &str, error: &rustls::Error) -> Failure {
     use rustls::Error as E;
     let (kind, cause) = match error {
-        E::InvalidCertificate(reason) => (FailureKind::Permission, format!("{NOT_TRUSTED} ({reason})")),
+        E::InvalidCertificate(reason) => {
+            (FailureKind::Permission, format!("the peer's certificate is not one we trust ({reason})"))
+        }
         E::NoCertificatesPresented => (FailureKind::Permission, "the peer showed no certificate".to_owned()),
         E::AlertReceived(alert) => match alert {
             AlertDescription::AccessDenied
@@ -668,7 +665,7 @@ pub(super) fn of_tls(operation: &str, error: &rustls::Error) -> Failure {
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnknownCA
             | AlertDescription::UnsupportedCertificate => {
-                (FailureKind::Permission, format!("{NOT_LET_IN} ({alert:?})"))
+                (FailureKind::Permission, format!("the peer does not let us in ({alert:?})"))
             }
             AlertDescription::NoApplicationProtocol => {
                 (FailureKind::Protocol, "the peer does not speak thalweg".to_owned())
@@ -679,7 +676,11 @@ pub(super) fn of_tls(operation: &str, error: &rustls::Error) -> Failure {
         E::DecryptError => (FailureKind::Damage, "a TLS record was altered on the way".to_owned()),
         other => (FailureKind::Protocol, other.to_string()),
     };
-    Failure::new(kind, operation, cause)
+    let reason = match (error, kind) {
+        (E::InvalidCertificate(_), _) | (E::AlertReceived(_), FailureKind::Permission) => Reason::NotTrusted,
+        _ => Reason::Other,
+    };
+    Failure::new(kind, operation, cause).because(reason)
 }
 
 pub(super) fn of_decode(operation: &str, error: &DecodeError) -> Failure {

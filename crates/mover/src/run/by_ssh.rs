@@ -13,7 +13,7 @@
 //! soon, and nothing more gets across, nothing is started any more.
 
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::ssh::{self, DialBack, FarProgram, Order, Ssh, StartedMover, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Family, Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
@@ -193,7 +193,7 @@ impl Connect for SshConnect {
         };
         let dialled = match &way {
             Some(way) => self.dial(way, deadline),
-            None => Err(Failure::new(FailureKind::Connection, ssh::REACH, "there is no far mover")),
+            None => Err(not_reached("there is no far mover")),
         };
         let failure = match dialled {
             Ok(fd) => {
@@ -291,7 +291,7 @@ impl SshConnect {
     fn summon(&self, state: &mut State, first: bool) -> Result<()> {
         // Looking whether the old one is gone takes a login's time, and the copy may have ended meanwhile.
         if self.is_over.load(Ordering::Acquire) {
-            return Err(Failure::new(FailureKind::Connection, ssh::REACH, "the copy is over"));
+            return Err(not_reached("the copy is over"));
         }
         if !first {
             (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
@@ -342,7 +342,7 @@ impl SshConnect {
             "{}: the far mover ends again and again (see what it said above; `ulimit -v`?)",
             self.name()
         );
-        let why = Failure::new(FailureKind::Unsupported, ssh::REACH, cause);
+        let why = Failure::new(FailureKind::Unsupported, ssh::REACH, cause).because(Reason::FarEnds);
         state.hopeless = Some(why.clone());
         why
     }
@@ -433,7 +433,7 @@ impl SshConnect {
         match way {
             Way::Direct(address) => {
                 TcpStream::connect_timeout(address, deadline).map(OwnedFd::from).map_err(|error| {
-                    let mut failure = failure::of_io(CONNECT, &error);
+                    let mut failure = failure::of_io(CONNECT, &error).because(Reason::NotAnswered);
                     if error.kind() == std::io::ErrorKind::ConnectionRefused {
                         failure.kind = CLOSED;
                     }
@@ -443,7 +443,7 @@ impl SshConnect {
             }
             Way::Back => dial_back(self.wishes.near_ports, deadline, |request| match &mut self.lock().far {
                 Some(far) => far.ask(request),
-                None => Err(Failure::new(FailureKind::Connection, CONNECT, "the copy is over")),
+                None => Err(not_answered("the copy is over")),
             }),
             Way::Bridge(port) => {
                 let program = self.lock().program.clone();
@@ -521,10 +521,19 @@ fn has_gone(proved: Result<()>, is_late: bool) -> Result<bool> {
 fn unreached(mut failure: Failure) -> Failure {
     failure.kind = FailureKind::Connection;
     // No daemon is missing there.
-    if failure.operation == CONNECT {
+    if failure.reason == Reason::NotAnswered {
         failure.operation = ssh::REACH.to_owned();
+        failure.reason = Reason::FarNotReached;
     }
     failure
+}
+
+fn not_answered(cause: &str) -> Failure {
+    Failure::new(FailureKind::Connection, CONNECT, cause).because(Reason::NotAnswered)
+}
+
+fn not_reached(cause: &str) -> Failure {
+    Failure::new(FailureKind::Connection, ssh::REACH, cause).because(Reason::FarNotReached)
 }
 
 /// Time for all of the token. The far mover says it at once; a stranger who trickles keeps it out for so long.
@@ -560,7 +569,7 @@ fn listen_until(ports: Option<(u16, u16)>, until: Instant) -> Result<TcpListener
             Err(error) => error,
         };
         if error.kind() != ErrorKind::AddrInUse || Instant::now() >= until {
-            let failure = failure::of_io(CONNECT, &error);
+            let failure = failure::of_io(CONNECT, &error).because(Reason::NotAnswered);
             return Err(match ports {
                 Some((low, high)) => failure::with_words(failure, &format!("--near-ports {low}-{high}")),
                 None => failure,
@@ -576,7 +585,7 @@ fn dial_back(
     deadline: Duration,
     ask: impl FnOnce(&DialBack) -> Result<()>,
 ) -> Result<OwnedFd> {
-    let of_io = |error: std::io::Error| failure::of_io(CONNECT, &error);
+    let of_io = |error: std::io::Error| failure::of_io(CONNECT, &error).because(Reason::NotAnswered);
     let until = Instant::now() + deadline;
     let listener = listen_until(ports, until)?;
     listener.set_nonblocking(true).map_err(of_io)?;
@@ -603,7 +612,7 @@ fn dial_back(
             Err(error) => return Err(of_io(error)),
         }
     }
-    Err(Failure::new(FailureKind::Connection, CONNECT, "the far mover did not dial back"))
+    Err(not_answered("the far mover did not dial back"))
 }
 
 /// Whether whoever dialled says the token, all of it in time.
@@ -710,8 +719,10 @@ mod tests {
 
     #[test]
     fn what_ssh_started_is_not_told_as_a_daemon_that_is_missing() {
-        let failure = unreached(Failure::new(CLOSED, CONNECT, "10.0.0.1:7: Connection refused"));
+        let refused = Failure::new(CLOSED, "dial", "10.0.0.1:7: Connection refused");
+        let failure = unreached(refused.because(Reason::NotAnswered));
         assert_eq!((failure.kind, &*failure.operation), (FailureKind::Connection, ssh::REACH));
+        assert_eq!(failure.reason, Reason::FarNotReached);
     }
 
     #[test]

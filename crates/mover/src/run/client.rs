@@ -1,7 +1,7 @@
 //! The client of a session: dials, opens transfers, and keeps link and streams standing until they are over.
 
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::{ControlLimits, TlsForm, mark, own_system};
 use crate::mutex::lock;
 use crate::plan::Plan;
@@ -217,7 +217,8 @@ impl Dials {
     fn failed(&self, after: Duration) -> Option<Failure> {
         let failure = self.failure.as_ref().filter(|_| self.is_undialled())?;
         let cause = format!("no stream could be dialled in {} s: {}", after.as_secs(), failure.cause);
-        Some(Failure::new(FailureKind::Connection, &failure.operation, cause))
+        let whole = Failure::new(FailureKind::Connection, &failure.operation, cause);
+        Some(whole.because(failure.reason))
     }
 }
 
@@ -306,7 +307,7 @@ impl Owner for ClientOwner {
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         self.connect.stream_lost(stream);
         // Our own; what the peer lacks it has said.
-        if why.operation == failure::NO_MEMORY {
+        if why.reason == Reason::NoMemory {
             self.no_memory(stream, why);
         }
         self.mail.knock_now();
@@ -315,7 +316,7 @@ impl Owner for ClientOwner {
 
 /// What the peer has no memory for: where that is belongs to what failed.
 fn at_peer(why: Failure, name: &str) -> Failure {
-    match why.operation == failure::NO_MEMORY {
+    match why.reason == Reason::NoMemory {
         true => Failure { operation: format!("{} at {name}", failure::NO_MEMORY), ..why },
         false => why,
     }
@@ -659,7 +660,7 @@ mod tests {
     #[test]
     fn streams_that_stood_after_they_were_refused_are_not_held_against_a_later_refusal() {
         let (mut refusals, began) = (Refusals::default(), Instant::now());
-        let no_memory = || Failure::new(FailureKind::Space, failure::NO_MEMORY, "none is left");
+        let no_memory = || failure::no_memory("none is left");
         assert!(refusals.note(began, 0, no_memory()));
         assert!(!refusals.note(began, 1, no_memory()));
         assert!(refusals.rests(began, 1) && !refusals.rests(began + REFUSED_PAUSE, 1));
@@ -674,6 +675,15 @@ mod tests {
         assert!(refusals.is_hopeless(late + REFUSED_PATIENCE, 2).is_none());
         refusals.note(late, 1, no_memory());
         assert!(refusals.is_hopeless(late + REFUSED_PATIENCE, 2).is_some());
+    }
+
+    #[test]
+    fn what_the_peer_has_no_memory_for_is_said_to_be_there_whatever_it_calls_that() {
+        let why = Failure::new(FailureKind::Space, "obtenir", "rien").because(Reason::NoMemory);
+        let told = at_peer(why, "far:7");
+        assert_eq!((&*told.operation, told.reason), ("get memory for a stream at far:7", Reason::NoMemory));
+        let other = Failure::new(FailureKind::Space, failure::NO_MEMORY, "none is left");
+        assert_eq!(at_peer(other.clone(), "far:7"), other);
     }
 
     #[test]

@@ -6,12 +6,12 @@ use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
 use crate::endpoint::simulated::ArraySpec;
 use crate::event::{Event, Events};
-use crate::failure::{Failure, FailureKind, Result};
-use crate::link::{Identity, ssh};
+use crate::failure::{Failure, FailureKind, Reason, Result};
+use crate::link::Identity;
 use crate::model::prediction::Compared;
 use crate::plan::{Asked, Learned, Plan, Tuned};
 use crate::run::agree::Agreed;
-use crate::run::client::{CONNECT, Client, LinkSettings};
+use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{AskedOfWay, FarMover};
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink};
@@ -282,7 +282,7 @@ pub fn copy(
 /// What heals: also before there ever was a link, where a peer that answers may do so better the next time.
 const HEALS: Policy = Policy {
     first_max: 3,
-    away: &[CONNECT, "look up", ssh::REACH],
+    away: &[Reason::NotAnswered, Reason::NotResolved, Reason::FarNotReached],
     handshake: true,
     busy: false,
     pause: Duration::from_millis(500),

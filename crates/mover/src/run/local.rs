@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Destination, Source};
 use crate::event::Events;
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::run::bell::Bell;
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
@@ -83,7 +83,9 @@ impl LocalTransfer {
             // Made there: what it has in flight belongs to that thread.
             let work = move |bell: &Bell| match SendLane::new(stream, &terms) {
                 Ok(lane) => stream_work(&sender, receiver, lane, bell),
-                Err(error) => sender.abort(failure::of_memory(failure::START, &error)),
+                Err(error) => {
+                    sender.abort(failure::of_memory(failure::START, &error).because(Reason::NoThreads));
+                }
             };
             within.spawn("stream", move |f| aborting.abort(f), work)?;
         }

@@ -3,7 +3,7 @@
 
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::FrameBuffer;
 use crate::mutex::lock;
 use crate::numbers::NumberMap;
@@ -98,7 +98,7 @@ impl ReceiveRun {
         let count_max = IN_FLIGHT_BYTES_MAX / Buffer::memory_bytes(frame_bytes);
         let buffers = Pool::new(frame_bytes, count_max.max(IN_FLIGHT_MIN)).map_err(|error| {
             destination.close(false);
-            failure::of_memory(failure::START, &error)
+            failure::of_memory(failure::START, &error).because(Reason::NoThreads)
         })?;
         let gate = Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION));
         let machine = Receiver::new(terms.clone(), limits);

@@ -573,7 +573,7 @@ pub fn check_memory(terms: &Terms) -> Result<()> {
         Some(allowed) => {
             let cause =
                 format!("a frame takes {needed} bytes, and {allowed} are allowed for all buffers (--memory)");
-            Err(Failure::new(FailureKind::Space, failure::NO_MEMORY, cause))
+            Err(failure::no_memory(cause))
         }
     }
 }

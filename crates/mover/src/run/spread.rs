@@ -5,7 +5,7 @@
 //! the others. When it may be tried again and has two fewer than another, streams come back to it, one after the other.
 //! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Family;
 use crate::mutex::lock;
 use crate::run::client::{Answered, CONNECT, Connect, connect_any};
@@ -103,7 +103,8 @@ impl Spread {
     /// Tries ways in this order.
     fn dial_in_order(&self, order: &[usize], stream: Option<u16>, deadline: Duration) -> Result<OwnedFd> {
         let until = Instant::now() + deadline;
-        let mut last = Failure::new(FailureKind::Connection, CONNECT, "no way is left");
+        let mut last =
+            Failure::new(FailureKind::Connection, CONNECT, "no way is left").because(Reason::NotAnswered);
         for (at, &way) in order.iter().enumerate() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -138,7 +139,7 @@ impl Spread {
             (false, true) => "no address of --via could be reached",
             (false, false) => "no address of --via could be reached from what --bind names",
         };
-        Failure::new(last.kind, SPREAD, format!("{what}: {}", last.cause))
+        Failure::new(last.kind, SPREAD, format!("{what}: {}", last.cause)).because(Reason::NoWay)
     }
 
     fn lock(&self) -> MutexGuard<'_, Ways> {

@@ -2,7 +2,7 @@
 //! started is a failure like any other: who wanted it ends what was begun. All threads of `run` and of a server begin here;
 //! `cargo xtask check` holds that.
 
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, JoinHandle};
@@ -24,12 +24,13 @@ pub fn guarded(
             on_panic(failure);
         }
     };
-    start(name, guard).map_err(|error| failure::of_io(failure::START_THREAD, &error))
+    start(name, guard).map_err(|error| failure::of_thread(&error))
 }
 
 /// What became of a thread that is gone.
 pub(super) fn panicked(name: &str) -> Failure {
-    Failure::new(FailureKind::Internal, failure::RUN_THREAD, format!("the thread `{name}` panicked"))
+    let cause = format!("the thread `{name}` panicked");
+    Failure::new(FailureKind::Internal, failure::RUN_THREAD, cause).because(Reason::ThreadPanicked)
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
@@ -90,7 +91,7 @@ mod tests {
         let (tells, told) = mpsc::channel::<()>();
         let nothing = || guarded("none", |_| unreachable!(), move || tells.send(()).unwrap());
         let why = scarce::only(0, nothing).map(drop).unwrap_err();
-        assert_eq!((why.kind, &*why.operation), (FailureKind::Io, failure::START_THREAD));
+        assert_eq!((why.kind, why.reason), (FailureKind::Io, Reason::NoThreads));
         assert!(told.recv().is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! What a scan offers, leaves out and reports, and how it is read.
 
 use super::*;
+use thalweg_wire::message::Reason;
 
 #[test]
 fn names_come_in_byte_order_and_parents_first() {
@@ -129,15 +130,18 @@ fn sockets_and_what_was_not_asked_for_are_skipped_with_a_reason() {
     assert!(found.reason("fifo").contains("FIFO"));
     assert_eq!(found.reason("socket"), "a socket");
     // Who names one is not told that all is well.
-    for (name, preserve, why) in [
-        ("fifo", Preserve { devices: false, ..Preserve::ALL }, "it is a FIFO, and those are not asked for"),
-        ("socket", Preserve::ALL, "it is a socket"),
+    let unasked = Preserve { devices: false, ..Preserve::ALL };
+    for (name, preserve, why, reason) in [
+        ("fifo", unasked, "it is a FIFO, and those are not asked for", Reason::NotAskedFor),
+        ("socket", Preserve::ALL, "it is a socket", Reason::Other),
     ] {
         let root = SourceRoot { path: trees.source.join(name), contents: false, below: None };
         let (found, totals) =
             scan(&LocalSource::open(vec![root], ScanOptions { preserve, ..options() }).unwrap());
         assert_eq!((found.troubles.len(), totals.failed, totals.complete), (1, 1, false));
-        assert_eq!((found.troubles[0].1.kind, &*found.troubles[0].1.cause), (FailureKind::Unsupported, why));
+        let failure = &found.troubles[0].1;
+        assert_eq!((failure.kind, &*failure.cause), (FailureKind::Unsupported, why));
+        assert_eq!(failure.reason, reason, "{name}");
     }
 }
 

@@ -42,6 +42,8 @@ class Error(Exception):
 
     #: The class of the failure, as in ``--json``: ``"space"``, ``"notfound"``, ...
     kind: str
+    #: What is behind it, as in ``--json``: ``"no-inodes"``, ``"not-answered"``, ...; often ``None``.
+    reason: str | None
     #: What was being done, for instance ``"write"``.
     operation: str
     #: The entry that it concerns, escaped (``\\xNN``) where its name is no printable text.
@@ -58,13 +60,14 @@ class Error(Exception):
         cause: str,
         *,
         kind: str = "internal",
+        reason: str | None = None,
         operation: str = "",
         path: str | None = None,
         range: tuple[int, int] | None = None,
         hint: str | None = None,
     ) -> None:
-        self.kind, self.operation, self.path, self.range = kind, operation, path, range
-        self.cause, self.hint = cause, hint
+        self.kind, self.reason, self.operation = kind, reason, operation
+        self.path, self.range, self.cause, self.hint = path, range, cause, hint
         super().__init__(cause)
         self._tell_system()
 
@@ -99,6 +102,7 @@ class Error(Exception):
     def _fields(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
+            "reason": self.reason,
             "operation": self.operation,
             "path": self.path,
             "range": self.range,
@@ -272,6 +276,7 @@ def of_object(told: dict[str, Any]) -> Error:
     return _KINDS.get(kind, InternalError)(
         told.get("why", ""),
         kind=kind,
+        reason=told.get("reason"),
         operation=told.get("operation", ""),
         path=told.get("path"),
         range=None if asked is None else (asked[0], asked[1]),

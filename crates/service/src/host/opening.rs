@@ -18,7 +18,7 @@ use thalweg_mover::endpoint::sparing::SparingSource;
 use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
 use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event::{self, Event, Events};
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree;
@@ -30,7 +30,7 @@ use thalweg_mover::run::thread;
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Totals, Trial};
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Totals, TransferNumber, Trial};
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -275,12 +275,9 @@ impl Host {
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
-        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
-        let on_panic = move |failure: Failure| {
-            its_line.tell(Done::default(), Err(&failure));
-            failed.abort(failure);
-            theirs.remove(open.transfer);
-        };
+        let failed = run.clone();
+        let end = move |why| failed.abort(why);
+        let on_panic = ends_by_panic(line.clone(), session.clone(), open.transfer, end);
         let see_to_its_end = move || {
             let _work = work;
             let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
@@ -317,13 +314,12 @@ impl Host {
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let begun = run.clone();
-        let (failed, theirs, its_line) = (run.clone(), session.clone(), line.clone());
-        let on_panic = move |failure: Failure| {
-            its_line.tell(Done::default(), Err(&failure));
-            abort(&failed, failure);
+        let failed = run.clone();
+        let end = move |why| {
+            abort(&failed, why);
             failed.close();
-            theirs.remove(number);
         };
+        let on_panic = ends_by_panic(line.clone(), session.clone(), number, end);
         let see_to_its_end = move || {
             let looks = Cell::new(Looks::new(Instant::now(), taken(&run)));
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
@@ -384,6 +380,21 @@ fn too_full(kept: &KeptFree, looks: &Cell<Looks>, taken: u64) -> Option<Failure>
     short.filter(|_| ends)
 }
 
+/// What ends a transfer whose thread panicked: its line says so, `end` ends its side, and its session has it no
+/// more.
+pub(crate) fn ends_by_panic(
+    line: Line,
+    session: Arc<Session>,
+    number: TransferNumber,
+    end: impl FnOnce(Failure) + Send + 'static,
+) -> impl FnOnce(Failure) + Send + 'static {
+    move |failure| {
+        line.tell(Done::default(), Err(&failure));
+        end(failure);
+        session.remove(number);
+    }
+}
+
 /// Only what everybody on this machine may choose: on a client's word no module is loaded.
 pub(crate) fn check_congestion(name: &str) -> Result<()> {
     let allowed = thalweg_sys::socket::allowed_congestion().unwrap_or_default();
@@ -392,7 +403,8 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     }
     let cause =
         format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
-    Err(Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause))
+    let failure = Failure::new(FailureKind::Unsupported, failure::CHOOSE_CONGESTION, cause);
+    Err(failure.because(Reason::CongestionRefused))
 }
 
 /// What a sender notes, as that a layout cannot be read, stands in the daemon's log. Of copies its client is told by no

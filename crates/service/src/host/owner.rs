@@ -7,7 +7,7 @@ use crate::slots::Slots;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use thalweg_mover::failure::{Failure, FailureKind, NO_MEMORY, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
@@ -107,7 +107,7 @@ impl Owner for ServerOwner {
 
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure) {
         of_session!(info, session, stream, %why, "stream lost");
-        if why.operation == NO_MEMORY {
+        if why.reason == Reason::NoMemory {
             // Without a link it is dialled anew, and told then.
             let _ = session.say(Message::NoStream { stream, why: why.clone() });
         }

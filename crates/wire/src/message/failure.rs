@@ -1,6 +1,6 @@
 //! Failures as they travel.
 
-use super::check_count;
+use super::{Reason, check_count};
 use crate::path::Sentence;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ impl FailureKind {
 pub struct Failure {
     /// Class.
     pub kind: FailureKind,
+    /// Why, where a program may go by that.
+    #[serde(deserialize_with = "Reason::of_any")]
+    pub reason: Reason,
     /// What was being done, for instance `write`.
     pub operation: String,
     /// Where, if it concerns one entry.
@@ -61,16 +64,25 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure without a place.
+    /// A failure without a place, and for no reason that a program goes by.
     pub fn new(kind: FailureKind, operation: &str, cause: impl ToString) -> Self {
         let mut cause = cause.to_string();
         truncate(&mut cause);
-        Failure { kind, operation: operation.to_owned(), path: None, range: None, cause }
+        let (reason, operation) = (Reason::Other, operation.to_owned());
+        Failure { kind, reason, operation, path: None, range: None, cause }
     }
 
     /// The same failure, at `path`.
     pub fn at(mut self, path: &RelativePath) -> Self {
         self.path = Some(path.clone());
+        self
+    }
+
+    /// The same failure, for this reason. One that is known already stays: it is nearer to the cause.
+    pub fn because(mut self, reason: Reason) -> Self {
+        if self.reason == Reason::Other {
+            self.reason = reason;
+        }
         self
     }
 

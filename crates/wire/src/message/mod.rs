@@ -35,6 +35,9 @@ mod fate;
 // Failures as they travel.
 mod failure;
 
+// Why they are.
+mod reason;
+
 // Content that is still being made.
 mod flow;
 
@@ -57,6 +60,7 @@ pub use frames::{
 };
 pub use opening::{Direction, FilterRule, Open, Opened, Place, SourceForm, Trial};
 pub use question::{Measured, Part, Question, Reply};
+pub use reason::Reason;
 pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
 pub use terms::{
     Check, Direct, Disk, DiskSide, Order, Preserve, Steer, Terms, VerifyLevel, is_congestion_name,

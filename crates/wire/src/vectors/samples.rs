@@ -10,9 +10,9 @@ use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
-    FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question, Reply,
-    Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Totals,
-    TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question, Reason,
+    Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer,
+    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -233,6 +233,9 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     }));
     all.extend(within(failure_kinds(), "goodbye", |kind| {
         Message::Goodbye(Some(Failure { kind, ..failure() }))
+    }));
+    all.extend(within(reasons(), "goodbye because of", |reason| {
+        Message::Goodbye(Some(Failure { reason, ..failure() }))
     }));
     all.extend(within(parts(), "ask", |question| Message::Ask { number: 514, question }));
     all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
@@ -459,6 +462,65 @@ fn failure_kinds() -> Vec<Sample<FailureKind>> {
     }
 }
 
+fn reasons() -> Vec<Sample<Reason>> {
+    each! { Reason;
+        Reason::Other => "other": Reason::Other;
+        Reason::NoDescriptors => "no descriptors": Reason::NoDescriptors;
+        Reason::FileTooLarge => "file too large": Reason::FileTooLarge;
+        Reason::NoMemory => "no memory": Reason::NoMemory;
+        Reason::NoThreads => "no threads": Reason::NoThreads;
+        Reason::CongestionRefused => "congestion refused": Reason::CongestionRefused;
+        Reason::DiskFailed => "disk failed": Reason::DiskFailed;
+        Reason::NoInodes => "no inodes": Reason::NoInodes;
+        Reason::NotOurs => "not ours": Reason::NotOurs;
+        Reason::NotReplaced => "not replaced": Reason::NotReplaced;
+        Reason::NoState => "no state": Reason::NoState;
+        Reason::NotAskedFor => "not asked for": Reason::NotAskedFor;
+        Reason::NotExpanded => "not expanded": Reason::NotExpanded;
+        Reason::BothFar => "both far": Reason::BothFar;
+        Reason::NoPlace => "no place": Reason::NoPlace;
+        Reason::NotBesideIndex => "not beside index": Reason::NotBesideIndex;
+        Reason::NotTrusted => "not trusted": Reason::NotTrusted;
+        Reason::NotAnswered => "not answered": Reason::NotAnswered;
+        Reason::NotResolved => "not resolved": Reason::NotResolved;
+        Reason::NoWay => "no way": Reason::NoWay;
+        Reason::NotMeasured => "not measured": Reason::NotMeasured;
+        Reason::NoSsh => "no ssh": Reason::NoSsh;
+        Reason::NotPlaced => "not placed": Reason::NotPlaced;
+        Reason::NoFarProgram => "no far program": Reason::NoFarProgram;
+        Reason::FarProgramDiffers => "far program differs": Reason::FarProgramDiffers;
+        Reason::SshEnded => "ssh ended": Reason::SshEnded;
+        Reason::FarNotReached => "far not reached": Reason::FarNotReached;
+        Reason::FarEnds => "far ends": Reason::FarEnds;
+        Reason::Damaged => "damaged": Reason::Damaged;
+        Reason::NameLost => "name lost": Reason::NameLost;
+        Reason::NameReplaced => "name replaced": Reason::NameReplaced;
+        Reason::NoWindow => "no window": Reason::NoWindow;
+        Reason::NameTaken => "name taken": Reason::NameTaken;
+        Reason::ChannelCrowded => "channel crowded": Reason::ChannelCrowded;
+        Reason::LogNotWritten => "log not written": Reason::LogNotWritten;
+        Reason::ConsumersSlow => "consumers slow": Reason::ConsumersSlow;
+        Reason::SetOver => "set over": Reason::SetOver;
+        Reason::NoChannelRoom => "no channel room": Reason::NoChannelRoom;
+        Reason::LogTaken => "log taken": Reason::LogTaken;
+        Reason::LogChanged => "log changed": Reason::LogChanged;
+        Reason::LogSizeUnknown => "log size unknown": Reason::LogSizeUnknown;
+        Reason::HubDirectoryTaken => "hub directory taken": Reason::HubDirectoryTaken;
+        Reason::StateTaken => "state taken": Reason::StateTaken;
+        Reason::PortTaken => "port taken": Reason::PortTaken;
+        Reason::DestinationTaken => "destination taken": Reason::DestinationTaken;
+        Reason::GrowingTaken => "growing taken": Reason::GrowingTaken;
+        Reason::StillWritten => "still written": Reason::StillWritten;
+        Reason::CopySilent => "copy silent": Reason::CopySilent;
+        Reason::WatchTaken => "watch taken": Reason::WatchTaken;
+        Reason::NoProgram => "no program": Reason::NoProgram;
+        Reason::InFork => "in fork": Reason::InFork;
+        Reason::NoNamespace => "no namespace": Reason::NoNamespace;
+        Reason::ThreadPanicked => "thread panicked": Reason::ThreadPanicked;
+        Reason::BeginsAnew => "begins anew": Reason::BeginsAnew;
+    }
+}
+
 fn questions() -> Vec<Sample<Question>> {
     each! { Question;
         Question::List { .. } => "list": Question::List { place: place(), recursive: true };
@@ -576,6 +638,7 @@ fn place() -> Place {
 fn failure() -> Failure {
     Failure {
         kind: FailureKind::Io,
+        reason: Reason::Other,
         operation: "write".into(),
         path: Some(path(b"dir/file")),
         range: Some((4096, 8192)),

@@ -22,8 +22,7 @@ use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
     ReceiverWishes, SetReport, reason_name,
 };
-use thalweg_client::hint::operation::TAKE_HUB_DIRECTORY;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_sys::Dir;
@@ -263,13 +262,15 @@ impl OwnHub {
     /// Takes the directory, and removes what one that was killed left in it: a ticket that leads nowhere would be taken
     /// for ours.
     fn take(directory: &Path) -> Result<thalweg_sys::File> {
-        let of_io = |error: std::io::Error| failure::of_io(TAKE_HUB_DIRECTORY, &error);
+        const TAKE_DIRECTORY: &str = "take the hub's directory";
+        let of_io = |error: std::io::Error| failure::of_io(TAKE_DIRECTORY, &error);
         let held = Dir::open(directory).map_err(of_io)?;
         let lock = held.as_file().map_err(of_io)?;
         if !lock.lock_exclusive().map_err(of_io)? {
             let cause =
                 format!("another `frames pull --hub` has {}", Escaped(directory.as_os_str().as_bytes()));
-            return Err(Failure::new(FailureKind::Busy, TAKE_HUB_DIRECTORY, cause));
+            let failure = Failure::new(FailureKind::Busy, TAKE_DIRECTORY, cause);
+            return Err(failure.because(Reason::HubDirectoryTaken));
         }
         let unfinished = format!(".{TICKET}.");
         for entry in held.entries().map_err(of_io)? {
@@ -313,7 +314,7 @@ impl OwnHub {
             }
         };
         let thread = std::thread::Builder::new().name("hub".into()).spawn(work);
-        let thread = thread.map_err(|error| failure::of_io(failure::START_THREAD, &error))?;
+        let thread = thread.map_err(|error| failure::of_thread(&error))?;
         self.looking = Some((is_over, thread));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What measures a way: parts by who has them, transfers by the link.
 
-use super::STALL;
+use super::{PROBE, STALL};
 use super::schedule::{Alone, Hands, Schedule, Side, Transfer};
 use super::timed_transfer::{Run, Way};
 use crate::signals;
@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_client::hint::operation::PROBE;
 use thalweg_client::job::Job;
 use thalweg_client::predict::path;
 use thalweg_lab::probe::{Measurements, Rate};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::event;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
@@ -107,7 +106,10 @@ impl<'a> Measurer<'a> {
 
     fn check_stopped(&self) -> Result<()> {
         match self.stop.load(Ordering::Acquire) {
-            true => Err(Failure::new(FailureKind::Stopped, PROBE, "stopped on request")),
+            true => {
+                let failure = Failure::new(FailureKind::Stopped, PROBE, "stopped on request");
+                Err(failure.because(Reason::BeginsAnew))
+            }
             false => Ok(()),
         }
     }

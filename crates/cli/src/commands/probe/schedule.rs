@@ -5,9 +5,9 @@
 //! that is slow takes all of the time of what comes after it, and however slow a way or a disk is, all of it is over in
 //! [`at_most`].
 
+use super::PROBE;
 use super::timed_transfer::{ENDLESS, Way};
 use std::time::Duration;
-use thalweg_client::hint::operation::PROBE;
 use thalweg_lab::probe::{Measurements, Parts, Rate, Reading, Ways};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::basin::terms::Passage;

@@ -1,6 +1,6 @@
 //! One transfer of so much time.
 
-use super::STALL;
+use super::{PROBE, STALL};
 use super::measurer::Measurer;
 use super::schedule::WAY;
 use crate::threads;
@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_client::hint::operation::PROBE;
 use thalweg_lab::probe::Rate;
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::basin::terms::Passage;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::memory::Shelf;
 use thalweg_wire::hex::unhex;
 use thalweg_wire::limits;
@@ -57,7 +57,7 @@ pub fn by_lines(
     each_line(index, lines, &mut |number, row| {
         if open.as_ref().is_none_or(|(name, _)| *name != row.file) {
             let path = directory.join(&row.file);
-            let file = File::open(&path).map_err(|error| at(READ_NAMED, &path, &error))?;
+            let file = File::open(&path).map_err(|error| not_beside(&path, &error))?;
             open = Some((row.file.clone(), file));
         }
         let Some((_, file)) = &mut open else { return Ok(()) };
@@ -84,8 +84,11 @@ fn open(index: &Path) -> Result<File> {
     File::open(index).map_err(|error| at(READ_INDEX, index, &error))
 }
 
-/// What fails where a file that an index names is not to be had.
-pub const READ_NAMED: &str = "read what an index names";
+/// A file that an index names is not to be had.
+fn not_beside(path: &Path, error: &std::io::Error) -> Failure {
+    at("read what an index names", path, error).because(Reason::NotBesideIndex)
+}
+
 /// What reading an index is called where it fails.
 pub const READ_INDEX: &str = "read an index";
 

@@ -24,7 +24,7 @@
 use super::{Pushed, Taker};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::reread::Reread;
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::marks::Known;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// What a flow does that has all of its file.
-pub(super) const COMPLETE: &str = "complete the stream";
+const COMPLETE: &str = "complete the stream";
 
 /// Bytes in front of the position that are read again when a file grows: a file that was cut and written anew beyond
 /// where we were shows here, unless it is the same there.
@@ -252,7 +252,8 @@ impl Growing {
         }
         self.is_ended = true;
         let cause = "the stream that writes it is not complete: what arrived is what was durable by now";
-        taker.give_up(self.flow, Failure::new(FailureKind::Busy, COMPLETE, cause));
+        let failure = Failure::new(FailureKind::Busy, COMPLETE, cause).because(Reason::StillWritten);
+        taker.give_up(self.flow, failure);
     }
 
     /// The mark that it is to be believed up to, of those that have its name.

@@ -5,8 +5,7 @@ use super::pipe::{PipeFeed, refuse_other_ends};
 use super::{Feed, Taker};
 use crate::again::Rule;
 use crate::endpoint::OPEN;
-use crate::endpoint::local::failed_at_place;
-use crate::endpoint::local::is_in_staging;
+use crate::endpoint::local::{failed_at_place, is_in_staging, of_source};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -130,11 +129,14 @@ impl<S: FnOnce(Dir) -> FilesSpec + Send> Feed for ComingDirectory<S> {
 
 impl GrowingPlace {
     fn failed(&self, error: &io::Error) -> Failure {
-        if self.below.is_some() {
-            return failed_at_place(OPEN, &self.path, true, error);
-        }
-        let shown = failure::shown_path(self.path.as_os_str().as_bytes());
-        failure::with_words(failure::of_io(OPEN, error), &shown)
+        let failure = match self.below.is_some() {
+            true => failed_at_place(OPEN, &self.path, true, error),
+            false => {
+                let shown = failure::shown_path(self.path.as_os_str().as_bytes());
+                failure::with_words(failure::of_io(OPEN, error), &shown)
+            }
+        };
+        of_source(failure, &self.path)
     }
 
     fn try_clone(&self) -> io::Result<GrowingPlace> {

@@ -648,7 +648,8 @@ impl Destination for LocalDestination {
         let asked = self.terms.disk.destination.direct;
         let opened = self.open_existing(entry)?;
         Ok(Arc::new(LocalFile::new(opened, entry.evidence.size, asked, &self.brought, || {
-            self.open_existing(entry).map_err(|failure| io::Error::other(failure.cause))
+            let of_failure = |why: Failure| failure::io_because(io::ErrorKind::Other, why.reason, why.cause);
+            self.open_existing(entry).map_err(of_failure)
         })))
     }
 

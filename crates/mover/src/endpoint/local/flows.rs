@@ -15,7 +15,7 @@ use super::staging::Staging;
 use super::{KEEP_NAME, MARK_GROWING, OPEN_STAGING, failed, is_staging, lock, of_room, shown};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::marks::{Known, Marks};
 use crate::plan::DIRECT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,7 +118,7 @@ impl LocalFlows {
         let (staging, lock_file) = Staging::locked(&root, &job).map_err(|failure| match failure.kind {
             FailureKind::Busy => {
                 let cause = "another stream goes to the same place, and one at a time marks what grows there";
-                Failure::new(FailureKind::Busy, MARK_GROWING, cause)
+                Failure::new(FailureKind::Busy, MARK_GROWING, cause).because(Reason::GrowingTaken)
             }
             _ => failure,
         })?;
@@ -347,7 +347,8 @@ impl Opened {
 
 /// One at a time writes a file.
 fn another_writes(name: &RelativePath) -> Failure {
-    Failure::new(FailureKind::Busy, OPEN_DESTINATION, "another stream writes it").at(name)
+    let failure = Failure::new(FailureKind::Busy, OPEN_DESTINATION, "another stream writes it");
+    failure.at(name).because(Reason::DestinationTaken)
 }
 
 /// Looks at what stands at this name.
@@ -552,7 +553,8 @@ impl Grown {
             }
             Err(error) => return Err(of_io(&error)),
         };
-        Err(Failure::new(FailureKind::Damage, KEEP_NAME, cause).at(&self.path).in_range(0, written.size))
+        let failure = Failure::new(FailureKind::Damage, KEEP_NAME, cause).at(&self.path);
+        Err(failure.in_range(0, written.size).because(Reason::NameLost))
     }
 }
 
@@ -641,7 +643,7 @@ mod tests {
         let _first = flows(scratch.path());
         let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
         let failure = LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).err().unwrap();
-        assert_eq!((failure.kind, failure.operation.as_str()), (FailureKind::Busy, MARK_GROWING));
+        assert_eq!((failure.kind, failure.reason), (FailureKind::Busy, Reason::GrowingTaken));
     }
 
     #[test]

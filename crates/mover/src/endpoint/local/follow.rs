@@ -10,7 +10,7 @@
 
 use super::source::{Spot, parent_of};
 use super::{FOLLOW_LINKS, errno, failed, is_errno};
-use crate::failure::{Failure, FailureKind, shown_path};
+use crate::failure::{Failure, FailureKind, Reason, shown_path};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 pub(super) fn not_followed(path: &RelativePath, says: &[u8], error: &io::Error) -> Failure {
     use io::ErrorKind as E;
     if let Some(why) = leads_into_staging(error) {
-        return Failure::new(FailureKind::NotFound, FOLLOW_LINKS, why).at(path);
+        return Failure::new(FailureKind::NotFound, FOLLOW_LINKS, why).at(path).because(Reason::NotFollowed);
     }
     let says = shown_path(says);
     let (kind, cause) = match error.kind() {
@@ -93,7 +93,7 @@ pub(super) fn not_followed(path: &RelativePath, says: &[u8], error: &io::Error) 
         }
         _ => return failed(FOLLOW_LINKS, path, error),
     };
-    Failure::new(kind, FOLLOW_LINKS, cause).at(path)
+    Failure::new(kind, FOLLOW_LINKS, cause).at(path).because(Reason::NotFollowed)
 }
 
 /// A link that is followed leads to what is unfinished, which is nobody's source.

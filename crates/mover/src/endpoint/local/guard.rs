@@ -7,7 +7,7 @@
 //! ones, what others write) who runs the transfer looks from time to time.
 
 use super::destination::{LocalDestination, Place};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::io;
 use thalweg_sys::{Dir, FileSystem};
 use thalweg_wire::{Entry, Kind, RelativePath};
@@ -104,7 +104,7 @@ impl LocalDestination {
 /// The failure of an entry that would replace what stands at its path.
 pub(super) fn no_replace(path: &RelativePath) -> Failure {
     let cause = "another one stands there, and nothing that does is replaced (no-replace)";
-    Failure::new(FailureKind::Permission, REPLACE, cause).at(path)
+    Failure::new(FailureKind::Permission, REPLACE, cause).at(path).because(Reason::NotReplaced)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 //! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]). A dry run remembers
 //! what would become of first names, and a copy which of them came to nothing ([`foretold`]).
 
-use crate::failure::{self, Failure, FailureKind, NO_INODES};
+use crate::failure::{self, Failure, FailureKind, Reason};
 use crate::journal::staging::is_staging;
 use crate::mutex::lock;
 use std::io;
@@ -106,15 +106,9 @@ pub const MARK_GROWING: &str = "mark what grows";
 /// What fails where a file lost its name while it was written.
 pub const KEEP_NAME: &str = "keep the name";
 /// What fails where a symbolic link is to be followed.
-pub const FOLLOW_LINKS: &str = "follow links";
+pub(crate) const FOLLOW_LINKS: &str = "follow links";
 /// What fails where another file has the name of one that is read in pieces.
 pub const READ_ON: &str = "read on";
-
-/// How the cause ends of what is copied only if that is asked for.
-pub const NOT_ASKED_FOR: &str = ", and those are not asked for";
-
-/// How the cause ends where a staging directory is refused.
-pub const NOT_OURS: &str = "who is somebody else, or is open to others";
 
 /// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`, what is
 /// above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.
@@ -171,6 +165,15 @@ pub(in crate::endpoint) fn failed_at_place(
     }
 }
 
+/// The failure of who looks for a source: a pattern that nobody expanded is told from a name that is missing.
+pub(in crate::endpoint) fn of_source(failure: Failure, words: &std::path::Path) -> Failure {
+    let is_pattern = words.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte));
+    match is_pattern && failure.kind == FailureKind::NotFound {
+        true => failure.because(Reason::NotExpanded),
+        false => failure,
+    }
+}
+
 /// Whether what was looked up below a directory leads to no place in it.
 fn leads_nowhere(error: &io::Error) -> bool {
     use io::ErrorKind as E;
@@ -202,7 +205,8 @@ fn of_room(dir: &Dir, error: io::Error) -> io::Error {
     match is_full && dir.file_system().is_ok_and(|system| lacks_inodes(&system)) {
         true => {
             let words = failure::of_io("", &error).cause;
-            io::Error::new(io::ErrorKind::StorageFull, format!("{words}: {NO_INODES}"))
+            let words = format!("{words}: no inodes left");
+            failure::io_because(io::ErrorKind::StorageFull, Reason::NoInodes, words)
         }
         false => error,
     }
@@ -260,6 +264,19 @@ mod tests {
         };
         assert!(lacks(Some(0), 4096));
         assert!(!lacks(Some(1), 4096) && !lacks(None, 4096) && !lacks(Some(0), 0));
+    }
+
+    #[test]
+    fn a_pattern_that_is_not_there_is_told_from_a_name_that_is_not_and_from_one_that_is_closed() {
+        let reason = |path: &str, number| {
+            let failure = failure::of_io("open", &io::Error::from_raw_os_error(number));
+            of_source(failure, std::path::Path::new(path)).reason
+        };
+        // ENOENT, EACCES.
+        for path in ["run7/f*", "run?", "[ab]"] {
+            assert_eq!((reason(path, 2), reason(path, 13)), (Reason::NotExpanded, Reason::Other), "{path}");
+        }
+        assert_eq!(reason("run7/f", 2), Reason::Other);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::lock;
 use super::sound::{Chunks, sound_chunks};
 use super::staging::partial_name;
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::File;
@@ -75,7 +75,7 @@ impl LocalDestination {
         place: &Place,
         reading: Reading<'_>,
     ) -> io::Result<Option<Left>> {
-        let of_journal = |failure: Failure| io::Error::other(failure.cause);
+        let of_journal = |why: Failure| failure::io_because(io::ErrorKind::Other, why.reason, why.cause);
         let (recorded, chunks) = match &*lock(&self.journal) {
             Some(journal) => {
                 let now = self.terms.chunk_bytes;

@@ -8,10 +8,10 @@ use super::metadata::stays_where_it_is;
 use super::overlap::is_at_or_below;
 use super::source::{LocalSource, Root};
 use super::walk::{Reopen, Step, Walk};
-use super::{FOLLOW_LINKS, NOT_ASKED_FOR, evidence_of, failed, is_staging};
+use super::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::endpoint::acl::{ACL, mode_without};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::manifest::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -203,6 +203,7 @@ impl<'a> Scan<'a> {
             && let Some(cause) = self.no_end(&path, &stat, &end)
         {
             let failure = Failure::new(FailureKind::Unsupported, FOLLOW_LINKS, cause).at(&path);
+            let failure = failure.because(Reason::NotFollowed);
             self.trouble(path, failure);
             return Next::Go;
         }
@@ -214,14 +215,14 @@ impl<'a> Scan<'a> {
                 return self.directory(child, None, path, &stat, *device);
             }
         };
-        if let Some(reason) = unwanted(stat.kind, &options.preserve) {
+        if let Some((what, reason)) = unwanted(stat.kind, &options.preserve) {
             // Links are left out only where that was asked for.
             match asked == Asked::ByName && stat.kind != Kind::Symlink {
                 true => {
-                    let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {reason}"));
-                    self.trouble(path.clone(), failure.at(&path));
+                    let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {what}"));
+                    self.trouble(path.clone(), failure.at(&path).because(reason));
                 }
-                false => self.sink.skipped(path, &reason),
+                false => self.sink.skipped(path, &what),
             }
             return Next::Go;
         }
@@ -434,14 +435,14 @@ enum End {
     Directory(Arc<Dir>),
 }
 
-/// Why what is of this kind is not copied, if it is not.
-fn unwanted(kind: Kind, preserve: &Preserve) -> Option<String> {
-    let unasked = |what: &str| Some(format!("{what}{NOT_ASKED_FOR}"));
+/// What of this kind is called and why it is not copied, if it is not.
+fn unwanted(kind: Kind, preserve: &Preserve) -> Option<(String, Reason)> {
+    let unasked = |what: &str| Some((format!("{what}, and those are not asked for"), Reason::NotAskedFor));
     match kind {
-        Kind::Socket => Some("a socket".to_owned()),
+        Kind::Socket => Some(("a socket".to_owned(), Reason::Other)),
         Kind::Fifo if !preserve.devices => unasked("a FIFO"),
         Kind::BlockDevice | Kind::CharDevice if !preserve.devices => unasked("a device"),
-        Kind::Unknown => Some("of a kind that the file system does not tell".to_owned()),
+        Kind::Unknown => Some(("of a kind that the file system does not tell".to_owned(), Reason::Other)),
         _ => None,
     }
 }

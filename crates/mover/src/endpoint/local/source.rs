@@ -17,7 +17,9 @@ use super::file::LocalFile;
 use super::follow::{LeadsIntoStaging, follow, follow_beneath};
 use super::held::Held;
 use super::scan::{Scan, entry_of};
-use super::{OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, shown};
+use super::{
+    OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
+};
 use crate::endpoint::{Places, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -604,7 +606,9 @@ pub(super) fn parent_of(words: &Path) -> PathBuf {
 }
 
 fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
-    let of_io = |error: io::Error| failed_at_place(OPEN_SOURCE, &root.path, root.below.is_some(), &error);
+    let of_io = |error: io::Error| {
+        of_source(failed_at_place(OPEN_SOURCE, &root.path, root.below.is_some(), &error), &root.path)
+    };
     let name = root.path.file_name().map(|name| name.as_bytes().to_vec());
     // `.`, `..` and `/` have no name of their own to give.
     let ends_in_dot = root.path.as_os_str().as_bytes().ends_with(b"/.") || name.is_none();

@@ -19,8 +19,8 @@
 use super::partial::ASSUMED;
 use super::territory::key_of;
 use super::way::remove_tree;
-use super::{NOT_OURS, OPEN_STAGING, of_room};
-use crate::failure::{self, Failure, FailureKind, Result};
+use super::{OPEN_STAGING, of_room};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -236,7 +236,8 @@ impl Staging {
             if !lock_soon(&file).map_err(of_io)? {
                 let words = format!("{}/{job}", String::from_utf8_lossy(&staging.state.name));
                 let cause = format!("another transfer of this job holds its lock `{words}/lock`");
-                return Err(Failure::new(FailureKind::Busy, OPEN_STAGING, cause));
+                let failure = Failure::new(FailureKind::Busy, OPEN_STAGING, cause);
+                return Err(failure.because(Reason::DestinationTaken));
             }
             // Its holder may have removed it before we got it.
             let is_there = match (staging.dir.stat(b"lock"), file.stat()) {
@@ -251,7 +252,7 @@ impl Staging {
             return Err(failure::of_io("make the staging directory", &error));
         }
         let cause = format!("`{}/{job}` comes and goes", String::from_utf8_lossy(STAGING_NAME));
-        Err(Failure::new(FailureKind::Busy, OPEN_STAGING, cause))
+        Err(Failure::new(FailureKind::Busy, OPEN_STAGING, cause).because(Reason::DestinationTaken))
     }
 
     /// Removes it with all that is in it, and what it shares with other jobs if they have nothing there.
@@ -483,9 +484,12 @@ pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
             // The file system gives what we make to somebody else: it would keep the name from everybody.
             let _ = parent.remove_dir(name);
         }
-        let cause =
-            format!("`{}` there belongs to user {}, {NOT_OURS}", String::from_utf8_lossy(name), stat.uid);
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
+        let cause = format!(
+            "`{}` there belongs to user {}, who is somebody else, or is open to others",
+            String::from_utf8_lossy(name),
+            stat.uid
+        );
+        return Err(failure::io_because(io::ErrorKind::PermissionDenied, Reason::NotOurs, cause));
     }
     Ok(dir)
 }
@@ -566,6 +570,7 @@ mod tests {
         let error = Staging::open(&top, "job").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         assert!(error.to_string().contains("12345"), "{error}");
+        assert_eq!(failure::of_io(OPEN_STAGING, &error).reason, Reason::NotOurs);
     }
 
     /// As in `/proc`, and in a directory that was removed: nobody comes and goes there.

@@ -13,10 +13,10 @@ use super::scan::listed;
 use super::walk::{Step, Walk};
 use super::{
     READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere,
-    not_in_export,
+    not_in_export, of_source,
 };
 use crate::endpoint::OPEN;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use several::{Job, digest_several};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -205,11 +205,10 @@ pub fn read(
         let stat = file.stat().map_err(|error| place.failed("read", &error))?;
         match evidence_of(&stat) == seen {
             true => Ok(()),
-            false => Err(place.refused(
-                FailureKind::Changed,
-                READ_ON,
-                "it is not the file that was opened any more",
-            )),
+            false => {
+                let cause = "it is not the file that was opened any more";
+                Err(place.refused(FailureKind::Changed, READ_ON, cause).because(Reason::NameReplaced))
+            }
         }
     };
     compare()?;
@@ -670,14 +669,13 @@ impl SurveyPlace {
 
     /// In an export one sentence for all that a client need not tell apart.
     fn failed(&self, operation: &str, error: &io::Error) -> Failure {
-        if self.below.is_none() {
-            return failed_at_words(operation, &self.path, error);
-        }
         let is_no_name = matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename);
-        match is_no_name || leads_nowhere(error) {
-            true => not_in_export(operation, &self.path),
-            false => crate::failure::of_io(operation, error),
-        }
+        let failure = match self.below.is_some() {
+            false => failed_at_words(operation, &self.path, error),
+            true if is_no_name || leads_nowhere(error) => not_in_export(operation, &self.path),
+            true => return crate::failure::of_io(operation, error),
+        };
+        of_source(failure, &self.path)
     }
 }
 

@@ -5,7 +5,7 @@ use super::retired::Retired;
 use super::source::{Over, Source};
 use super::subscription::{Handed, Member, Note, Subscription};
 use super::{Channel, next};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::lane::{Window, cost_of};
 use crate::frames::spill::Location;
 use crate::frames::{JOIN, OPEN_CHANNEL, TAKE_NAME, protocol};
@@ -130,7 +130,8 @@ impl Channel {
             if one.members.is_empty() {
                 self.subscriptions.remove(&key);
             }
-            return Err(Failure::new(FailureKind::Busy, JOIN, "it has too many consumers"));
+            let failure = Failure::new(FailureKind::Busy, JOIN, "it has too many consumers");
+            return Err(failure.because(Reason::ChannelCrowded));
         }
         let instance = join(one, &mut self.instances, link, consume, window)?;
         if is_new || goes_on.is_some() {
@@ -432,10 +433,11 @@ fn join(
     });
     if consume.instance.is_some() && member.process != consume.process {
         let cause = "another process has this consumer's name since this one lost its link";
-        return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause));
+        return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken));
     }
     if !member.is_lost && member.link.is_some_and(|other| other != link) {
-        return Err(Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link"));
+        let failure = Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link");
+        return Err(failure.because(Reason::NameTaken));
     }
     (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
     member.process = consume.process;

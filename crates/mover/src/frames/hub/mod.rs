@@ -37,7 +37,7 @@ use super::protocol;
 use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
 use super::{DECLARE, JOIN, OPEN_CHANNEL, PUSH, TAKE_NAME};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use log::{Disk, Kind, Log, Slot};
 use retired::{Before, Retired};
 use source::{Over, Source};
@@ -256,11 +256,11 @@ impl Channel {
         if first.is_some() && last.is_some_and(|last| last != process) {
             // What this one kept has numbers that are other frames' by now.
             let cause = format!("another process makes frames as {id} since this one lost its link");
-            return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause));
+            return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken));
         }
         if known.is_some_and(|source| !source.is_lost && source.link.is_some_and(|other| other != link)) {
             let cause = format!("the producer {id} has another link");
-            return Err(Failure::new(FailureKind::Busy, TAKE_NAME, cause));
+            return Err(Failure::new(FailureKind::Busy, TAKE_NAME, cause).because(Reason::NameTaken));
         }
         let is_known = known.is_some();
         if !is_known && self.sources.len() >= limits::PRODUCERS_MAX && !self.retire_one() {
@@ -268,7 +268,7 @@ impl Channel {
                 "it has {} producers that are not over, or whose frames were not taken: more than a channel knows",
                 self.sources.len()
             );
-            return Err(Failure::new(FailureKind::Busy, JOIN, cause));
+            return Err(Failure::new(FailureKind::Busy, JOIN, cause).because(Reason::ChannelCrowded));
         }
         let before = if is_known { None } else { self.retired.take(id) };
         // A new process under a name that consumers know from an earlier hub: what it makes is not what they have.
@@ -426,7 +426,10 @@ impl Channel {
             // Who made it may say it again after an outage, or so late that another one's word was enough.
             return match self.sources.get(id).is_some_and(|source| source.made_set(set)) {
                 true => Ok(()),
-                false => Err(Failure::new(FailureKind::Conflict, DECLARE, format!("the set {set} is over"))),
+                false => {
+                    let cause = format!("the set {set} is over");
+                    Err(Failure::new(FailureKind::Conflict, DECLARE, cause).because(Reason::SetOver))
+                }
             };
         }
         self.check_notes()?;
@@ -458,7 +461,7 @@ impl Channel {
             return Ok(());
         }
         let cause = "the channel holds as many frames and sets as it can, and its consumers take none";
-        Err(Failure::new(FailureKind::Busy, DECLARE, cause))
+        Err(Failure::new(FailureKind::Busy, DECLARE, cause).because(Reason::ConsumersSlow))
     }
 
     /// Where too many are open, the lowest is over, complete or not.

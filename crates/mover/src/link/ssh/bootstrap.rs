@@ -13,7 +13,7 @@
 
 use super::script::run_script;
 use super::{PLACE, START, Ssh};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use std::ffi::OsString;
 use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStringExt;
@@ -85,7 +85,7 @@ pub fn place(ssh: &Ssh) -> Result<OsString> {
     let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
     let cause =
         format!("the program could not be placed in the cache of {name}: the far shell ended with {code}");
-    Err(Failure::new(FailureKind::Io, PLACE, cause))
+    Err(Failure::new(FailureKind::Io, PLACE, cause).because(Reason::NotPlaced))
 }
 
 /// Where the program is by what a script of ours said; `None` if it said nothing of that.
@@ -93,11 +93,11 @@ fn placed(ssh: &Ssh, said: &[u8]) -> Result<Option<OsString>> {
     let shown = |directory: &[u8]| format!("`{}` at {}", failure::shown_path(directory), ssh.name());
     if let Some(directory) = line(said, b"THALWEG-BARRED ") {
         let cause = format!("{} does not let programs run (noexec?)", shown(&directory));
-        return Err(Failure::new(FailureKind::Permission, PLACE, cause));
+        return Err(Failure::new(FailureKind::Permission, PLACE, cause).because(Reason::NotPlaced));
     }
     if let Some(directory) = line(said, b"THALWEG-CLOSED ") {
         let cause = format!("{} does not take it; why not, stands above", shown(&directory));
-        return Err(Failure::new(FailureKind::Io, PLACE, cause));
+        return Err(Failure::new(FailureKind::Io, PLACE, cause).because(Reason::NotPlaced));
     }
     Ok(line(said, b"THALWEG-CACHE ").map(OsString::from_vec))
 }

@@ -3,7 +3,7 @@
 use super::child::{END_TIMEOUT, LOOK_AGAIN, end};
 use super::command::{FarProgram, Ssh, no_ssh};
 use super::{BRIDGE_MAGIC, NOISE_BYTES_MAX, REACH, START};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ pub fn bridge(
 ) -> Result<(OwnedFd, Child)> {
     const OVER: &str = "the copy is over";
     if is_over.load(Ordering::Acquire) {
-        return Err(Failure::new(FailureKind::Connection, REACH, OVER));
+        return Err(Failure::new(FailureKind::Connection, REACH, OVER).because(Reason::FarNotReached));
     }
     let until = Instant::now() + deadline;
     let of_io = |error: std::io::Error| failure::of_io(START, &error);
@@ -40,7 +40,7 @@ pub fn bridge(
     drop(command);
     let failed = |child: &mut Child, kind, cause: String| {
         end(child, Duration::ZERO);
-        Err(Failure::new(kind, REACH, cause))
+        Err(Failure::new(kind, REACH, cause).because(Reason::FarNotReached))
     };
     let (mut line, mut noise_bytes) = (Vec::new(), 0);
     loop {
@@ -60,7 +60,8 @@ pub fn bridge(
                 let code = end(&mut child, END_TIMEOUT);
                 let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
                 let cause = format!("{}: ssh ended with {code}", ssh.name());
-                return Err(Failure::new(FailureKind::Connection, REACH, cause));
+                let failure = Failure::new(FailureKind::Connection, REACH, cause);
+                return Err(failure.because(Reason::FarNotReached));
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => {}

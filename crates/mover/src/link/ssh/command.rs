@@ -3,7 +3,7 @@
 use super::child::{end, read_some};
 use super::words::{check_destination, quote_all, split_words};
 use super::{RUN, START};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::Family;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -152,11 +152,12 @@ impl FarProgram {
 }
 
 pub(super) fn not_reached(ssh: &Ssh) -> Failure {
-    Failure::new(FailureKind::Connection, START, format!("ssh did not reach {}", ssh.name()))
+    let cause = format!("ssh did not reach {}", ssh.name());
+    Failure::new(FailureKind::Connection, START, cause).because(Reason::SshEnded)
 }
 
 pub(super) fn no_ssh(ssh: &Ssh, error: &std::io::Error) -> Failure {
-    let mut failure = failure::of_io(RUN, error);
+    let mut failure = failure::of_io(RUN, error).because(Reason::NoSsh);
     failure.cause = format!("`{}`: {}", ssh.words[0].to_string_lossy(), failure.cause);
     failure
 }

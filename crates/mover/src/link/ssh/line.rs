@@ -10,7 +10,7 @@
 //! Both sides ignore keys that they do not know, so that later versions can say more.
 
 use super::START;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::{Fingerprint, tls};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -137,7 +137,7 @@ impl Ready {
         if hello::negotiate(versions, ready.versions).is_none() {
             let mut failure = tls::no_version(ready.versions, versions);
             failure.operation = START.to_owned();
-            return Err(failure);
+            return Err(failure.because(Reason::FarProgramDiffers));
         }
         ready.addresses.truncate(ADDRESSES_MAX);
         Ok(ready)
@@ -221,7 +221,7 @@ fn of_json<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T> {
 }
 
 fn odd(cause: &str) -> Failure {
-    Failure::new(FailureKind::Protocol, START, cause)
+    Failure::new(FailureKind::Protocol, START, cause).because(Reason::FarProgramDiffers)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::child::{END_TIMEOUT, end};
 use super::command::{FarProgram, Ssh, no_ssh, not_reached};
 use super::{DialBack, LOGIN_TIMEOUT, MOVER_MAGIC, Order, Ready, START, read_line};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -29,7 +29,7 @@ impl StartedMover {
     /// # Errors
     /// `Connection` if ssh is gone.
     pub fn ask(&mut self, request: &DialBack) -> Result<()> {
-        let gone = || Failure::new(FailureKind::Connection, START, "ssh has ended");
+        let gone = || Failure::new(FailureKind::Connection, START, "ssh has ended").because(Reason::SshEnded);
         let stdin = self.stdin.as_mut().ok_or_else(gone)?;
         stdin.write_all(request.to_line().as_bytes()).and_then(|()| stdin.flush()).map_err(|_| gone())
     }
@@ -98,7 +98,7 @@ pub fn start(
         Word::Late => {
             end(&mut child, Duration::ZERO);
             let cause = format!("{}: no far mover after {} s", ssh.name(), LOGIN_TIMEOUT.as_secs());
-            Err(Failure::new(FailureKind::Connection, START, cause).into())
+            Err(Failure::new(FailureKind::Connection, START, cause).because(Reason::SshEnded).into())
         }
         Word::Ended(noise) => {
             drop(stdin);
@@ -145,7 +145,7 @@ fn first_word(child: &mut Child, magic: &'static str, patience: Duration) -> Wor
 fn why_ended(ssh: &Ssh, program: &FarProgram, code: Option<i32>, noise: &[u8]) -> NotStarted {
     let (program, name) = (program.name(), ssh.name());
     let not_found = |cause: String| NotStarted {
-        failure: Failure::new(FailureKind::NotFound, START, cause),
+        failure: Failure::new(FailureKind::NotFound, START, cause).because(Reason::NoFarProgram),
         program_is_missing: true,
     };
     match code {
@@ -163,7 +163,7 @@ fn why_ended(ssh: &Ssh, program: &FarProgram, code: Option<i32>, noise: &[u8]) -
                 cause.push_str(&format!("; it said: {line}"));
             }
             let failure = Failure::new(FailureKind::Protocol, START, cause);
-            NotStarted { failure, program_is_missing: true }
+            NotStarted { failure: failure.because(Reason::FarProgramDiffers), program_is_missing: true }
         }
     }
 }

@@ -4,7 +4,7 @@ use super::child::{END_TIMEOUT, end, read_while};
 use super::command::{Ssh, no_ssh, not_reached};
 use super::words::quote_all;
 use super::{LOGIN_TIMEOUT, START};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use std::fs::File;
 use std::io::Seek;
 use std::process::Stdio;
@@ -74,7 +74,7 @@ impl Upload {
                 let (name, all) = (ssh.name(), self.bytes);
                 let cause =
                     format!("the upload to {name} ended early: {why}; ssh took {taken} of {all} bytes");
-                Failure::new(FailureKind::Connection, START, cause)
+                Failure::new(FailureKind::Connection, START, cause).because(Reason::SshEnded)
             }
         }
     }

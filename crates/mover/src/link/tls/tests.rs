@@ -40,8 +40,9 @@ fn a_server_with_another_certificate_is_refused() {
     let imposter = Identity::generate("server").unwrap();
     let config = server_config(&imposter, &server_trust()).unwrap();
     let (client, server) = both_ends(unix_pair(), our_client_config(), config);
-    assert_eq!(client.unwrap_err().kind, FailureKind::Permission);
-    assert_eq!(server.unwrap_err().kind, FailureKind::Permission);
+    for why in [client.unwrap_err(), server.unwrap_err()] {
+        assert_eq!((why.kind, why.reason), (FailureKind::Permission, Reason::NotTrusted), "{why}");
+    }
 }
 
 #[test]
@@ -54,7 +55,8 @@ fn a_client_with_another_certificate_is_refused_and_hears_it_at_its_hello() {
         let told = client.and_then(|mut client| {
             client.hello(&Hello::new(Purpose::Control, Cipher::Aes128Gcm), LONG).map(|_| ())
         });
-        assert_eq!(told.unwrap_err().kind, FailureKind::Permission);
+        let told = told.unwrap_err();
+        assert_eq!((told.kind, told.reason), (FailureKind::Permission, Reason::NotTrusted), "{told}");
     }
 }
 

@@ -4,8 +4,8 @@ use super::dial::Dialler;
 use super::pulse::{Limits, Pulse, SILENCE, Seen, Verdict};
 use super::{Boxes, Mail};
 use crate::event::Event;
-use crate::failure::{Failure, FailureKind, Result};
-use crate::link::{Connection, ssh};
+use crate::failure::{Failure, FailureKind, Reason, Result};
+use crate::link::Connection;
 use crate::mutex::lock;
 use crate::run::session::{Session, Transfer};
 use std::collections::BTreeSet;
@@ -177,7 +177,7 @@ impl Keeper {
                 Dialled::Never
             }
             // Nobody starts it any more.
-            Err(failure) if failure.kind == FailureKind::Unsupported && failure.operation == ssh::REACH => {
+            Err(failure) if failure.reason == Reason::FarEnds => {
                 self.session.close(Some(failure));
                 Dialled::Never
             }

@@ -9,7 +9,7 @@
 //! [`Answered::forget`] for where it was somebody else.
 
 use super::dial::{CONNECT, left};
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::Family;
 use crate::run::spread::Local;
 use socket2::{Domain, Socket, Type};
@@ -97,17 +97,24 @@ fn unanswered(lost: &[(SocketAddr, io::Error)], local: Option<&Local>) -> Failur
         let text = failure::of_io(CONNECT, error).cause;
         format!("{address}{from}: {text}")
     });
-    Failure::new(FailureKind::Connection, CONNECT, each.collect::<Vec<_>>().join("; "))
+    not_answered(&each.collect::<Vec<_>>().join("; "))
+}
+
+fn not_answered(cause: &str) -> Failure {
+    Failure::new(FailureKind::Connection, CONNECT, cause).because(Reason::NotAnswered)
 }
 
 /// Never none.
 fn look_up(names: &[String], local: Option<&Local>, family: Option<Family>) -> Result<Vec<SocketAddr>> {
-    let mut why = Failure::new(FailureKind::Connection, CONNECT, "no address was given");
+    let mut why = not_answered("no address was given");
     let mut found: Vec<SocketAddr> = Vec::new();
     for name in names {
         match name.to_socket_addrs() {
             Ok(addresses) => found.extend(addresses),
-            Err(error) => why = Failure::new(FailureKind::Connection, "look up", format!("{name}: {error}")),
+            Err(error) => {
+                let cause = format!("{name}: {error}");
+                why = Failure::new(FailureKind::Connection, "look up", cause).because(Reason::NotResolved);
+            }
         }
     }
     if let Some(family) = family

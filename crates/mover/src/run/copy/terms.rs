@@ -2,7 +2,7 @@
 
 use super::{From, Job, Movement, To, Wishes};
 use crate::event::Event;
-use crate::failure::{self, Failure, FailureKind};
+use crate::failure::{Failure, Reason};
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
 use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
@@ -35,8 +35,7 @@ impl Job<'_> {
     /// Whether this is the far side's word that it does not permit the congestion control that trials found: nobody asked for
     /// it, so the copy goes on without, and says so.
     pub(super) fn drops_tuned_congestion(&mut self, failure: &Failure) -> bool {
-        let is_refused =
-            failure.kind == FailureKind::Unsupported && failure.operation == failure::CHOOSE_CONGESTION;
+        let is_refused = failure.reason == Reason::CongestionRefused;
         let Some(name) = self.tuned().and_then(|tuned| tuned.congestion).filter(|_| is_refused) else {
             return false;
         };

@@ -2,7 +2,7 @@
 
 use super::receiver::{FlowReceive, Inlet};
 use super::sender::FlowSend;
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::FrameBuffer;
 use crate::run::LineSink;
 use crate::run::party::Party;
@@ -57,7 +57,7 @@ impl LocalFlow {
         let hearing = sender.clone();
         within.deliver(sender_hears, move |message| hearing.hear(message), aborts(sender))?;
         let mut buffer = FrameBuffer::new(payload_max(sender.terms()))
-            .map_err(|e| failure::of_memory(failure::START, &e))?;
+            .map_err(|e| failure::of_memory(failure::START, &e).because(Reason::NoThreads))?;
         let on_panic = aborts(sender);
         let (sender, mut inlet) = (sender.clone(), Inlet(receiver.clone()));
         within.spawn("stream", on_panic, move |bell| {

@@ -5,7 +5,7 @@
 
 use super::store::StorePlace;
 use super::windows::Windows;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::OPEN_CHANNEL;
 use crate::memory::Shelf;
 use crate::mutex::lock;
@@ -140,7 +140,9 @@ impl Hub {
         wishes: &ChannelWishes,
         place: Option<StorePlace>,
     ) -> Result<Arc<HubChannel>> {
-        let busy = |cause: &str| Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause);
+        let busy = |cause: &str| {
+            Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause).because(Reason::NoChannelRoom)
+        };
         let wanted = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(self.bytes_max);
         let began = Instant::now();
         let mut channels = self.lock();

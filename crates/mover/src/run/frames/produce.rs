@@ -4,7 +4,7 @@ use super::client_end::{ClientEnd, State};
 use super::segments::{Going, Outlets};
 use super::{FramesLink, Head, wall_ns};
 use crate::admission::SlotHeld;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::lane::Window;
 use crate::frames::producer::{Made, Producer};
 use crate::frames::{FINISH, NewFrame, PUSH, ProducerId, ProducerReport, SenderFigures, WRITE_LOG};
@@ -315,8 +315,10 @@ impl State<Producer, Counts> {
     /// It may be tried again: `cause`, unless the hub said why.
     fn held_up(&self, operation: &str, cause: &str) -> Failure {
         match &self.beside.trouble {
-            Some(why) => Failure::new(FailureKind::Busy, WRITE_LOG, cannot_write(why)),
-            None => Failure::new(FailureKind::Busy, operation, cause),
+            Some(why) => {
+                Failure::new(FailureKind::Busy, WRITE_LOG, cannot_write(why)).because(Reason::LogNotWritten)
+            }
+            None => Failure::new(FailureKind::Busy, operation, cause).because(Reason::ConsumersSlow),
         }
     }
 

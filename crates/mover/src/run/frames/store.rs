@@ -10,7 +10,7 @@
 //! off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only held what
 //! memory did not is removed: who knew its order is gone.
 
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
 use crate::frames::{OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
@@ -120,7 +120,7 @@ impl Store {
         let dir = parent.open_beneath(&name, Links::Refuse).map_err(of_io)?;
         let Some(lock) = dir.lock(LOCK).map_err(of_io)? else {
             let cause = "another hub has the spill log of this channel";
-            return Err(Failure::new(FailureKind::Busy, OPEN_LOG, cause));
+            return Err(Failure::new(FailureKind::Busy, OPEN_LOG, cause).because(Reason::LogTaken));
         };
         parent.sync().map_err(of_io)?;
         Ok(Store {
@@ -154,7 +154,8 @@ impl Store {
         let number = std::str::from_utf8(&text[..have]).ok().and_then(|text| text.parse().ok());
         number.map(Some).ok_or_else(|| {
             let cause = "it does not say how many bytes the log may have";
-            self.at(RECORDED, Failure::new(FailureKind::Damage, READ_SIZE, cause))
+            let failure = Failure::new(FailureKind::Damage, READ_SIZE, cause);
+            self.at(RECORDED, failure.because(Reason::LogSizeUnknown))
         })
     }
 
@@ -292,7 +293,7 @@ impl Store {
     fn gone(&self, name: &[u8]) -> Failure {
         let why = "it is not there any more: somebody removed it, moved it away or replaced it";
         let cause = format!("{why}{IS_FINAL}");
-        self.at(name, Failure::new(FailureKind::Damage, SYNC_LOG, cause))
+        self.at(name, Failure::new(FailureKind::Damage, SYNC_LOG, cause).because(Reason::LogChanged))
     }
 
     /// Nobody writes any more; a writer that waits for room gives up.

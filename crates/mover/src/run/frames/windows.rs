@@ -10,7 +10,7 @@
 //! more than they had: so all producers that fitted at one hub fit at the next, in whatever order they and consumers
 //! come.
 
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::mutex::lock;
 use std::sync::{Arc, Mutex};
 use thalweg_wire::limits;
@@ -51,7 +51,7 @@ pub enum Asks {
 
 /// Whether something was refused for want of a window: a smaller one may be had.
 pub fn is_of_window(failure: &Failure) -> bool {
-    failure.kind == FailureKind::Busy && failure.operation == OPERATION
+    failure.kind == FailureKind::Busy && failure.reason == Reason::NoWindow
 }
 
 impl Asks {
@@ -87,7 +87,7 @@ impl Windows {
                  smaller --window needs less, and a daemon with more --frames-memory gives more",
                 share.min(left)
             );
-            return Err(Failure::new(FailureKind::Busy, OPERATION, cause));
+            return Err(Failure::new(FailureKind::Busy, OPERATION, cause).because(Reason::NoWindow));
         }
         *used += bytes;
         Ok(Lease { windows: self.clone(), side, bytes })

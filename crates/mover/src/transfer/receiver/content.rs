@@ -1,7 +1,7 @@
 //! Content that arrives: who may write it, what counts as written, what is asked for again.
 
 use super::{Action, Claim, Copy, DAMAGED_MAX, End, Item, Receiver, State, Writer, protocol};
-use crate::failure::{Failure, FailureKind, Result, VERIFY};
+use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest;
@@ -226,7 +226,7 @@ impl Receiver {
                 let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path);
                 self.drop_dirty(id);
                 self.actions.push_back(Action::Discard(id));
-                self.tell(id, Outcome::Failed(failure));
+                self.tell(id, Outcome::Failed(failure.because(Reason::Damaged)));
                 return;
             }
             if item.unconfirmed {

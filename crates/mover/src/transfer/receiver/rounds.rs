@@ -1,7 +1,7 @@
 //! Rounds: what was written becomes durable, is recorded, acknowledged, and gets its names.
 
 use super::{Action, End, Finished, Item, Named, Receiver, Round, RoundResult, RoundStep, State, Step};
-use crate::failure::{Failure, FailureKind, VERIFY};
+use crate::failure::{Failure, FailureKind, Reason, VERIFY};
 use std::time::Duration;
 use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say};
 use thalweg_wire::{EntryId, digest, limits};
@@ -209,7 +209,8 @@ impl Receiver {
                         seal.digest
                     );
                     self.actions.push_back(Action::Discard(id));
-                    self.tell(id, Outcome::Failed(Failure::new(FailureKind::Damage, VERIFY, cause)));
+                    let failure = Failure::new(FailureKind::Damage, VERIFY, cause).because(Reason::Damaged);
+                    self.tell(id, Outcome::Failed(failure));
                 }
                 _ if chunks.is_empty() => {}
                 _ => round.recorded.push((id, chunks)),

@@ -1,7 +1,7 @@
 //! What the receiver says: what it wants, what arrived, what is damaged or differs, what is settled.
 
 use super::{Action, Aside, Check, Item, Large, Sender, State, protocol};
-use crate::failure::{Failure, FailureKind, Result, VERIFY};
+use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use crate::transfer::runs::RunSet;
 use thalweg_wire::digest::{self, PIECES_MAX, Tree};
 use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say, Want};
@@ -186,7 +186,7 @@ impl Sender {
                 run.first * chunk_bytes,
                 ((run.first + run.count) * chunk_bytes).min(item.entry.evidence.size),
             );
-            self.give_up(id, failure);
+            self.give_up(id, failure.because(Reason::Damaged));
             return Ok(());
         }
         let is_small_file = matches!(item.entry.kind, Kind::File { sparse: false, .. })
@@ -302,7 +302,8 @@ impl Sender {
             (Some(_), None) => "the receiver does not say what it has written".to_owned(),
             (None, _) => return outcome,
         };
-        Outcome::Failed(Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path))
+        let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path);
+        Outcome::Failed(failure.because(Reason::Damaged))
     }
 
     /// The receiver speaks of what was offered instead: of this number it had nothing to say.

@@ -4,10 +4,10 @@
 //! again when the file grew, [`FAILURES_MAX`] times at most.
 
 use super::super::Taker;
-use super::super::file::{COMPLETE, Growing, Identity};
+use super::super::file::{Growing, Identity};
 use super::{DONE_MAX, Done, FilesFeed, short};
 use crate::again::{Again, FAILURES_MAX, Rule, Tries};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, Reason, Result};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use thalweg_sys::File;
@@ -58,7 +58,7 @@ impl FilesFeed {
         let is_source = file.is_ended && file.ended_at.is_none();
         // What another stream still writes is not complete in the end, whenever it is looked at. (A read that finds a
         // file in use is another matter, and passes.)
-        let is_ours_to_end = is_source && failure.kind == FailureKind::Busy && failure.operation == COMPLETE;
+        let is_ours_to_end = is_source && failure.reason == Reason::StillWritten;
         let passes = !is_ours_to_end && self.rule.may(&identity.origin(file.cuts), failure.kind);
         let went_on_for =
             file.goes_on_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));

@@ -74,7 +74,7 @@ fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
     channel.hear(2, declare.clone(), 0).unwrap();
     let refused = |channel: &mut Channel, link: u64| {
         let failure = channel.hear(link, declare.clone(), 0).unwrap_err();
-        assert_eq!((failure.kind, failure.cause.as_str()), (FailureKind::Conflict, "the set 7 is over"));
+        assert_eq!((failure.kind, failure.reason), (FailureKind::Conflict, Reason::SetOver), "{failure}");
     };
     // Another one, and another process under the name of one that made it.
     attached(&mut channel, 4, &ProducerId::new("owl").unwrap(), None);

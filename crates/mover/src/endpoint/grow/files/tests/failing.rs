@@ -1,7 +1,7 @@
 //! Files that fail, and come right or do not.
 
 use super::*;
-use crate::endpoint::grow::file::COMPLETE;
+use crate::failure::Reason;
 
 /// A feed and the time that it goes by.
 struct Driven {
@@ -98,16 +98,17 @@ fn what_only_its_user_ends_is_begun_again_however_often_it_fails_and_though_it_d
 /// As of a file that another program has leased, or a file server's client has for itself.
 #[test]
 fn a_read_that_finds_its_file_in_use_is_tried_again_and_what_another_stream_has_not_completed_is_not() {
-    for (operation, pause) in [("read", Some((1000, true))), (COMPLETE, None)] {
+    for (reason, pause) in [(Reason::Other, Some((1000, true))), (Reason::StillWritten, None)] {
         let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
         append(&scratch.path().join("log"), &[1; 1000]);
         let mut driven = Driven::new(feed_of(scratch.path(), None, until_ended_by_the_user()));
         driven.rounds(&taker);
         // Said by who reads it.
         driven.feed.files.values_mut().for_each(|file| file.is_ended = true);
-        taker.give_up(EntryId(0), Failure::new(FailureKind::Busy, operation, "a test"));
+        let failure = Failure::new(FailureKind::Busy, "read", "a test");
+        taker.give_up(EntryId(0), failure.because(reason));
         driven.rounds(&taker);
-        assert_eq!(again(&taker), pause, "{operation}");
+        assert_eq!(again(&taker), pause, "{reason:?}");
     }
 }
 
