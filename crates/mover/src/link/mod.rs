@@ -39,7 +39,7 @@ pub mod tune;
 // 5. Which addresses are dialled.
 pub mod family;
 
-// 5. Connections by the user's own ssh.
+// 6. Connections by the user's own ssh.
 pub mod ssh;
 
 mod secret_file;
