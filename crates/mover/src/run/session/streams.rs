@@ -1,14 +1,14 @@
 //! What a stream's two threads do: one asks the senders for work, one hands frames to the receivers.
 
-use super::{LOOK_AGAIN, Session, Transfer, payload_max};
+use super::{LOOK_AGAIN, Session, payload_max};
 use crate::failure::{self, Result};
 use crate::link::{FrameBuffer, FrameReader, FrameWriter, Meanwhile, Received};
 use crate::run::party::Party;
-use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane};
 use crate::stage::intake::Intake;
+use crate::stage::receiving::Receiving;
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Booking, Stage};
+use crate::stage::{Booking, Stage};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
@@ -39,7 +39,7 @@ impl Session {
                 Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
                 Did::Over => {}
             };
-            let senders = self.senders();
+            let senders = self.files_senders();
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
                 if let Entry::Vacant(place) = lanes.entry(run.number()) {
@@ -48,11 +48,9 @@ impl Session {
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
                 note(run.work(lane, &mut out).map_err(broken)?);
             }
-            let flows = self.flow_senders();
-            let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
-            let terms = flows.iter().map(|run| run.terms()).chain(frames.iter().map(|run| run.terms()));
+            let others = self.others_that_send();
             let has = shared_buffer.as_ref().map(FrameBuffer::payload_max);
-            match terms.map(payload_max).max() {
+            match others.iter().map(|run| payload_max(run.terms())).max() {
                 // Its memory is not counted any more.
                 None => shared_buffer = None,
                 Some(bytes) if has.is_none_or(|has| has < bytes) => {
@@ -60,11 +58,7 @@ impl Session {
                 }
                 Some(_) => {}
             }
-            for run in flows {
-                let Some(buffer) = &mut shared_buffer else { continue };
-                note(run.work(stream, buffer, &mut out).map_err(broken)?);
-            }
-            for run in frames {
+            for run in others {
                 let Some(buffer) = &mut shared_buffer else { continue };
                 note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
@@ -87,27 +81,20 @@ impl Session {
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
-            match self.transfer(inner.transfer) {
-                Some(Transfer::ReceiveFlows(run)) => {
-                    book_receive(run.accounts(), since, cpu_since, &inner);
-                    run.take(&inner, buffer.payload())?;
+            let transfer = self.transfer(inner.transfer);
+            if let Some(transfer) = transfer.filter(|_| !intakes.by_transfer.contains_key(&inner.transfer)) {
+                let Some(run) = transfer.clone().files_receiver() else {
+                    let booking = booking(since, cpu_since, &inner);
+                    transfer.take(serial, &inner, buffer.payload(), booking)?;
                     continue;
-                }
-                Some(Transfer::Frames(run)) => {
-                    book_receive(run.accounts(), since, cpu_since, &inner);
-                    run.take(serial, &inner, buffer.payload())?;
-                    continue;
-                }
-                Some(Transfer::Receive(run)) if !intakes.by_transfer.contains_key(&inner.transfer) => {
-                    intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
-                    let intake = Intake::new(run.clone(), u32::from(stream));
-                    intakes.by_transfer.insert(inner.transfer, (run, intake));
-                }
-                _ => {}
+                };
+                intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
+                let intake = Intake::new(run.clone(), u32::from(stream));
+                intakes.by_transfer.insert(inner.transfer, (run, intake));
             }
             let intakes = &mut intakes.by_transfer;
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                book_receive(run.accounts(), since, cpu_since, &inner);
+                run.accounts().book(Stage::Receive, booking(since, cpu_since, &inner));
                 let payload = buffer.payload().len();
                 intake.take(&inner, &mut buffer, payload)?;
             }
@@ -137,18 +124,17 @@ impl Outlet for Out<'_> {
     }
 }
 
-/// Books what a frame took, from the wait for it on.
-fn book_receive(accounts: &Accounts, since: Instant, cpu_since: Duration, inner: &Inner) {
+/// What receiving a frame took, from the wait for it on.
+fn booking(since: Instant, cpu_since: Duration, inner: &Inner) -> Booking {
     let (wall, cpu) = (since.elapsed(), thread_cpu().saturating_sub(cpu_since));
     let input = wall.saturating_sub(cpu);
     let bytes = u64::from(inner.raw_bytes);
-    let booking = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
-    accounts.book(Stage::Receive, booking);
+    Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() }
 }
 
 /// Receiving stages of one stream, by transfer.
 struct Intakes<'a> {
-    by_transfer: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>,
+    by_transfer: HashMap<TransferNumber, (Arc<dyn Receiving>, Intake)>,
     session: &'a Session,
     stream: (u16, u64),
     /// Bytes of which the owner was not told.
