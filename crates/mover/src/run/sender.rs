@@ -378,8 +378,8 @@ impl Transfer for SendRun {
         self.awaits_peer() && (peer.is_silent || !is_excused)
     }
 
-    /// Whether the source is all that it waits for: a disk that takes its time in the middle of a chunk is no stall of
-    /// the link.
+    /// Whether the source is all that it waits for: a disk that takes its time in the middle of a chunk is no
+    /// stall of the link.
     fn is_reading(&self) -> bool {
         self.reading.load(Ordering::Relaxed) > 0 && self.putting.load(Ordering::Relaxed) == 0
     }

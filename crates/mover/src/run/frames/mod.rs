@@ -1,9 +1,9 @@
 //! Frames at work: what [`crate::frames`] decides, done by threads.
 //!
-//! A session knows one end of a lane as a [`Transfer`](super::transfer::Transfer): four kinds, of a producer and a
-//! consumer at the client's side ([`produce`], [`consume`]) and what stands for them at the hub ([`hub`]). Such a
-//! link belongs to one session; the producer, the consumer and the channel behind it outlive that, and a link of an
-//! older session is not heard any more.
+//! A session knows one end of a lane as a [`Transfer`](super::transfer::Transfer): four kinds, of a producer
+//! and a consumer at the client's side ([`produce`], [`consume`]) and what stands for them at the hub
+//! ([`hub`]). Such a link belongs to one session; the producer, the consumer and the channel behind it
+//! outlive that, and a link of an older session is not heard any more.
 
 pub mod hub;
 
@@ -58,8 +58,8 @@ impl Head {
     }
 }
 
-/// What an end of a lane adds to a heartbeat: bytes that came or were taken, and whether consumers, and not the
-/// link, hold it up.
+/// What an end of a lane adds to a heartbeat: bytes that came or were taken, and whether consumers, and not
+/// the link, hold it up.
 fn add_moved(heartbeat: &mut Heartbeat, moved_bytes: u64, is_held_up: bool) {
     heartbeat.verified_bytes = heartbeat.verified_bytes.saturating_add(moved_bytes);
     if is_held_up {
