@@ -31,7 +31,7 @@ const REFUSED_NAMED: usize = 3;
 /// Names offered in this run, on disk.
 pub(super) type Offered = OnDiskSet<Box<dyn FnMut() -> io::Result<std::fs::File> + Send>>;
 
-/// What tells what may be deleted, and what was.
+/// What says which names may be deleted, and what was.
 pub(super) struct Deletion {
     /// Names that are never deleted: those that the source leaves out.
     protect: Filter,
@@ -361,8 +361,8 @@ impl Sweep<'_> {
             // The root itself is not the source's: what else is in it is not our business.
             return Ok(());
         }
-        let is_protected = RelativePath::new(path.clone())
-            .map_or(true, |path| deletion.is_protected(&path, is_dir));
+        let is_protected =
+            RelativePath::new(path.clone()).map_or(true, |path| deletion.is_protected(&path, is_dir));
         if is_protected {
             self.keep();
             return Ok(());

@@ -670,6 +670,16 @@ mod tests {
 
     /// As by who looks in passing whether what a killed transfer left may go.
     #[test]
+    fn what_is_closed_is_not_staged_in_any_more() {
+        let claim = Claim::new(&[7; 16]);
+        assert_eq!(claim.job, "07".repeat(16));
+        assert_ne!(claim.new_number(), claim.new_number());
+        drop(claim.while_open().unwrap());
+        claim.close();
+        assert_eq!(claim.while_open().map(drop).unwrap_err().kind, FailureKind::Stopped);
+    }
+
+    #[test]
     fn a_lock_that_is_held_for_a_moment_is_waited_for_and_one_that_is_held_for_longer_is_not() {
         let scratch = tempfile::tempdir().unwrap();
         let top = Dir::open(scratch.path()).unwrap();
