@@ -17,7 +17,7 @@ use thalweg_mover::run::agree;
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
 use thalweg_mover::run::party::Party;
-use thalweg_mover::run::session::{Session, Transfer};
+use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
 use thalweg_wire::message::{FlowTerms, Open, SourceForm};
 
@@ -48,13 +48,12 @@ impl Host {
             let progress = run.progress();
             Done::by_then(progress.settled_entries, progress.verified_bytes)
         };
-        let transfer = Transfer::ReceiveFlows(run.clone());
         let abort: EndOf<FlowReceive> = FlowReceive::abort;
         let taken: TakenBy<FlowReceive> = |run| {
             let progress = run.progress();
             room::taken(progress.verified_bytes, progress.settled_entries)
         };
-        self.receive(session, transfer, told, run, ((kept_free, taken), abort, abort), progress)
+        self.receive(session, told, run, ((kept_free, taken), abort, abort), progress)
     }
 
     pub(crate) fn send_flows(
@@ -79,7 +78,7 @@ impl Host {
         let told = told.map(|told| told.with_rate(move || kept.rate()));
         run.note_there();
         run.attach(open.transfer, session.outbox(), None);
-        session.add(open.transfer, Transfer::SendFlows(run.clone()))?;
+        session.add(open.transfer, run.clone())?;
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());

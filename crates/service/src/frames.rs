@@ -13,7 +13,7 @@ use thalweg_mover::run::frames::consume::ConsumeRun;
 use thalweg_mover::run::frames::hub::{Attached, ChannelKey};
 use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper};
 use thalweg_mover::run::frames::windows::is_of_window;
-use thalweg_mover::run::session::{Session, Transfer};
+use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
 use thalweg_wire::message::{
     ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
@@ -88,7 +88,7 @@ impl Host {
                 other => break other?,
             }
         };
-        if let Err(failure) = session.add(open.transfer, Transfer::Frames(attached.link())) {
+        if let Err(failure) = session.add(open.transfer, attached.link()) {
             attached.give_up();
             return Err(failure);
         }
@@ -206,7 +206,7 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
         true => watched.give_up(),
         false => watched.forget(),
     }
-    let done = Done { bytes: link.moved_bytes(), ..Done::default() };
+    let done = Done { bytes: link.crossed().verified_bytes, ..Done::default() };
     let why = match watched.failure().or_else(|| is_given_up.then(gone)) {
         Some(failure) => {
             line.tell(done, Err(&failure));

@@ -524,7 +524,6 @@ mod tests {
     use thalweg_mover::run::Ended;
     use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;
-    use thalweg_mover::run::session::Transfer;
     use thalweg_mover::transfer::receiver;
     use thalweg_wire::message::{Place, Question, Terms, TransferNumber};
 
@@ -561,13 +560,12 @@ mod tests {
         let place = Place { export: None, path: b"/x".to_vec() };
         let question = Question::Digest { place, chunk_bytes: 0 };
         let line = Line::of_question(&session, &question).expect("a line");
-        let transfer = Transfer::Receive(run.clone());
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line);
         let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
         let taken: TakenBy<ReceiveRun> = |_| 0;
         let kept = (None, taken);
-        host.receive(&session, transfer, told, run.clone(), (kept, abort, abort), panics).expect("threads");
+        host.receive(&session, told, run.clone(), (kept, abort, abort), panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),
@@ -637,7 +635,7 @@ mod tests {
             let (limits, outbox) = (receiver::Limits::default(), session.outbox());
             let terms = Terms::of(1 << 20, 1 << 16);
             let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
-            session.add(number, Transfer::Receive(run.expect("threads"))).expect("room");
+            session.add(number, run.expect("threads")).expect("room");
             host.sessions().insert(session.id, session);
         };
         stuck(1);

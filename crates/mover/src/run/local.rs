@@ -7,6 +7,7 @@ use crate::run::bell::Bell;
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
+use crate::run::transfer::Transfer;
 use crate::run::within::{Heard, NUMBER, Within};
 use crate::run::{Ended, LineSink};
 use crate::stage::intake::Intake;

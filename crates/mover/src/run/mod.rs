@@ -7,10 +7,11 @@
 //! - far movers: [`by_ssh`] starts one, [`far_mover`] is one with the session that jobs share;
 //! - connections: [`client`] dials them and keeps them standing, [`spread`] deals streams over addresses, [`session`]
 //!   is what either mover has of them; [`local`] and `within` do without any;
-//! - one side of a transfer at work: [`sender`], [`receiver`], and those of `flow`; [`party`] is what all four have
-//!   alike, [`ledger`] the account of their time, `end` how they ended. Ends of a lane of `frames` are in its own room;
-//! - what bounds it: [`expected`], the names that a pull may write; [`steer`], knobs that turn while it runs; [`share`],
-//!   what a server lets all of its sessions move together;
+//! - one side of a transfer at work: [`sender`], [`receiver`], and those of `flow`; [`party`] is what all
+//!   four have alike, [`ledger`] the account of their time, `end` how they ended. Ends of a lane of `frames`
+//!   are in its own room. [`transfer`] is what a session knows of any of these;
+//! - what bounds it: [`expected`], the names that a pull may write; [`steer`], knobs that turn while it
+//!   runs; [`share`], what a server lets all of its sessions move together;
 //! - the end: [`agree`], where both sides compare what was done, and sign;
 //! - [`thread`] starts threads, and tells of those that panic; [`bell`] wakes those that wait for work.
 
@@ -29,6 +30,8 @@ pub mod bell;
 mod end;
 
 pub mod party;
+
+pub mod transfer;
 
 pub mod ledger;
 

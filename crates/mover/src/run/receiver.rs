@@ -11,6 +11,7 @@ use crate::order;
 use crate::run::expected::Expected;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
+use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job, next_job};
@@ -211,41 +212,6 @@ impl ReceiveRun {
         state.end.tell_lines(sink);
     }
 
-    /// Time passed; call a few times a second.
-    pub fn tick(&self) {
-        let mut state = self.lock();
-        let now = self.clock.now();
-        state.machine.tick(now);
-        self.pump(&mut state);
-    }
-
-    /// The sender said something.
-    ///
-    /// # Errors
-    /// `Protocol`; the session ends then.
-    pub fn hear(&self, message: TransferMessage) -> Result<()> {
-        let mut state = self.lock();
-        if let Some(message) = state.end.hear(message) {
-            let now = self.clock.now();
-            let is_end = matches!(message, TransferMessage::OfferEnd(_));
-            let heard = self
-                .check_expected(&message)
-                .and_then(|()| check_receipt(&message, state.end.held_bytes()))
-                .and_then(|()| state.machine.hear(message, now));
-            if let Err(failure) = heard {
-                state.machine.abort(failure.clone());
-                self.pump(&mut state);
-                return Err(failure);
-            }
-            if let (true, Some(totals)) = (is_end, state.machine.scan_totals()) {
-                (self.events)(Event::ScanEnded(totals.clone()));
-            }
-        }
-        self.pump(&mut state);
-        self.common.notify();
-        Ok(())
-    }
-
     /// From now on only these names are taken. Call before it is added to its session.
     pub fn expect(&self, expected: Expected) {
         let _ = self.expected.set(expected);
@@ -258,18 +224,6 @@ impl ReceiveRun {
             }
             _ => Ok(()),
         }
-    }
-
-    /// The link stands again; the sender will offer what is not settled.
-    pub fn link_up(&self) {
-        let mut state = self.lock();
-        state.machine.link_up();
-        self.pump(&mut state);
-    }
-
-    /// The link is lost: what was not said yet is not for the next one.
-    pub fn link_lost(&self) {
-        self.lock().machine.link_lost();
     }
 
     /// Ends the transfer from this side.
@@ -487,6 +441,97 @@ impl Party for ReceiveRun {
         let mut watch = Stopwatch::start(&self.common.accounts);
         self.destination.close(success);
         watch.lap(Stage::Conclude, 0);
+    }
+}
+
+impl Transfer for ReceiveRun {
+    fn terms(&self) -> &Terms {
+        &self.common.terms
+    }
+
+    fn sends(&self) -> bool {
+        false
+    }
+
+    fn writes_for(&self, job_key: &[u8; 16]) -> bool {
+        self.common.terms.job_key == *job_key
+    }
+
+    fn crossed(&self) -> Crossed {
+        Crossed::received(self, &self.progress())
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        add_received(self, &self.progress(), heartbeat);
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        // While we work, what the peer may send is bounded, and it waits for us.
+        self.awaits_peer() && (peer.is_silent || !works_on(&self.progress()))
+    }
+
+    fn hear(&self, message: TransferMessage) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(message) = state.end.hear(message) {
+            let now = self.clock.now();
+            let is_end = matches!(message, TransferMessage::OfferEnd(_));
+            let heard = self
+                .check_expected(&message)
+                .and_then(|()| check_receipt(&message, state.end.held_bytes()))
+                .and_then(|()| state.machine.hear(message, now));
+            if let Err(failure) = heard {
+                state.machine.abort(failure.clone());
+                self.pump(&mut state);
+                return Err(failure);
+            }
+            if let (true, Some(totals)) = (is_end, state.machine.scan_totals()) {
+                (self.events)(Event::ScanEnded(totals.clone()));
+            }
+        }
+        self.pump(&mut state);
+        self.common.notify();
+        Ok(())
+    }
+
+    /// The sender will offer what is not settled.
+    fn link_up(&self) {
+        let mut state = self.lock();
+        state.machine.link_up();
+        self.pump(&mut state);
+    }
+
+    fn drop_unsaid(&self) {
+        self.lock().machine.link_lost();
+    }
+
+    /// Whoever waits for it hears why it ended.
+    fn session_ends(&self, why: &Failure) {
+        if self.ended().is_none() {
+            self.abort(why.clone());
+        }
+    }
+
+    fn put_away(&self) {
+        self.close();
+    }
+
+    fn tick(&self) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.tick(now);
+        self.pump(&mut state);
+    }
+
+    fn tell_accounts(&self) {
+        Party::tell_accounts(self);
+    }
+
+    fn kept_window_bytes(&self) -> Option<u64> {
+        self.common.terms.window_bytes
+    }
+
+    fn files_receiver(self: Arc<Self>) -> Option<Arc<dyn Receiving>> {
+        Some(self)
     }
 }
 

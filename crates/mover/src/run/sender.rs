@@ -8,6 +8,7 @@ use crate::mutex::lock;
 use crate::order;
 use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
+use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
 use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
@@ -22,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_wire::message::{ScanTotals, Steer, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{Heartbeat, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, WaitingFor};
 
 mod sending;
 
@@ -164,13 +165,7 @@ impl SendRun {
         self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the source is all that it waits for: a disk that takes its time in the middle of a chunk is no stall of the
-    /// link.
-    pub fn is_reading(&self) -> bool {
-        self.reading.load(Ordering::Relaxed) > 0 && self.putting.load(Ordering::Relaxed) == 0
-    }
-
-    /// Reads from the source, which [`SendRun::is_reading`] tells meanwhile.
+    /// Reads from the source, which [`Transfer::is_reading`] tells meanwhile.
     fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
         self.reading.fetch_add(1, Ordering::Relaxed);
         let result = read();
@@ -186,6 +181,11 @@ impl SendRun {
         // What left a moment ago is acknowledged now.
         state.1 = state.1 / 2.0 + sent.saturating_sub(before) as f64;
         state.1
+    }
+
+    /// Whether it is to yield to others.
+    pub fn yields(&self) -> bool {
+        self.common.terms.yields
     }
 
     /// Yields to others by what its streams show.
@@ -233,68 +233,9 @@ impl SendRun {
         state.end.tell_lines(sink);
     }
 
-    /// The receiver said something.
-    ///
-    /// # Errors
-    /// `Protocol`; the session ends then.
-    pub fn hear(&self, message: TransferMessage) -> failure::Result<()> {
-        let mut state = self.lock();
-        match state.end.hear(message) {
-            None => self.common.notify(),
-            Some(message) => {
-                let repairs = state.machine.progress().repairs;
-                state.machine.hear(message)?;
-                let repaired = state.machine.progress().repairs - repairs;
-                if repaired > 0 {
-                    (self.events)(Event::Repaired(repaired));
-                }
-            }
-        }
-        self.pump(&mut state);
-        // What was wanted or asked for again is work, whether or not there was something to say.
-        state.work();
-        Ok(())
-    }
-
     /// Ends the transfer from this side.
     pub fn abort(&self, failure: Failure) {
         self.common.abort(failure);
-    }
-
-    /// The link stands (again).
-    pub fn link_up(&self) {
-        let mut state = self.lock();
-        // A link that takes the place of another may come before anybody saw the other's streams end.
-        state.machine.link_up();
-        self.count_streams(&state);
-        self.pump(&mut state);
-    }
-
-    /// The link is lost, or another is about to take its place.
-    pub fn link_lost(&self) {
-        self.lock().machine.link_lost();
-    }
-
-    /// Some times a second: says what waited while the link was backed up.
-    pub fn tick(&self) {
-        let mut state = self.lock();
-        self.pump(&mut state);
-    }
-
-    /// A stream is ready.
-    pub fn stream_up(&self, stream: u16) {
-        let mut state = self.lock();
-        // Told twice by a stream that comes while the transfer is added.
-        state.machine.stream_up(stream);
-        self.count_streams(&state);
-    }
-
-    /// A stream is gone.
-    pub fn stream_lost(&self, stream: u16) {
-        let mut state = self.lock();
-        state.machine.stream_lost(stream);
-        self.count_streams(&state);
-        self.pump(&mut state);
     }
 
     /// Does the next piece of work of this transfer on a stream.
@@ -401,6 +342,124 @@ impl Party for SendRun {
 
     fn number(&self) -> TransferNumber {
         self.number
+    }
+}
+
+impl Transfer for SendRun {
+    fn terms(&self) -> &Terms {
+        &self.common.terms
+    }
+
+    fn sends(&self) -> bool {
+        true
+    }
+
+    fn crossed(&self) -> Crossed {
+        let progress = self.progress();
+        Crossed {
+            verified_bytes: progress.bytes_verified,
+            durable_bytes: progress.bytes_durable,
+            kept_bytes: progress.bytes_durable,
+            settled: progress.entries_settled,
+            ..Crossed::sent(self)
+        }
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        // At a low rate a frame may take longer than a stall is borne; and so may a read.
+        if (self.is_paced() || self.is_reading()) && heartbeat.waiting_for.is_none() {
+            heartbeat.waiting_for = Some(WaitingFor::Read);
+        }
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        // The rate that was asked for is ours; a peer that is silent is another matter.
+        let is_excused = self.is_paced() || works_on(&peer.heartbeat);
+        self.awaits_peer() && (peer.is_silent || !is_excused)
+    }
+
+    /// Whether the source is all that it waits for: a disk that takes its time in the middle of a chunk is no
+    /// stall of the link.
+    fn is_reading(&self) -> bool {
+        self.reading.load(Ordering::Relaxed) > 0 && self.putting.load(Ordering::Relaxed) == 0
+    }
+
+    fn hear(&self, message: TransferMessage) -> failure::Result<()> {
+        let mut state = self.lock();
+        match state.end.hear(message) {
+            None => self.common.notify(),
+            Some(message) => {
+                let repairs = state.machine.progress().repairs;
+                state.machine.hear(message)?;
+                let repaired = state.machine.progress().repairs - repairs;
+                if repaired > 0 {
+                    (self.events)(Event::Repaired(repaired));
+                }
+            }
+        }
+        self.pump(&mut state);
+        // What was wanted or asked for again is work, whether or not there was something to say.
+        state.work();
+        Ok(())
+    }
+
+    fn link_up(&self) {
+        let mut state = self.lock();
+        // A link that takes the place of another may come before anybody saw the other's streams end.
+        state.machine.link_up();
+        self.count_streams(&state);
+        self.pump(&mut state);
+    }
+
+    fn drop_unsaid(&self) {
+        self.lock().machine.link_lost();
+    }
+
+    fn stream_up(&self, stream: u16) {
+        let mut state = self.lock();
+        // Told twice by a stream that comes while the transfer is added.
+        state.machine.stream_up(stream);
+        self.count_streams(&state);
+    }
+
+    fn stream_lost(&self, stream: u16) {
+        let mut state = self.lock();
+        state.machine.stream_lost(stream);
+        self.count_streams(&state);
+        self.pump(&mut state);
+    }
+
+    /// Whoever waits for it hears why it ended.
+    fn session_ends(&self, why: &Failure) {
+        if self.ended().is_none() {
+            self.abort(why.clone());
+        }
+    }
+
+    /// Says what waited while the link was backed up.
+    fn tick(&self) {
+        let mut state = self.lock();
+        self.pump(&mut state);
+    }
+
+    fn tell_accounts(&self) {
+        Party::tell_accounts(self);
+    }
+
+    fn steer(&self, steer: &Steer) {
+        SendRun::steer(self, steer);
+    }
+
+    fn spacing(&self) -> Option<Spacing> {
+        Some(Spacing { rate: self.rate(), in_slot: 0, at_work: self.streams_at_work() })
+    }
+
+    fn files_sender(self: Arc<Self>) -> Option<Arc<SendRun>> {
+        Some(self)
+    }
+
+    fn lane_bytes(&self) -> Option<u64> {
+        Some(SendLane::payload_bytes(&self.common.terms))
     }
 }
 

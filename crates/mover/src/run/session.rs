@@ -10,11 +10,9 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHandle};
 use crate::mutex::lock;
 use crate::run::bell::Bell;
-use crate::run::flow::sender::FlowSend;
-use crate::run::frames::FramesLink;
-use crate::run::party::Party;
 use crate::run::sender::{SendLane, SendRun};
 use crate::run::share::Share;
+use crate::run::transfer::Transfer;
 use crate::run::{Outbox, thread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -43,11 +41,6 @@ mod keeping;
 
 // What the looks at the streams show.
 mod looks;
-
-// What may be in a session.
-mod transfer;
-
-pub use transfer::Transfer;
 
 use control::Early;
 use looks::Looks;
@@ -119,7 +112,7 @@ pub struct Session {
 struct State {
     control: Option<ControlHandle>,
     epoch: u64,
-    transfers: BTreeMap<TransferNumber, Transfer>,
+    transfers: BTreeMap<TransferNumber, Arc<dyn Transfer>>,
     early: BTreeMap<TransferNumber, Early>,
     /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
     /// began in this session, by a few bytes each.
@@ -164,14 +157,14 @@ impl State {
 
     /// Bytes of payloads for which each stream has memory to send, with another transfer if there is `more`: every sender
     /// of files has its own, all others share some. Those that have `ended` and are only not taken out yet do not count.
-    fn sends_bytes(&self, more: Option<&Transfer>, ended: &BTreeSet<TransferNumber>) -> u64 {
+    fn sends_bytes(&self, more: Option<&Arc<dyn Transfer>>, ended: &BTreeSet<TransferNumber>) -> u64 {
         let (mut lanes, mut shared) = (0u64, 0u64);
         let under_way = self.transfers.iter().filter(|(number, _)| !ended.contains(number));
         let transfers = under_way.map(|(_, transfer)| transfer).chain(more);
         for transfer in transfers.filter(|transfer| transfer.sends()) {
-            match transfer {
-                Transfer::Send(run) => lanes += SendLane::payload_bytes(run.terms()),
-                other => shared = shared.max(payload_max(other.terms()) as u64),
+            match transfer.lane_bytes() {
+                Some(bytes) => lanes += bytes,
+                None => shared = shared.max(payload_max(transfer.terms()) as u64),
             }
         }
         lanes + shared
@@ -258,7 +251,7 @@ impl Session {
     ///
     /// # Errors
     /// `Protocol` if its number is taken or there are too many.
-    pub fn add(&self, number: TransferNumber, transfer: Transfer) -> Result<()> {
+    pub fn add(&self, number: TransferNumber, transfer: Arc<dyn Transfer>) -> Result<()> {
         let _gate = lock(&self.gate);
         check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
@@ -302,7 +295,7 @@ impl Session {
     }
 
     /// Takes a transfer out; what is said to it from now on is ignored, and its number is not used again.
-    pub fn remove(&self, number: TransferNumber) -> Option<Transfer> {
+    pub fn remove(&self, number: TransferNumber) -> Option<Arc<dyn Transfer>> {
         let mut state = self.lock();
         state.over.insert(number);
         state.early.remove(&number);
@@ -314,15 +307,14 @@ impl Session {
     fn ended(&self) -> BTreeSet<TransferNumber> {
         let transfers: Vec<_> =
             self.lock().transfers.iter().map(|(number, transfer)| (*number, transfer.clone())).collect();
-        let has_ended =
-            |(number, transfer): (TransferNumber, Transfer)| (transfer.crossed().ended > 0).then_some(number);
-        transfers.into_iter().filter_map(has_ended).collect()
+        let ended = transfers.into_iter().filter(|(_, transfer)| transfer.crossed().ended > 0);
+        ended.map(|(number, _)| number).collect()
     }
 
     /// Whether the streams that stand have memory for the frames of so many transfers that are like the largest under way.
     pub(super) fn has_frames_for(&self, transfers: usize) -> bool {
         let state = self.lock();
-        let of_each = |transfer: &Transfer| SendLane::payload_bytes(transfer.terms());
+        let of_each = |transfer: &Arc<dyn Transfer>| SendLane::payload_bytes(transfer.terms());
         let most = state.transfers.values().map(of_each).max().unwrap_or(0);
         state.streams.len() as u64 * most * transfers as u64 <= limits::STREAM_BYTES_MAX
     }
@@ -333,8 +325,13 @@ impl Session {
     }
 
     /// Transfers in it.
-    pub fn transfers(&self) -> Vec<Transfer> {
+    pub fn transfers(&self) -> Vec<Arc<dyn Transfer>> {
         self.lock().transfers.values().cloned().collect()
+    }
+
+    /// The transfer with this number, if it is in it.
+    pub fn transfer(&self, number: TransferNumber) -> Option<Arc<dyn Transfer>> {
+        self.lock().transfers.get(&number).cloned()
     }
 
     /// Says something outside of transfers.
@@ -450,11 +447,7 @@ impl Session {
             control.close();
         }
         self.bell.stop();
-        for transfer in transfers.values() {
-            if let Transfer::Receive(run) = transfer {
-                run.close();
-            }
-        }
+        transfers.values().for_each(|transfer| transfer.put_away());
         // Whoever still sends or waits on a stream has nothing to say any more.
         streams.values().for_each(|(_, stop)| stop.stop());
         self.lock().is_put_away = true;
@@ -480,33 +473,14 @@ impl Session {
         self.close(Some(why));
     }
 
-    fn senders(&self) -> Vec<Arc<SendRun>> {
-        self.of_kind(|transfer| match transfer {
-            Transfer::Send(run) => Some(run.clone()),
-            _ => None,
-        })
+    fn files_senders(&self) -> Vec<Arc<SendRun>> {
+        self.lock().transfers.values().filter_map(|transfer| transfer.clone().files_sender()).collect()
     }
 
-    fn flow_senders(&self) -> Vec<Arc<FlowSend>> {
-        self.of_kind(|transfer| match transfer {
-            Transfer::SendFlows(run) => Some(run.clone()),
-            _ => None,
-        })
-    }
-
-    fn frames(&self) -> Vec<Arc<dyn FramesLink>> {
-        self.of_kind(|transfer| match transfer {
-            Transfer::Frames(run) => Some(run.clone()),
-            _ => None,
-        })
-    }
-
-    fn of_kind<T>(&self, of: impl FnMut(&Transfer) -> Option<T>) -> Vec<T> {
-        self.lock().transfers.values().filter_map(of).collect()
-    }
-
-    fn transfer(&self, number: TransferNumber) -> Option<Transfer> {
-        self.lock().transfers.get(&number).cloned()
+    /// What sends and has no memory of its own for that.
+    fn others_that_send(&self) -> Vec<Arc<dyn Transfer>> {
+        let shares = |transfer: &&Arc<dyn Transfer>| transfer.sends() && transfer.lane_bytes().is_none();
+        self.lock().transfers.values().filter(shares).cloned().collect()
     }
 
     fn strong(&self) -> Result<Arc<Session>> {

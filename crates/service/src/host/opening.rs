@@ -25,8 +25,9 @@ use thalweg_mover::run::agree;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
-use thalweg_mover::run::session::{Session, Transfer, check_memory};
+use thalweg_mover::run::session::{Session, check_memory};
 use thalweg_mover::run::thread;
+use thalweg_mover::run::transfer::Transfer;
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::Cipher;
@@ -80,10 +81,7 @@ impl Host {
             of_session!(info, session, %failure, "the client is gone before its transfer began");
         }
         if starts
-            && let Some(Transfer::Send(run)) = session
-                .transfers()
-                .into_iter()
-                .find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
+            && let Some(run) = session.transfer(number).and_then(|transfer| transfer.files_sender())
             && let Err(failure) = run.start()
         {
             run.abort(failure);
@@ -133,7 +131,6 @@ impl Host {
         let come = run.clone();
         let told = told.map(|told| told.with_progress(move || come_of(&come)));
         let told = (told, is_trial, line.clone());
-        let transfer = Transfer::Receive(run.clone());
         let by_then = |run: &ReceiveRun| {
             let progress = run.progress();
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
@@ -145,7 +142,7 @@ impl Host {
             let progress = run.progress();
             room::taken(progress.verified_bytes, progress.settled_entries)
         };
-        self.receive(session, transfer, told, run, ((kept_free, taken), full, abort), by_then)
+        self.receive(session, told, run, ((kept_free, taken), full, abort), by_then)
     }
 
     fn open_destination(
@@ -271,7 +268,7 @@ impl Host {
         let (kept, sent) = (run.clone(), run.clone());
         let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
         let told = told.map(|told| told.with_progress(move || sent_of(&sent)));
-        session.add(open.transfer, Transfer::Send(run.clone()))?;
+        session.add(open.transfer, run.clone())?;
         session.tune_streams();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
@@ -297,17 +294,16 @@ impl Host {
 
     /// Adds a receiving side to its session, and sees it to its end, on a thread of its own. It is aborted if that panics, and
     /// ends as on a `full` disk where less is free than is kept.
-    pub(crate) fn receive<R: Party + Send + Sync + 'static>(
+    pub(crate) fn receive<R: Party + Transfer + 'static>(
         &self,
         session: &Arc<Session>,
-        transfer: Transfer,
         (told, is_trial, line): (Option<Served>, bool, Line),
         run: Arc<R>,
         ((kept_free, taken), full, abort): ((Option<KeptFree>, TakenBy<R>), EndOf<R>, EndOf<R>),
         by_then: impl Fn(&R) -> Done + Send + 'static,
     ) -> Result<()> {
         let number = run.number();
-        if let Err(failure) = session.add(number, transfer) {
+        if let Err(failure) = session.add(number, run.clone()) {
             run.close();
             return Err(failure);
         }

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::party::Party;
-use thalweg_mover::run::session::{Owner, Session, Transfer};
+use thalweg_mover::run::session::{Owner, Session};
 use thalweg_mover::run::thread;
 use thalweg_wire::message::{Message, Opened, Reply, SourceForm, Steer, TransferNumber};
 
@@ -185,11 +184,7 @@ impl Asked {
 
 /// A knob of a transfer that we send. One that is over, or that we receive, has none.
 fn steer_one(session: &Session, number: TransferNumber, steer: &Steer) {
-    for transfer in session.transfers() {
-        match transfer {
-            Transfer::Send(run) if run.number() == number => run.steer(steer),
-            Transfer::SendFlows(run) if run.number() == number => run.steer(steer),
-            _ => {}
-        }
+    if let Some(transfer) = session.transfer(number) {
+        transfer.steer(steer);
     }
 }

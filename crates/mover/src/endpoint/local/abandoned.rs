@@ -81,12 +81,12 @@ impl LocalDestination {
     /// Whether this transfer has its own staging directory in this one.
     fn works_in(&self, parent: &Dir) -> io::Result<bool> {
         let stat = parent.stat_self()?;
-        Ok(self.all_territories().iter().any(|territory| territory.has_staging() && territory.is_top(&stat)))
+        Ok(self.territories.all().iter().any(|territory| territory.has_staging() && territory.is_top(&stat)))
     }
 
     /// `own`: what the job has in the staging directory below `above`.
     fn hold_job(&self, own: &Dir, above: &[u8], job: &[u8], taking: Taking) -> io::Result<Hold> {
-        let is_ours = job == self.job.as_bytes();
+        let is_ours = job == self.claim.job.as_bytes();
         // A dry run has no lock.
         if is_ours && !self.terms.dry_run {
             // The lock that we hold is in our own staging, and that is not in here.

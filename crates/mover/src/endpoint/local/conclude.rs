@@ -24,7 +24,7 @@ impl LocalDestination {
 
     fn conclude_telling(&self, complete: bool, told_max: usize, goes_on: &dyn Fn()) -> Conclusion {
         let mut conclusion = Conclusion::default();
-        if let Err(failure) = self.check_sound() {
+        if let Err(failure) = self.durability.check() {
             conclusion.failed = Some(failure);
             return conclusion;
         }
@@ -221,7 +221,7 @@ mod tests {
             let mut to = of_an_account(scratch.path().to_path_buf(), false);
             to.rights.groups = vec![GROUP];
             let root = to.root.clone().unwrap();
-            let staging = Staging::open(&root.dir, &to.job).unwrap();
+            let staging = Staging::open(&root.dir, &to.claim.job).unwrap();
             staging.pretend(is_forgetful);
             root.territory.adopt(staging);
             let decided = to.decide(&link, &|_, _| true);

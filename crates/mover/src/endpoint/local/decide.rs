@@ -1,7 +1,8 @@
 //! Looks at what stands at an entry's path and decides; makes directories, links, FIFOs and devices at once.
 
 use super::conclude::RESTORE;
-use super::destination::{LocalDestination, Place, Seen, Spot};
+use super::destination::{LocalDestination, Place, Spot};
+use super::flight::Seen;
 use super::foretold::Outlook;
 use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs, is_bare};
 use super::partial::Caching;
@@ -59,7 +60,7 @@ impl LocalDestination {
             Ok(Decision::Fresh | Decision::Wanted { .. }) => Outlook::Comes,
             Ok(Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }) => Outlook::Stays,
             Ok(Decision::Settled { outcome: Outcome::Done { .. }, .. }) => {
-                if lock(&self.foretold).of(entry.id).is_some() {
+                if self.hard_links.foretold(entry.id).is_some() {
                     return;
                 }
                 Outlook::Comes
@@ -68,55 +69,43 @@ impl LocalDestination {
                 Outlook::Left
             }
         };
-        lock(&self.foretold).note(entry.id, kind_of(&entry.kind), outlook);
+        self.hard_links.foretell(entry.id, kind_of(&entry.kind), outlook);
     }
 
     /// Remembers that an entry failed or was left alone, for its second names.
     pub(super) fn note_left(&self, entry: &Entry) {
-        lock(&self.foretold).note(entry.id, kind_of(&entry.kind), Outlook::Left);
+        self.hard_links.foretell(entry.id, kind_of(&entry.kind), Outlook::Left);
     }
 
     /// Remembers the name, so that it is not deleted at the end.
     pub(super) fn note_offered(&self, entry: &Entry) {
         let is_dir = matches!(entry.kind, Kind::Directory);
-        if entry.path.is_root() {
-            self.root_is_offered.store(true, Ordering::Relaxed);
-        } else {
-            self.offered_entries.fetch_add(1, Ordering::Relaxed);
-        }
+        self.deletion.count(entry.path.is_root());
         self.note_name(&entry.path, is_dir);
     }
 
     /// Remembers that the source has this name and does not send what is below it, even if it sends the directory itself.
     pub(super) fn note_unlisted(&self, path: &RelativePath) {
         self.note_name(path, false);
-        let mut offered = lock(&self.offered);
-        let Some(set) = &mut *offered else { return };
-        if let Err(error) = set.insert(&as_unlisted(self.final_path(path).as_bytes())) {
-            tracing::warn!(%error, "the names offered cannot be kept; nothing will be deleted");
-            *offered = None;
-        }
+        self.deletion.keep(|offered| offered.insert(&as_unlisted(self.final_path(path).as_bytes())));
     }
 
     /// Remembers that the source has this name. `is_dir`: what is below it is named one by one; otherwise whatever the
     /// destination has there stays, with all that is in it.
     pub(super) fn note_name(&self, path: &RelativePath, is_dir: bool) {
-        let mut offered = lock(&self.offered);
-        let Some(set) = &mut *offered else { return };
-        let path = self.final_path(path);
-        let mut added = set.insert(path.as_bytes());
-        // Such an entry fails; what stands under the name that would become of it is not the worse for that.
-        if let Some(kept) = self.root.as_ref().and_then(|root| self.kept_as(root, path.as_bytes())) {
-            added = added.and_then(|()| set.insert(&kept));
-        }
-        if is_dir {
-            added = added.and_then(|()| set.insert(&as_directory(path.as_bytes())));
-        }
-        if let Err(error) = added {
-            // Without the whole list nothing may be deleted.
-            tracing::warn!(%error, "the names offered cannot be kept; nothing will be deleted");
-            *offered = None;
-        }
+        self.deletion.keep(|offered| {
+            let path = self.final_path(path);
+            offered.insert(path.as_bytes())?;
+            // Such an entry fails; what stands under the name that would become of it is not the worse for
+            // that.
+            if let Some(kept) = self.root.as_ref().and_then(|root| self.kept_as(root, path.as_bytes())) {
+                offered.insert(&kept)?;
+            }
+            match is_dir {
+                true => offered.insert(&as_directory(path.as_bytes())),
+                false => Ok(()),
+            }
+        });
     }
 
     fn root_directory(&self, entry: &Entry) -> Result<Decision, Failure> {
@@ -134,12 +123,12 @@ impl LocalDestination {
             true => root.dir.as_file().and_then(|dir| dir.xattrs()).ok(),
             false => None,
         };
-        let (wanted, is_same) = match self.root_is_new {
+        let (wanted, is_same) = match self.resolved.is_new {
             true => (Wanted::of(entry), false),
             false => self.wanted_there(entry, root, &stat, xattrs.as_deref()),
         };
         self.spool(entry, wanted, is_same)?;
-        Ok(if is_same { unchanged(None, false) } else { done(self.root_is_new) })
+        Ok(if is_same { unchanged(None, false) } else { done(self.resolved.is_new) })
     }
 
     fn directory(&self, entry: &Entry) -> Result<Decision, Failure> {
@@ -250,7 +239,7 @@ impl LocalDestination {
         };
         // Before it may be left alone: then it is not changed under its other name either.
         // Where nothing is replaced none gets a file of its own.
-        let is_of_another = !self.guard.no_replace && lock(&self.shared).is_of_another(&stat, path, source);
+        let is_of_another = !self.guard.no_replace && self.hard_links.is_of_another(&stat, path, source);
         if let Some(skipped) = self.left_alone(entry, &stat) {
             return Ok(skipped);
         }
@@ -283,7 +272,7 @@ impl LocalDestination {
             self.check_replacing(path)?;
         }
         let seen = if is_of_another { Seen::of_another(&stat) } else { Seen::of(&stat) };
-        self.with_flight(entry.id, |flight| flight.seen = Some(seen));
+        self.flights.with(entry.id, |flight| flight.seen = Some(seen));
         drop(names);
         self.resume(entry, &place, candidate, reading)
     }
@@ -379,7 +368,7 @@ impl LocalDestination {
             && now.is_same_entry(stat)
             && (now.size, now.mtime) == (stat.size, wanted_mtime(&wanted, stat, preserve.times))
         {
-            self.with_flight(entry.id, |flight| flight.finished = Some((evidence_of(&now), digest)));
+            self.flights.with(entry.id, |flight| flight.finished = Some((evidence_of(&now), digest)));
         }
         Ok(if losses.is_empty() {
             unchanged(digest, true)
@@ -390,7 +379,7 @@ impl LocalDestination {
 
     /// The file that stood there when the entry was decided, if it still does.
     fn seen_file(&self, entry: &Entry) -> Result<Option<(Spot, Stat)>, Failure> {
-        let seen = lock(&self.flights).get(&entry.id).and_then(|flight| flight.seen);
+        let seen = self.flights.seen(entry.id);
         let (place, name) = self.parent_of(&entry.path)?;
         let stat = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
         let is_still = stat.kind == thalweg_sys::Kind::File && seen.is_some_and(|seen| seen.is_still(&stat));
@@ -422,7 +411,7 @@ impl LocalDestination {
             let is_remembered = self.is_unchanged(entry, &stat, &place).flatten().is_some();
             let decision = self.keep(entry, &place, &name, &stat, Some(digest), is_remembered)?;
             if self.terms.dry_run {
-                lock(&self.foretold).note(entry.id, thalweg_sys::Kind::File, Outlook::Stays);
+                self.hard_links.foretell(entry.id, thalweg_sys::Kind::File, Outlook::Stays);
                 return Ok(decision);
             }
             // Before the sync, which may take seconds: who writes into the file meanwhile changes what is seen now.
@@ -437,7 +426,7 @@ impl LocalDestination {
             // What is remembered has no attributes but those of its entry: `keep` relies on that.
             let are_compared = self.terms.preserve.xattrs && self.terms.preserve.mode;
             let is_known = are_compared || place.dir.xattrs(&name).is_ok_and(|there| is_bare(&there));
-            self.with_flight(entry.id, |flight| {
+            self.flights.with(entry.id, |flight| {
                 flight.finished = Some((evidence_of(&now), is_known.then_some(digest)));
             });
             Ok(decision)
@@ -459,8 +448,7 @@ impl LocalDestination {
         let stat = self.look(&place, &name, entry, false)?;
         if let Some(stat) = &stat {
             let source = (entry.evidence.device, entry.evidence.inode);
-            let is_of_another =
-                !self.guard.no_replace && lock(&self.shared).is_of_another(stat, path, source);
+            let is_of_another = !self.guard.no_replace && self.hard_links.is_of_another(stat, path, source);
             if let Some(skipped) = self.left_alone(entry, stat) {
                 return Ok(skipped);
             }
@@ -487,7 +475,7 @@ impl LocalDestination {
         }
         let of_io = |error: io::Error| failed("make", path, &of_room(&place.dir, error));
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let temporary = format!("made-{}", self.new_number()).into_bytes();
+        let temporary = format!("made-{}", self.claim.new_number()).into_bytes();
         let made = self.make_special(entry, &place, &staging.dir, &temporary);
         let losses = made.map_err(|error| match &entry.kind {
             Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => only_root(),
@@ -522,7 +510,7 @@ impl LocalDestination {
     ) -> Result<Decision, Failure> {
         let path = &entry.path;
         if self.terms.dry_run {
-            lock(&self.foretold).note(entry.id, kind_of(&entry.kind), Outlook::Stays);
+            self.hard_links.foretell(entry.id, kind_of(&entry.kind), Outlook::Stays);
             return Ok(done(false));
         }
         let of_io = |error: io::Error| failed("set the metadata of", path, &error);
@@ -630,9 +618,7 @@ impl LocalDestination {
         entry: &Entry,
         surely: bool,
     ) -> Result<Option<Stat>, Failure> {
-        let was_finished =
-            || lock(&self.flights).get(&entry.id).is_some_and(|flight| flight.finished.is_some());
-        if place.is_new() && !surely && !was_finished() {
+        if place.is_new() && !surely && !self.flights.is_finished(entry.id) {
             return Ok(None);
         }
         match place.dir.stat(name) {

@@ -8,16 +8,19 @@
 use super::abandoned::Taking;
 use super::conclude::TOLD_MAX;
 use super::decide::{as_directory, as_unlisted};
-use super::destination::{LocalDestination, Offered};
+use super::destination::LocalDestination;
 use super::territory::{MountKey, key_of};
 use super::walk::{Step, Walk};
+use super::way::Replaced;
 use super::{failed, failed_to_take, is_staging, lock, mounted};
 use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind, shown_path};
+use crate::journal::catalogue::OnDiskSet;
 use crate::journal::staging::{STAGING_NAME, own_name};
+use crate::manifest::Filter;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
@@ -25,11 +28,75 @@ use thalweg_wire::limits::DELETED_TOLD_MAX;
 /// Names in the refusal to delete that many: enough to see what kind of entries these are.
 const REFUSED_NAMED: usize = 3;
 
+/// Names offered in this run, on disk.
+pub(super) type Offered = OnDiskSet<Box<dyn FnMut() -> io::Result<std::fs::File> + Send>>;
+
+/// What says which names may be deleted, and what was.
+pub(super) struct Deletion {
+    /// Names that are never deleted: those that the source leaves out.
+    protect: Filter,
+    /// `None`: nothing is deleted.
+    pub(super) offered: Mutex<Option<Offered>>,
+    /// Entries offered besides the root.
+    entries: AtomicU64,
+    root_is_offered: AtomicBool,
+    /// Counted as deleted: something of another kind took its name, or it was removed at an end.
+    pub(super) replaced: Mutex<Replaced>,
+}
+
+impl Deletion {
+    /// Of nothing, so far. Names that `protect` excludes stay.
+    pub(super) fn new(protect: Filter) -> Deletion {
+        Deletion {
+            protect,
+            offered: Mutex::default(),
+            entries: AtomicU64::new(0),
+            root_is_offered: AtomicBool::new(false),
+            replaced: Mutex::default(),
+        }
+    }
+
+    /// From now on it keeps the names offered here: what has none is deleted at the end.
+    pub(super) fn keeps(&self, offered: Offered) {
+        *lock(&self.offered) = Some(offered);
+    }
+
+    /// Keeps more of the names offered, if it keeps any. Without the whole list nothing may be deleted.
+    pub(super) fn keep(&self, add: impl FnOnce(&mut Offered) -> io::Result<()>) {
+        let mut offered = lock(&self.offered);
+        let Some(set) = &mut *offered else { return };
+        if let Err(error) = add(set) {
+            tracing::warn!(%error, "the names offered cannot be kept; nothing will be deleted");
+            *offered = None;
+        }
+    }
+
+    /// An entry is offered: the root, or another one.
+    pub(super) fn count(&self, is_root: bool) {
+        if is_root {
+            self.root_is_offered.store(true, Ordering::Relaxed);
+        } else {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this name stays, whatever the source has.
+    pub(super) fn is_protected(&self, path: &RelativePath, is_dir: bool) -> bool {
+        !self.protect.decide(path, is_dir).included
+    }
+
+    /// Lets go of the names: FUSE and NFS keep one for a file that has none any more as long as somebody
+    /// holds it.
+    pub(super) fn forget(&self) {
+        lock(&self.offered).take();
+    }
+}
+
 impl LocalDestination {
     pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
         {
-            let mut replaced = lock(&self.replaced);
+            let mut replaced = lock(&self.deletion.replaced);
             conclusion.deleted = replaced.count;
             conclusion.deleted_names = std::mem::take(&mut replaced.names);
         }
@@ -43,7 +110,7 @@ impl LocalDestination {
             return;
         }
         // Held to the end: a name that is offered meanwhile waits, and another end finds it among the others.
-        let offered = lock(&self.offered);
+        let offered = lock(&self.deletion.offered);
         let Some(offered) = &*offered else {
             let cause = "nothing was deleted, because the names offered could not be kept".to_owned();
             conclusion.troubles.push(refuse(FailureKind::Io, cause));
@@ -57,7 +124,7 @@ impl LocalDestination {
                 return;
             }
         };
-        if count > 0 && self.offered_entries.load(Ordering::Relaxed) == 0 {
+        if count > 0 && self.deletion.entries.load(Ordering::Relaxed) == 0 {
             let cause =
                 format!("nothing was deleted: the source is empty and the destination has {count} entries");
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
@@ -89,7 +156,7 @@ impl LocalDestination {
         match self.sweep(offered, Some(left_max), goes_on, &mut conclusion.troubles) {
             Ok(deleted) => {
                 // Of all ends together no more may go.
-                lock(&self.replaced).count += deleted.0;
+                lock(&self.deletion.replaced).count += deleted.0;
                 add(conclusion, deleted);
             }
             Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
@@ -289,12 +356,13 @@ impl Sweep<'_> {
             return Ok(());
         }
         let at_top = self.walk.depth() == 1;
-        if at_top && !is_doomed && !self.destination.root_is_offered.load(Ordering::Relaxed) {
+        let deletion = &self.destination.deletion;
+        if at_top && !is_doomed && !deletion.root_is_offered.load(Ordering::Relaxed) {
             // The root itself is not the source's: what else is in it is not our business.
             return Ok(());
         }
-        let is_protected = RelativePath::new(path.clone())
-            .map_or(true, |path| !self.destination.protect.decide(&path, is_dir).included);
+        let is_protected =
+            RelativePath::new(path.clone()).map_or(true, |path| deletion.is_protected(&path, is_dir));
         if is_protected {
             self.keep();
             return Ok(());

@@ -10,111 +10,79 @@
 //! noticed. It is replaced then, as if it had been changed before.
 
 use super::behind::Brought;
+use super::delete::{Deletion, Offered};
+use super::durable::Durability;
 use super::file::LocalFile;
-use super::foretold::Foretold;
+use super::flight::Flights;
 use super::guard::Guard;
 use super::held::Held;
 use super::lanes::Lanes;
 use super::metadata::Rights;
 use super::nursery::{Fate, Nurseries, is_nursery};
-use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
-use super::shared::SharedFiles;
+use super::shared::HardLinks;
 use super::spool::Spool;
-use super::staging::{self, Staging};
-use super::territory::{Mount, MountKey, Territory, TerritoryKey, key_of};
-use super::way::Replaced;
-use super::{
-    OPEN_STAGING, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging, lock,
-};
+use super::staging::{self, Claim, Staging};
+use super::territory::{Territories, Territory, TerritoryKey};
+use super::{OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock};
 use crate::endpoint::together::Together;
 use crate::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
     Staged,
 };
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Result};
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
 use crate::manifest::Filter;
-use crate::numbers::NumberMap;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat, Time};
+use thalweg_sys::{Dir, File, FileSystemKind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
+use thalweg_wire::{Digest, Entry, RelativePath};
 
 pub use super::place::DestinationPlace;
 
 /// Local file systems as a destination.
 pub struct LocalDestination {
     pub(super) terms: Terms,
-    /// Names that are never deleted: those that the source leaves out.
-    pub(super) protect: Filter,
-    rename: Option<(Vec<u8>, Vec<u8>)>,
-    /// The root as the user wrote it, for what concerns no single entry.
-    pub(super) words: PathBuf,
-    pub(super) job: String,
-    /// `None`: a dry run to a place that is not there.
-    pub(super) root: Option<Arc<Place>>,
-    /// The root was made by us just now.
-    pub(super) root_is_new: bool,
-    missing_above: Option<PathBuf>,
-    /// When it was opened; of a place that is not there, of the directory that it would be made in.
-    pub(super) free_bytes: Option<u64>,
     pub(super) guard: Guard,
-    held: Held<Place>,
-    mounts: Mutex<HashMap<MountKey, Arc<Mount>>>,
-    territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
-    pub(super) journal: Mutex<Option<Journal>>,
-    lock_file: Mutex<Option<File>>,
+    pub(super) rights: Rights,
     /// Permission bits that what is made may have of its entry where modes are not kept.
     pub(super) unmasked: u32,
-    /// Held for reading by whoever stages something; true once the staging directories are gone.
-    is_closed: RwLock<bool>,
-    /// Held for reading by whoever changes names in directories below the root, for writing while a nursery takes the place of
-    /// one: what is looked up before is the directory that counts.
+    /// What the path that was asked for led to. The directories in it were taken out: one of them is `root`.
+    pub(super) resolved: Resolved,
+    /// `None`: a dry run to a place that is not there.
+    pub(super) root: Option<Arc<Place>>,
+    held: Held<Place>,
+    /// Held for reading by whoever changes names in directories below the root, for writing while a nursery
+    /// takes the place of one: what is looked up before is the directory that counts.
     names: RwLock<()>,
-    pub(super) catalogue: Mutex<Option<Catalogue>>,
-    pub(super) has_catalogue: bool,
-    pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
-    pub(super) partials: Mutex<HashMap<u64, Arc<LocalPartial>>>,
-    pub(super) changed: Mutex<durable::Changed>,
-    pub(super) spool: Mutex<Spool>,
-    pub(super) offered: Mutex<Option<Offered>>,
-    /// Entries offered besides the root.
-    pub(super) offered_entries: AtomicU64,
-    pub(super) root_is_offered: AtomicBool,
-    /// Counted as deleted: something of another kind took its name, or it was removed at an end.
-    pub(super) replaced: Mutex<Replaced>,
-    next_number: AtomicU64,
+    pub(super) territories: Territories,
+    pub(super) journal: Mutex<Option<Journal>>,
+    pub(super) claim: Claim,
     pub(super) lanes: Lanes,
     pub(super) nurseries: Nurseries,
-    /// The first sync that failed. Nothing is believed after it.
-    pub(super) failed: Mutex<Option<Failure>>,
-    pub(super) rights: Rights,
+    pub(super) flights: Flights,
+    pub(super) catalogue: Mutex<Option<Catalogue>>,
+    pub(super) has_catalogue: bool,
+    pub(super) durability: Durability,
+    pub(super) hard_links: HardLinks,
+    pub(super) deletion: Deletion,
+    pub(super) spool: Mutex<Spool>,
     /// Times that the entries of top directories ask for; given again when staging is gone from them.
     pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
     /// What all of it is in, if it is only a trial.
     pub(super) scratch: Mutex<Option<Scratch>>,
-    /// What stands there under several names.
-    pub(super) shared: Mutex<SharedFiles>,
-    /// What this dry run decided of entries that may have second names; in a copy, which of them came to nothing.
-    pub(super) foretold: Mutex<Foretold>,
-    /// Why hard links come as files of their own, by their paths, until those have their last word.
-    pub(super) unlinked: Mutex<HashMap<RelativePath, String>>,
     /// By reading what stands there, to compare it.
     brought: Arc<Brought>,
 }
-
-/// Names offered in this run, on disk.
-pub(super) type Offered = OnDiskSet<Box<dyn FnMut() -> io::Result<std::fs::File> + Send>>;
 
 /// A directory below the root, held.
 pub(super) struct Place {
@@ -156,59 +124,6 @@ impl Place {
 /// A name in a held directory.
 pub(super) type Spot = (Arc<Place>, Vec<u8>);
 
-/// What is known of an entry between its decision and its last word.
-#[derive(Default)]
-pub(super) struct Flight {
-    /// What stood at its path when it was decided.
-    pub(super) seen: Option<Seen>,
-    /// What stands there since we named it, and the digest of that.
-    pub(super) finished: Option<(Evidence, Option<Digest>)>,
-    /// The partial that it was, until its name is durable: what the journal says of it counts as long.
-    pub(super) partial: Option<u64>,
-}
-
-/// What stood at a path, as far as it must not change until we put something in its place.
-#[derive(Clone, Copy)]
-pub(super) struct Seen {
-    pub(super) kind: Kind,
-    pub(super) mode: u32,
-    identity: (u64, u64),
-    size: u64,
-    /// Not of a file that another entry keeps.
-    mtime: Option<Time>,
-    /// Not of a file with several names: replacing one of the others changes it.
-    ctime: Option<Time>,
-}
-
-impl Seen {
-    pub(super) fn of(stat: &Stat) -> Seen {
-        Seen {
-            kind: stat.kind,
-            mode: stat.mode,
-            identity: (stat.device, stat.inode),
-            size: stat.size,
-            mtime: Some(stat.mtime),
-            ctime: (stat.links == 1).then_some(stat.ctime),
-        }
-    }
-
-    /// Of a file that another entry keeps: what that one is given changes it.
-    pub(super) fn of_another(stat: &Stat) -> Seen {
-        Seen { mtime: None, ctime: None, ..Seen::of(stat) }
-    }
-
-    pub(super) fn is_still(&self, now: &Stat) -> bool {
-        let then = self;
-        then.identity == (now.device, now.inode)
-            && then.kind == now.kind
-            // A directory was empty and is removed only if it still is.
-            && (then.kind == Kind::Dir
-                || (then.size == now.size
-                    && then.mtime.is_none_or(|mtime| mtime == now.mtime)
-                    && then.ctime.is_none_or(|ctime| ctime == now.ctime)))
-    }
-}
-
 impl LocalDestination {
     /// Opens a destination as rsync reads its path, see [`super::place`]: for a single source a path that is
     /// no directory and has no `trailing_slash` is the new name; everything else is a directory and is made with
@@ -226,65 +141,47 @@ impl LocalDestination {
         state: Option<PathBuf>,
         protect: Filter,
     ) -> Result<LocalDestination> {
-        let resolved = place::resolve(&place, source, trailing_slash, terms.dry_run)?;
-        let at_root = |error: &io::Error| failed_at_words(OPEN_DESTINATION, &resolved.words, error);
+        let mut resolved = place::resolve(&place, source, trailing_slash, terms.dry_run)?;
+        let words = resolved.words.clone();
+        let at_root = |error: &io::Error| failed_at_words(OPEN_DESTINATION, &words, error);
         let rights = Rights::now();
-        let root = match &resolved.root {
-            Some(dir) => Some(open_root(dir, &rights, terms.dry_run).map_err(|error| at_root(&error))?),
+        let root = match resolved.root.take() {
+            Some(dir) => Some(open_root(&dir, &rights, terms.dry_run).map_err(|error| at_root(&error))?),
             None => None,
         };
-        let job: String = terms.job_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let made_in = std::mem::take(&mut resolved.made_in);
         let mut destination = LocalDestination {
-            protect,
-            rename: resolved.rename.clone(),
-            words: resolved.words.clone(),
-            job,
-            root_is_new: !resolved.made_in.is_empty(),
-            missing_above: resolved.missing_above.clone(),
-            free_bytes: resolved.free_bytes,
             guard: Guard::default(),
-            held: Held::new(),
-            mounts: Mutex::default(),
-            territories: Mutex::default(),
-            journal: Mutex::default(),
-            lock_file: Mutex::default(),
+            rights,
             unmasked: place.unmasked(),
-            is_closed: RwLock::default(),
+            resolved,
+            root,
+            held: Held::new(),
             names: RwLock::default(),
-            catalogue: Mutex::default(),
-            has_catalogue: false,
-            flights: Mutex::default(),
-            partials: Mutex::default(),
-            changed: Mutex::default(),
-            spool: Mutex::default(),
-            offered: Mutex::default(),
-            offered_entries: AtomicU64::new(0),
-            root_is_offered: AtomicBool::new(false),
-            replaced: Mutex::default(),
-            next_number: AtomicU64::new(1),
+            territories: Territories::default(),
+            journal: Mutex::default(),
+            claim: Claim::new(&terms.job_key),
             lanes: Lanes::new(),
             nurseries: Nurseries::default(),
-            failed: Mutex::default(),
-            rights,
+            flights: Flights::default(),
+            catalogue: Mutex::default(),
+            has_catalogue: false,
+            durability: Durability::default(),
+            hard_links: HardLinks::default(),
+            deletion: Deletion::new(protect),
+            spool: Mutex::default(),
             top_times: Mutex::default(),
             scratch: Mutex::default(),
-            shared: Mutex::default(),
-            foretold: Mutex::default(),
-            unlinked: Mutex::default(),
             brought: Brought::of_a_copy(),
-            root,
             terms,
         };
         if let Some(root) = destination.root.clone() {
-            let territory = &root.territory;
-            lock(&destination.mounts).insert(territory.mount.key, territory.mount.clone());
-            lock(&destination.territories).insert(territory.key, territory.clone());
+            destination.territories.begin(&root.territory);
             destination.catalogue =
-                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &resolved, &root)));
+                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &words, &root)));
             destination.has_catalogue = lock(&destination.catalogue).is_some();
             if !destination.terms.dry_run {
-                let words = &resolved.words;
-                let named = |failure| at_words(place::of_export(failure, &place, words), words);
+                let named = |failure| at_words(place::of_export(failure, &place, &words), &words);
                 destination.take_staging(&root).map_err(named)?;
             }
             if destination.direct_is_missed() {
@@ -293,12 +190,12 @@ impl LocalDestination {
                 );
             }
         }
-        for made_in in resolved.made_in {
-            destination.changed_above_root(made_in);
+        for made_in in made_in {
+            destination.durability.changed_above_root(made_in);
         }
         if destination.terms.delete_max.is_some() {
             let offered = destination.new_offered().map_err(|error| at_root(&error))?;
-            *lock(&destination.offered) = Some(offered);
+            destination.deletion.keeps(offered);
         }
         Ok(destination)
     }
@@ -306,16 +203,16 @@ impl LocalDestination {
     /// The first of the directories above the destination that were missing, and were made with all below them; in a dry run:
     /// would be. A mistyped path looks like that.
     pub fn missing_above(&self) -> Option<&Path> {
-        self.missing_above.as_deref()
+        self.resolved.missing_above.as_deref()
     }
 
     /// Takes the lock and opens the journal.
     fn take_staging(&self, root: &Place) -> Result<()> {
         let of_io = |error: io::Error| failure::of_io(OPEN_STAGING, &error);
-        let (staging, file) = Staging::locked(&root.dir, &self.job)?;
+        let (staging, file) = Staging::locked(&root.dir, &self.claim.job)?;
         staging.prepare().map_err(of_io)?;
         let journal = Journal::open(staging.dir.clone(), self.terms.job_key, self.terms.chunk_bytes)?;
-        *lock(&self.lock_file) = Some(file);
+        self.claim.hold(file);
         *lock(&self.journal) = Some(journal);
         self.drop_unknown_partials(&staging);
         root.territory.adopt(staging);
@@ -329,19 +226,6 @@ impl LocalDestination {
             if !journal.as_ref().is_some_and(|journal| journal.is_live(number)) {
                 let _ = staging.dir.remove_file(super::staging::partial_name(number).as_bytes());
             }
-        }
-    }
-
-    /// Whoever stages something keeps this as long as that takes: what stages is not cleared up, and what was cleared up is
-    /// not staged in. A second copy of content may come when all is over, by a stream that was slow.
-    ///
-    /// # Errors
-    /// `Stopped` when it is closed.
-    pub(super) fn while_open(&self) -> Result<RwLockReadGuard<'_, bool>> {
-        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
-        match *is_closed {
-            true => Err(Failure::new(FailureKind::Stopped, "write", "the transfer is over")),
-            false => Ok(is_closed),
         }
     }
 
@@ -380,42 +264,23 @@ impl LocalDestination {
         let territory = &place.territory;
         let staging = |of: &Territory| {
             let is_new = |staging: &Staging| self.drop_unknown_partials(staging);
-            self.with_descriptors(|| of.staging(&self.job, is_new))
+            self.with_descriptors(|| of.staging(&self.claim.job, is_new))
         };
-        let of_mount = TerritoryKey::of_mount(&territory.mount);
+        let is_of_mount = territory.key == TerritoryKey::of_mount(&territory.mount);
         match staging(territory) {
             // Its top may be closed to who may write further down: what is handed down there is lost then, or it is told
             // that the two are kept apart.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && territory.key != of_mount => {
-                let of_mount = lock(&self.territories).get(&of_mount).cloned();
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_of_mount => {
+                let of_mount = self.territories.of_mount(&territory.mount);
                 of_mount.map_or(Err(error), |territory| staging(&territory))
             }
             made => made,
         }
     }
 
-    /// Every file system that was worked in.
-    pub(super) fn all_territories(&self) -> Vec<Arc<Territory>> {
-        lock(&self.territories).values().cloned().collect()
-    }
-
-    /// The one whose staging directory has this number.
-    pub(super) fn territory_of(&self, staging: usize) -> Option<Arc<Territory>> {
-        lock(&self.territories).values().find(|territory| territory.number == staging).cloned()
-    }
-
-    pub(super) fn new_number(&self) -> u64 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The path at the destination: another one only for a single entry that gets a new name.
+    /// See [`Resolved::final_path`].
     pub(super) fn final_path<'a>(&self, path: &'a RelativePath) -> Cow<'a, RelativePath> {
-        match &self.rename {
-            Some((from, to)) if path.as_bytes() == from => {
-                RelativePath::new(to.clone()).map_or(Cow::Borrowed(path), Cow::Owned)
-            }
-            _ => Cow::Borrowed(path),
-        }
+        self.resolved.final_path(path)
     }
 
     /// The directory that an entry is in, and its name there.
@@ -495,31 +360,22 @@ impl LocalDestination {
     }
 
     fn territory(&self, path: &[u8], dir: &Arc<Dir>, stat: &Stat) -> io::Result<Arc<Territory>> {
-        let mount = lock(&self.mounts).get(&key_of(stat)).cloned();
-        if let Some(mount) = mount.filter(|mount| mount.inheritance_of(dir) == mount.inheritance)
-            && let Some(territory) = lock(&self.territories).get(&TerritoryKey::of_mount(&mount))
-        {
-            return Ok(territory.clone());
+        if let Some(territory) = self.territories.of_whole_mount(dir, stat) {
+            return Ok(territory);
         }
         // Its top is the first directory of the path that is in it: look at those above first.
         let above = path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &path[..slash]);
         let above = self.place(above)?;
-        let mount = {
-            let mut mounts = lock(&self.mounts);
-            let mount = mounts.entry(key_of(stat));
-            mount.or_insert_with(|| Arc::new(Mount::new(dir.clone(), stat))).clone()
-        };
+        let mount = self.territories.mount(dir, stat);
         let inheritance = mount.inheritance_of(dir);
         if above.territory.mount.key == mount.key && above.territory.inheritance == inheritance {
             return Ok(above.territory.clone());
         }
         let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let territory = Arc::new(root.territory.below(mount, inheritance, path, stat));
-        // Another thread may have made it meanwhile: of two each would clear what is in the other's staging.
-        let territory = lock(&self.territories).entry(territory.key).or_insert(territory).clone();
-        if !self.terms.dry_run && territory.is_top(stat) && staging::is_there(dir, &self.job) {
+        let territory = self.territories.add(root.territory.below(mount, inheritance, path, stat));
+        if !self.terms.dry_run && territory.is_top(stat) && staging::is_there(dir, &self.claim.job) {
             // An earlier attempt left something here.
-            territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))?;
+            territory.staging(&self.claim.job, |staging| self.drop_unknown_partials(staging))?;
         }
         Ok(territory)
     }
@@ -527,7 +383,7 @@ impl LocalDestination {
     /// A file without a name, for what must not be kept in memory.
     pub(super) fn nameless_file(&self) -> io::Result<File> {
         let staging = self.root.as_ref().and_then(|root| root.territory.open_staging());
-        nameless_in(staging.as_ref().map(|staging| &*staging.dir), self.new_number())
+        nameless_in(staging.as_ref().map(|staging| &*staging.dir), self.claim.new_number())
     }
 
     fn new_offered(&self) -> io::Result<Offered> {
@@ -538,20 +394,6 @@ impl LocalDestination {
             let file = nameless_in(staging.as_ref().map(|staging| &*staging.dir), number)?;
             Ok(std::fs::File::from(std::os::fd::OwnedFd::from(file)))
         }))
-    }
-
-    /// Nothing is believed any more after a failed sync.
-    pub(super) fn check_sound(&self) -> Result<()> {
-        lock(&self.failed).clone().map_or(Ok(()), Err)
-    }
-
-    /// Changes what is known of an entry on its way.
-    pub(super) fn with_flight<T>(&self, id: EntryId, change: impl FnOnce(&mut Flight) -> T) -> T {
-        change(lock(&self.flights).entry(id).or_default())
-    }
-
-    pub(super) fn seen(&self, id: EntryId) -> Option<Seen> {
-        lock(&self.flights).get(&id)?.seen
     }
 }
 
@@ -573,7 +415,7 @@ impl Destination for LocalDestination {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        self.free_bytes
+        self.resolved.free_bytes
     }
 
     fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
@@ -639,7 +481,7 @@ impl Destination for LocalDestination {
 
     fn discard(&self, ready: Ready) {
         // What has its number after the end may be the next attempt's.
-        if let Ok(_open) = self.while_open() {
+        if let Ok(_open) = self.claim.while_open() {
             self.discard_ready(ready);
         }
     }
@@ -666,20 +508,18 @@ impl Destination for LocalDestination {
     }
 
     fn close(&self, success: bool) {
-        // Waits for those who stage.
-        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
-        lock(&self.partials).clear();
+        self.claim.close();
+        self.flights.close_all();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
-        // FUSE and NFS keep a name for a file that has none any more as long as somebody holds it.
-        lock(&self.offered).take();
+        self.deletion.forget();
         *lock(&self.spool) = Spool::default();
         if !success {
             if let Some(mut journal) = journal {
                 let _ = journal.flush();
             }
-            self.all_territories().iter().for_each(|territory| territory.close_top());
-            staging::let_go(lock(&self.lock_file).take());
+            self.territories.all().iter().for_each(|territory| territory.close_top());
+            self.claim.let_go();
             lock(&self.scratch).take();
             return;
         }
@@ -687,14 +527,14 @@ impl Destination for LocalDestination {
         let root = self.root.as_ref().map(|root| root.territory.key);
         let times = lock(&self.top_times).clone();
         let clean_up = |territory: &Territory, held: Option<File>| {
-            territory.clean_up(&self.job, times.get(&territory.key).copied(), held);
+            territory.clean_up(&self.claim.job, times.get(&territory.key).copied(), held);
         };
         // The root's comes last: the lock is in it.
         let (last, first): (Vec<_>, Vec<_>) =
-            self.all_territories().into_iter().partition(|territory| Some(territory.key) == root);
+            self.territories.all().into_iter().partition(|territory| Some(territory.key) == root);
         first.iter().for_each(|territory| clean_up(territory, None));
-        last.iter().for_each(|territory| clean_up(territory, lock(&self.lock_file).take()));
-        staging::let_go(lock(&self.lock_file).take());
+        last.iter().for_each(|territory| clean_up(territory, self.claim.take_lock()));
+        self.claim.let_go();
         lock(&self.scratch).take();
     }
 }
@@ -728,10 +568,10 @@ fn inherited_gid(stat: &Stat) -> Option<u32> {
 fn open_catalogue(
     state: &Path,
     place: &DestinationPlace,
-    resolved: &Resolved,
+    words: &Path,
     root: &Place,
 ) -> Option<Catalogue> {
-    let words = std::path::absolute(&resolved.words).unwrap_or_else(|_| resolved.words.clone());
+    let words = std::path::absolute(words).unwrap_or_else(|_| words.to_path_buf());
     let stat = root.dir.stat_self().ok()?;
     let below = place.below.as_ref().and_then(|below| below.stat_self().ok()).map_or(0, |stat| stat.inode);
     // No device number: it may be another one after the next boot. A wrong guess costs nothing, for entries
@@ -782,6 +622,7 @@ fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::{EntryId, Evidence};
 
     #[test]
     fn a_root_that_was_opened_for_us_has_its_mode_again_after_a_failure() {

@@ -16,8 +16,8 @@ use crate::endpoint::PartialFile;
 use crate::failure::{Failure, Result};
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, File};
 use thalweg_wire::{Digest, RelativePath};
 
@@ -60,11 +60,42 @@ impl Changed {
     }
 }
 
+/// What no sync covers yet, and whether one failed.
+#[derive(Default)]
+pub(super) struct Durability {
+    changed: Mutex<Changed>,
+    /// The first sync that failed. Nothing is believed after it.
+    failed: Mutex<Option<Failure>>,
+}
+
+impl Durability {
+    /// Nothing is believed any more after a failed sync.
+    ///
+    /// # Errors
+    /// What that said.
+    pub(super) fn check(&self) -> Result<()> {
+        lock(&self.failed).clone().map_or(Ok(()), Err)
+    }
+
+    /// A sync failed: the first one that did, which counts.
+    fn fail(&self, failure: Failure) -> Failure {
+        lock(&self.failed).get_or_insert(failure).clone()
+    }
+
+    /// A directory above the root got a name.
+    pub(super) fn changed_above_root(&self, dir: Arc<Dir>) {
+        let mut changed = lock(&self.changed);
+        // No path of an entry starts with a slash.
+        let key = format!("/{}", changed.dirs.len()).into_bytes();
+        changed.dirs.insert(key, dir);
+    }
+}
+
 impl LocalDestination {
     /// Names changed in the directory at `path`. Call after the change.
     pub(super) fn changed_dir(&self, path: &[u8], dir: &Arc<Dir>, territory: &Territory) {
         territory.touch();
-        let mut changed = lock(&self.changed);
+        let mut changed = lock(&self.durability.changed);
         changed.add_dir(path, dir, territory.syncs_whole);
         if changed.apart.len() > APART_MAX {
             // Under the lock: a sync that comes meanwhile must not end before this one. Whether it failed, the next
@@ -100,7 +131,7 @@ impl LocalDestination {
             }
             return;
         }
-        let mut changed = lock(&self.changed);
+        let mut changed = lock(&self.durability.changed);
         if !changed.everything {
             changed.files.push(file.clone());
             changed.check();
@@ -127,21 +158,13 @@ impl LocalDestination {
         if !territory.syncs_whole {
             return;
         }
-        let mut changed = lock(&self.changed);
+        let mut changed = lock(&self.durability.changed);
         changed.everything = true;
         changed.check();
     }
 
-    /// A directory above the root got a name.
-    pub(super) fn changed_above_root(&self, dir: Arc<Dir>) {
-        let mut changed = lock(&self.changed);
-        // No path of an entry starts with a slash.
-        let key = format!("/{}", changed.dirs.len()).into_bytes();
-        changed.dirs.insert(key, dir);
-    }
-
     pub(super) fn sync_written(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
-        self.check_sound()?;
+        self.durability.check()?;
         self.nurseries.before_sync();
         self.sync_changed(partials)?;
         self.nurseries.after_sync();
@@ -149,11 +172,8 @@ impl LocalDestination {
     }
 
     fn sync_changed(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
-        let mut changed = std::mem::take(&mut *lock(&self.changed));
-        let files: Vec<_> = {
-            let open = lock(&self.partials);
-            partials.iter().filter_map(|partial| open.get(&partial.number()).cloned()).collect()
-        };
+        let mut changed = std::mem::take(&mut *lock(&self.durability.changed));
+        let files = self.flights.open_of(partials);
         files.iter().for_each(|partial| partial.territory.touch());
         let is_all_open = partials.len() == files.len();
         let (whole, apart): (Vec<_>, Vec<_>) =
@@ -216,7 +236,7 @@ impl LocalDestination {
     /// written and renamed without a sync, and what it left is about to be told as good. A copy into a new place
     /// never pays for this.
     pub(super) fn sync_the_past(&self) -> Result<()> {
-        for territory in self.all_territories() {
+        for territory in self.territories.all() {
             let mount = &territory.mount;
             if !mount.past_is_durable.load(Ordering::Acquire) {
                 mount
@@ -231,7 +251,7 @@ impl LocalDestination {
 
     /// Syncs every file system that something was written to.
     fn sync_file_systems(&self) -> Result<()> {
-        for territory in self.all_territories() {
+        for territory in self.territories.all() {
             // Cleared before: what is written from here on is for the next one.
             if territory.mount.is_dirty.swap(false, Ordering::AcqRel) {
                 territory
@@ -245,14 +265,16 @@ impl LocalDestination {
     }
 
     pub(super) fn record_chunks(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
-        self.check_sound()?;
+        self.durability.check()?;
         // The journal and the partials need their names to be found again.
-        for territory in self.all_territories() {
-            let synced = self.with_descriptors(|| territory.sync_names(&self.job));
+        for territory in self.territories.all() {
+            let synced = self.with_descriptors(|| territory.sync_names(&self.claim.job));
             synced.map_err(|error| self.fail("sync the staging directory", None, &error))?;
         }
         match &mut *lock(&self.journal) {
-            Some(journal) => journal.record(chunks).map_err(|failure| at_words(failure, &self.words)),
+            Some(journal) => {
+                journal.record(chunks).map_err(|failure| at_words(failure, &self.resolved.words))
+            }
             None => Ok(()),
         }
     }
@@ -261,9 +283,9 @@ impl LocalDestination {
     fn fail(&self, operation: &str, path: Option<&RelativePath>, error: &io::Error) -> Failure {
         let failure = match path {
             Some(path) if !path.as_bytes().is_empty() => failed(operation, path, error),
-            _ => failed_at_words(operation, &self.words, error),
+            _ => failed_at_words(operation, &self.resolved.words, error),
         };
-        lock(&self.failed).get_or_insert(failure).clone()
+        self.durability.fail(failure)
     }
 }
 
@@ -311,18 +333,18 @@ mod tests {
         }
         to.changed_loosely(&territory);
         {
-            let changed = lock(&to.changed);
+            let changed = lock(&to.durability.changed);
             assert!(!changed.everything, "a call that does nothing would do for all");
             assert_eq!(changed.apart.len(), 3 * SINGLE_MAX);
         }
         to.sync(&[]).unwrap();
-        assert!(lock(&to.changed).apart.is_empty());
+        assert!(lock(&to.durability.changed).apart.is_empty());
         for number in 0..=APART_MAX {
             to.changed_dir(format!("d{number}").as_bytes(), &top, &territory);
         }
-        assert!(lock(&to.changed).apart.is_empty(), "each holds a descriptor");
+        assert!(lock(&to.durability.changed).apart.is_empty(), "each holds a descriptor");
         to.changed_file(&pipe(), &territory);
-        to.check_sound().unwrap();
+        to.durability.check().unwrap();
         to.changed_file(&never_synced(), &territory);
         assert_eq!(to.sync(&[]).unwrap_err().operation, "sync a file below");
         to.close(false);

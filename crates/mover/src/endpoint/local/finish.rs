@@ -1,7 +1,8 @@
 //! Content into hidden files, and hidden files under their names.
 
 use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
-use super::destination::{LocalDestination, Place, Seen, Spot};
+use super::destination::{LocalDestination, Place, Spot};
+use super::flight::{Flight, Seen};
 use super::foretold::Outlook;
 use super::guard::no_replace;
 use super::metadata::{Has, Named, Target, Wanted, apply, is_bare, look_what_stayed, take_over};
@@ -18,12 +19,12 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_sys::{Dir, File, Kind, Replace, Stat};
 use thalweg_wire::message::{Loss, Outcome};
-use thalweg_wire::{Digest, Entry, RelativePath, limits};
+use thalweg_wire::{Digest, Entry, RelativePath};
 
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
-        let _open = self.while_open()?;
-        self.check_sound()?;
+        let _open = self.claim.while_open()?;
+        self.durability.check()?;
         let of_io = |error: io::Error| failed("preallocate", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
         let staging = self.staging_at(&place).map_err(|error| of_io(of_room(&place.dir, error)))?;
@@ -40,7 +41,7 @@ impl LocalDestination {
             }
         };
         if let Some(older) = older {
-            lock(&self.partials).remove(&older);
+            self.flights.close(older);
             let _ = staging.dir.remove_file(partial_name(older).as_bytes());
         }
         let name = partial_name(number);
@@ -75,7 +76,7 @@ impl LocalDestination {
         staging.names_changed();
         place.territory.touch();
         let partial = self.partial_of(entry, number, file, &staging, &place);
-        lock(&self.partials).insert(number, partial.clone());
+        self.flights.opened(number, partial.clone());
         Ok(partial)
     }
 
@@ -110,7 +111,7 @@ impl LocalDestination {
         }
         let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;
         if !preserve.mode
-            && let Some(seen) = self.seen(entry.id)
+            && let Some(seen) = self.flights.seen(entry.id)
             && seen.kind == Kind::File
         {
             // The name keeps the mode that it has.
@@ -161,7 +162,7 @@ impl LocalDestination {
         if let (Err(failure), Some(partial)) = (&finished, partial) {
             // What fails the whole transfer leaves it for the next attempt; otherwise nobody has it any more.
             let is_of_all = matches!(failure.kind, FailureKind::Space | FailureKind::Io);
-            if !is_of_all && self.check_sound().is_ok() {
+            if !is_of_all && self.durability.check().is_ok() {
                 self.discard_ready(Ready::Partial(partial));
             }
         }
@@ -169,12 +170,12 @@ impl LocalDestination {
     }
 
     fn give_name(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
-        self.check_sound()?;
+        self.durability.check()?;
         let path = &entry.path;
         let nursery = self.nursery_of(path, &ready)?;
         let _names = self.while_names_stay();
         let (place, name) = self.parent_of(path)?;
-        let seen = self.seen(entry.id);
+        let seen = self.flights.seen(entry.id);
         let mut losses = match ready {
             Ready::Staged(Staged { lane, losses, .. }) if nursery.is_some() => {
                 let Some((dir, fate)) = nursery else { return Err(no_content(path)) };
@@ -225,7 +226,7 @@ impl LocalDestination {
             let preserve = &self.terms.preserve;
             let is_bare = || place.dir.xattrs(&name).is_ok_and(|there| is_bare(&there));
             let digest = (preserve.times && (preserve.mode || is_bare())).then_some(digest);
-            self.with_flight(entry.id, |flight| flight.finished = Some((evidence_of(&stat), digest)));
+            self.flights.with(entry.id, |flight| flight.finished = Some((evidence_of(&stat), digest)));
         }
         Ok(losses)
     }
@@ -261,7 +262,7 @@ impl LocalDestination {
         seen: Option<Seen>,
     ) -> Result<Vec<Loss>> {
         let path = &entry.path;
-        let Some(partial) = lock(&self.partials).get(&number).cloned() else {
+        let Some(partial) = self.flights.partial(number) else {
             return Err(Failure::new(FailureKind::Internal, "finish", "its partial is not open").at(path));
         };
         let of_io = |error: io::Error| failed("set the metadata of", path, &error);
@@ -278,8 +279,8 @@ impl LocalDestination {
         }
         self.put_in_place(&partial.dir, partial.name().as_bytes(), place, name, seen, path)?;
         self.changed_file(&partial.file, &place.territory);
-        lock(&self.partials).remove(&number);
-        self.with_flight(entry.id, |flight| flight.partial = Some(number));
+        self.flights.close(number);
+        self.flights.with(entry.id, |flight| flight.partial = Some(number));
         Ok(losses)
     }
 
@@ -346,7 +347,7 @@ impl LocalDestination {
             }
             Ready::Partial(partial) => {
                 let number = partial.number();
-                if let Some(partial) = lock(&self.partials).remove(&number) {
+                if let Some(partial) = self.flights.close(number) {
                     let _ = partial.dir.remove_file(partial.name().as_bytes());
                 }
                 if let Some(journal) = &mut *lock(&self.journal) {
@@ -374,8 +375,10 @@ impl LocalDestination {
             return Ok(self.nurseries.dir(staged.lane));
         }
         let number = self.lanes.staging_of(staged.lane);
-        let Some(territory) = number.and_then(|number| self.territory_of(number)) else { return Ok(None) };
-        let staging = self.with_descriptors(|| territory.staging_again(&self.job))?;
+        let Some(territory) = number.and_then(|number| self.territories.numbered(number)) else {
+            return Ok(None);
+        };
+        let staging = self.with_descriptors(|| territory.staging_again(&self.claim.job))?;
         let Some(staging) = staging else { return Ok(None) };
         self.with_descriptors(|| self.lanes.get(&staging, staged.lane)).map(Some)
     }
@@ -393,7 +396,7 @@ impl LocalDestination {
         };
         let first_spot = self.parent_of(first);
         let first_stat = first_spot.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
-        let foretold = lock(&self.foretold).of(*of);
+        let foretold = self.hard_links.foretold(*of);
         let stands = first_spot.as_ref().ok().zip(first_stat.as_ref());
         let is_as_offered = self.is_first_as_offered(entry, foretold, stands);
         // It failed, was left alone, or somebody changed it. A dry run that does not remember it hopes for the best.
@@ -483,7 +486,7 @@ impl LocalDestination {
         let path = &entry.path;
         let of_io = |error: io::Error| failed("link", path, &error);
         let staging = self.staging_at(place).map_err(of_io)?;
-        let temporary = format!("made-{}", self.new_number()).into_bytes();
+        let temporary = format!("made-{}", self.claim.new_number()).into_bytes();
         if let Err(error) = first_place.dir.make_link(first_name, &staging.dir, &temporary) {
             return match is_no_link(&error) {
                 true => Ok(self.unlinked(entry, of_io(error).cause)),
@@ -512,17 +515,13 @@ impl LocalDestination {
 
     /// Has a hard link sent as what it is by itself. That it is no link is told when it has its name.
     fn unlinked(&self, entry: &Entry, why: String) -> Decision {
-        let mut unlinked = lock(&self.unlinked);
-        // A sender that never offers it as a file is not remembered for ever.
-        if unlinked.len() < limits::ENTRIES_IN_FLIGHT_MAX {
-            unlinked.insert(entry.path.clone(), why);
-        }
+        self.hard_links.unlink(&entry.path, why);
         Decision::Fresh
     }
 
     /// What an entry lost that should have been a link and came by itself.
     pub(super) fn lost_link(&self, path: &RelativePath) -> Option<Loss> {
-        let why = lock(&self.unlinked).get(path).cloned()?;
+        let why = self.hard_links.why_unlinked(path)?;
         Some(Loss { what: "hard link".to_owned(), why })
     }
 
@@ -536,12 +535,14 @@ impl LocalDestination {
             return;
         }
         let (before, now) = (evidence_of(before), evidence_of(now));
-        if let Some(flight) = lock(&self.flights).get_mut(of)
-            && let Some((finished, _)) = &mut flight.finished
-        {
+        let follow = |flight: &mut Flight| {
+            let Some((finished, _)) = &mut flight.finished else { return false };
             if *finished == before {
                 *finished = now;
             }
+            true
+        };
+        if self.flights.with_known(*of, follow) == Some(true) {
             return;
         }
         if let Some(catalogue) = &mut *lock(&self.catalogue) {
@@ -556,8 +557,8 @@ impl LocalDestination {
     }
 
     pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
-        lock(&self.unlinked).remove(&entry.path);
-        let flight = lock(&self.flights).remove(&entry.id).unwrap_or_default();
+        self.hard_links.end(&entry.path);
+        let flight = self.flights.end(entry.id);
         if let (Some(number), Some(journal)) = (flight.partial, &mut *lock(&self.journal)) {
             journal.end(number);
         }

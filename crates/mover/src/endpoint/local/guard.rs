@@ -69,7 +69,7 @@ impl LocalDestination {
     pub fn guarded(mut self, guard: Guard, spare: Option<u64>) -> LocalDestination {
         self.guard = guard;
         if let Some(spare) = spare {
-            self.free_bytes = self.free_bytes.map(|free| free.min(spare));
+            self.resolved.free_bytes = self.resolved.free_bytes.map(|free| free.min(spare));
         }
         self
     }

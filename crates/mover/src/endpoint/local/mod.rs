@@ -62,6 +62,8 @@ pub mod destination;
 
 pub mod guard;
 
+mod flight;
+
 mod shared;
 
 mod foretold;

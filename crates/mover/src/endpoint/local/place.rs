@@ -6,11 +6,13 @@
 use super::{failed_at_place, is_in_staging, is_staging, of_room, shown};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::failure::{self, Failure, FailureKind, Result};
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use thalweg_sys::{Dir, Links, usage};
+use thalweg_wire::RelativePath;
 use thalweg_wire::message::SourceForm;
 
 /// Where to write.
@@ -35,6 +37,7 @@ impl DestinationPlace {
     }
 }
 
+/// What the path of a destination leads to.
 pub(super) struct Resolved {
     /// `None`: it is not there, and nothing may be made (a dry run).
     pub(super) root: Option<Arc<Dir>>,
@@ -42,6 +45,8 @@ pub(super) struct Resolved {
     pub(super) words: PathBuf,
     /// The single entry's own name and the one it gets.
     pub(super) rename: Option<(Vec<u8>, Vec<u8>)>,
+    /// The root was made just now.
+    pub(super) is_new: bool,
     /// Directories in which names were made on the way.
     pub(super) made_in: Vec<Arc<Dir>>,
     /// The first of the directories above what was named that were missing, and were made (in a dry run: would be).
@@ -74,13 +79,27 @@ pub(super) fn resolve(
         let root = maker.make_all(&words)?;
         let rename = Some((name.clone(), new.as_bytes().to_vec()));
         let Maker { made_in, first_missing: missing_above, free_bytes, .. } = maker;
-        return Ok(Resolved { root, words, rename, made_in, missing_above, free_bytes });
+        let is_new = !made_in.is_empty();
+        return Ok(Resolved { root, words, rename, is_new, made_in, missing_above, free_bytes });
     }
     let root = maker.make_all(&place.path)?;
     // The directory that was named is made as a matter of course.
     let Maker { made_in, first_missing, free_bytes, .. } = maker;
     let missing_above = first_missing.filter(|first| *first != place.path);
-    Ok(Resolved { root, words: place.path.clone(), rename: None, made_in, missing_above, free_bytes })
+    let (words, is_new) = (place.path.clone(), !made_in.is_empty());
+    Ok(Resolved { root, words, rename: None, is_new, made_in, missing_above, free_bytes })
+}
+
+impl Resolved {
+    /// The path of an entry at the destination: another one only for a single entry that gets a new name.
+    pub(super) fn final_path<'a>(&self, path: &'a RelativePath) -> Cow<'a, RelativePath> {
+        match &self.rename {
+            Some((from, to)) if path.as_bytes() == from => {
+                RelativePath::new(to.clone()).map_or(Cow::Borrowed(path), Cow::Owned)
+            }
+            _ => Cow::Borrowed(path),
+        }
+    }
 }
 
 struct Maker<'a> {

@@ -58,7 +58,7 @@ impl LocalDestination {
     }
 
     fn drop_partial(&self, number: u64, place: &Place) {
-        lock(&self.partials).remove(&number);
+        self.flights.close(number);
         if let Ok(staging) = self.staging_at(place) {
             let _ = staging.dir.remove_file(partial_name(number).as_bytes());
         }
@@ -84,8 +84,7 @@ impl LocalDestination {
             }
             None => return Ok(None),
         };
-        let open = lock(&self.partials).get(&number).cloned();
-        let partial = match open {
+        let partial = match self.flights.partial(number) {
             Some(partial) => partial,
             None => {
                 let staging = self.staging_at(place)?;
@@ -112,7 +111,7 @@ impl LocalDestination {
             journal.record(&[(number, present.clone())]).map_err(of_journal)?;
         }
         self.clear_gaps((&partial.file, place), &rule, &present, entry)?;
-        lock(&self.partials).insert(number, partial.clone());
+        self.flights.opened(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
         Ok(Some(Left { partial, present }))
     }

@@ -9,10 +9,13 @@
 //!
 //! Not looked at: names that are no entries of this transfer. What happens to the file happens to them too.
 
+use super::foretold::{Foretold, Outlook};
+use super::lock;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::sync::Mutex;
 use thalweg_sys::{Kind, Stat};
-use thalweg_wire::RelativePath;
+use thalweg_wire::{EntryId, RelativePath, limits};
 
 /// Files that are kept in mind, some 40 MiB of them: as many as fit a table of 2^20 places. Further ones stay as they
 /// are, with all their names.
@@ -49,6 +52,54 @@ impl SharedFiles {
             tracing::warn!("too many files of the destination have several names; further ones keep them");
         }
         false
+    }
+}
+
+/// What is known of files with several names, here and at the source.
+#[derive(Default)]
+pub(super) struct HardLinks {
+    /// What stands there under several names.
+    shared: Mutex<SharedFiles>,
+    /// What this dry run decided of entries that may have second names; in a copy, which of them came to
+    /// nothing.
+    foretold: Mutex<Foretold>,
+    /// Why hard links come as files of their own, by their paths, until those have their last word.
+    unlinked: Mutex<HashMap<RelativePath, String>>,
+}
+
+impl HardLinks {
+    /// See [`SharedFiles::is_of_another`].
+    pub(super) fn is_of_another(&self, stat: &Stat, path: &RelativePath, source: (u64, u64)) -> bool {
+        lock(&self.shared).is_of_another(stat, path, source)
+    }
+
+    /// See [`Foretold::note`].
+    pub(super) fn foretell(&self, id: EntryId, kind: Kind, outlook: Outlook) {
+        lock(&self.foretold).note(id, kind, outlook);
+    }
+
+    /// See [`Foretold::of`].
+    pub(super) fn foretold(&self, id: EntryId) -> Option<(Outlook, Kind)> {
+        lock(&self.foretold).of(id)
+    }
+
+    /// A hard link comes as what it is by itself. One that a sender never offers so is not remembered for
+    /// ever.
+    pub(super) fn unlink(&self, path: &RelativePath, why: String) {
+        let mut unlinked = lock(&self.unlinked);
+        if unlinked.len() < limits::ENTRIES_IN_FLIGHT_MAX {
+            unlinked.insert(path.clone(), why);
+        }
+    }
+
+    /// Why the entry at this path comes by itself, if it should be a link.
+    pub(super) fn why_unlinked(&self, path: &RelativePath) -> Option<String> {
+        lock(&self.unlinked).get(path).cloned()
+    }
+
+    /// It has its last word.
+    pub(super) fn end(&self, path: &RelativePath) {
+        lock(&self.unlinked).remove(path);
     }
 }
 

@@ -44,7 +44,7 @@ impl LocalDestination {
             let refused = || Err(Failure::new(FailureKind::Internal, "stage", "a dry run writes nothing"));
             return files.iter().map(|_| refused()).collect();
         }
-        let open = match self.while_open().and_then(|open| self.check_sound().map(|()| open)) {
+        let open = match self.claim.while_open().and_then(|open| self.durability.check().map(|()| open)) {
             Ok(open) => open,
             Err(failure) => return files.iter().map(|_| Err(failure.clone())).collect(),
         };
@@ -87,7 +87,7 @@ impl LocalDestination {
         let (place, name) = self.parent_of(&entry.path)?;
         let of_io = |error: io::Error| failed("write", &entry.path, &of_room(&place.dir, error));
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let number = self.new_number();
+        let number = self.claim.new_number();
         let (first, mode) = self.mode_at_first(entry, &staging);
         let path = self.final_path(&entry.path);
         let above = path.split().map_or(&[][..], |(above, _)| above);

@@ -19,12 +19,12 @@
 use super::partial::ASSUMED;
 use super::territory::key_of;
 use super::way::remove_tree;
-use super::{OPEN_STAGING, of_room};
+use super::{OPEN_STAGING, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
 
@@ -32,6 +32,64 @@ use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat,
 pub(super) fn let_go(held: Option<File>) {
     if let Some(Err(error)) = held.as_ref().map(File::unlock) {
         tracing::debug!(%error, "a lock goes with its last handle");
+    }
+}
+
+/// What a job has of staging directories while it runs: its name in them, its lock, and who stages there.
+pub(super) struct Claim {
+    /// Its key, in hexadecimal digits.
+    pub(super) job: String,
+    lock_file: Mutex<Option<File>>,
+    /// Held for reading by whoever stages something; true once the staging directories are gone.
+    is_closed: RwLock<bool>,
+    next_number: AtomicU64,
+}
+
+impl Claim {
+    /// Without the lock.
+    pub(super) fn new(job_key: &[u8; 16]) -> Claim {
+        let job = job_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let next_number = AtomicU64::new(1);
+        Claim { job, lock_file: Mutex::default(), is_closed: RwLock::default(), next_number }
+    }
+
+    /// Keeps the job's lock.
+    pub(super) fn hold(&self, lock_file: File) {
+        *lock(&self.lock_file) = Some(lock_file);
+    }
+
+    /// The lock, for who removes what it is in and lets go of it then.
+    pub(super) fn take_lock(&self) -> Option<File> {
+        lock(&self.lock_file).take()
+    }
+
+    /// Lets go of the lock, if it is still held.
+    pub(super) fn let_go(&self) {
+        let_go(self.take_lock());
+    }
+
+    /// A number for a hidden name, which no other one of this job has.
+    pub(super) fn new_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whoever stages something keeps this as long as that takes: what stages is not cleared up, and what was
+    /// cleared up is not staged in. A second copy of content may come when all is over, by a stream that was
+    /// slow.
+    ///
+    /// # Errors
+    /// `Stopped` when it is closed.
+    pub(super) fn while_open(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        match *is_closed {
+            true => Err(Failure::new(FailureKind::Stopped, "write", "the transfer is over")),
+            false => Ok(is_closed),
+        }
+    }
+
+    /// Nothing is staged from here on. Waits for those who stage.
+    pub(super) fn close(&self) {
+        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -616,6 +674,16 @@ mod tests {
     }
 
     /// As by who looks in passing whether what a killed transfer left may go.
+    #[test]
+    fn what_is_closed_is_not_staged_in_any_more() {
+        let claim = Claim::new(&[7; 16]);
+        assert_eq!(claim.job, "07".repeat(16));
+        assert_ne!(claim.new_number(), claim.new_number());
+        drop(claim.while_open().unwrap());
+        claim.close();
+        assert_eq!(claim.while_open().map(drop).unwrap_err().kind, FailureKind::Stopped);
+    }
+
     #[test]
     fn a_lock_that_is_held_for_a_moment_is_waited_for_and_one_that_is_held_for_longer_is_not() {
         let scratch = tempfile::tempdir().unwrap();

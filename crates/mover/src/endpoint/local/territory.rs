@@ -8,6 +8,7 @@ use super::held::Held;
 use super::leftover::open_for_us;
 use super::staging::{Abilities, Staging, State};
 use super::{leads_nowhere, lock};
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -416,6 +417,57 @@ impl Drop for Ajar {
 impl Drop for Territory {
     fn drop(&mut self) {
         self.close_top();
+    }
+}
+
+/// The file systems that one transfer works in, and the territories on them.
+#[derive(Default)]
+pub(super) struct Territories {
+    mounts: Mutex<HashMap<MountKey, Arc<Mount>>>,
+    all: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
+}
+
+impl Territories {
+    /// Begins with that of the root.
+    pub(super) fn begin(&self, root: &Arc<Territory>) {
+        lock(&self.mounts).insert(root.mount.key, root.mount.clone());
+        lock(&self.all).insert(root.key, root.clone());
+    }
+
+    /// The territory of a directory that inherits what the top of its mount does, if it is known.
+    pub(super) fn of_whole_mount(&self, dir: &Dir, stat: &Stat) -> Option<Arc<Territory>> {
+        let mount = lock(&self.mounts).get(&key_of(stat)).cloned();
+        let mount = mount.filter(|mount| mount.inheritance_of(dir) == mount.inheritance)?;
+        self.of_mount(&mount)
+    }
+
+    /// The mount that a directory is on. The first one that is seen of it counts as its top.
+    pub(super) fn mount(&self, dir: &Arc<Dir>, stat: &Stat) -> Arc<Mount> {
+        let mut mounts = lock(&self.mounts);
+        let mount = mounts.entry(key_of(stat));
+        mount.or_insert_with(|| Arc::new(Mount::new(dir.clone(), stat))).clone()
+    }
+
+    /// Adds one. Another thread may have made it meanwhile: of two each would clear what is in the other's
+    /// staging.
+    pub(super) fn add(&self, territory: Territory) -> Arc<Territory> {
+        let territory = Arc::new(territory);
+        lock(&self.all).entry(territory.key).or_insert(territory).clone()
+    }
+
+    /// The one that reaches as far as its mount does.
+    pub(super) fn of_mount(&self, mount: &Mount) -> Option<Arc<Territory>> {
+        lock(&self.all).get(&TerritoryKey::of_mount(mount)).cloned()
+    }
+
+    /// All that were worked in.
+    pub(super) fn all(&self) -> Vec<Arc<Territory>> {
+        lock(&self.all).values().cloned().collect()
+    }
+
+    /// The one whose staging directory has this number.
+    pub(super) fn numbered(&self, staging: usize) -> Option<Arc<Territory>> {
+        lock(&self.all).values().find(|territory| territory.number == staging).cloned()
     }
 }
 

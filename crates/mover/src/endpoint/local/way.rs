@@ -84,7 +84,7 @@ impl LocalDestination {
         let doomed = self.doomed(place, name, false, path)?;
         if self.terms.dry_run {
             self.check_count(doomed, path)?;
-            if let Some(offered) = &mut *lock(&self.offered) {
+            if let Some(offered) = &mut *lock(&self.deletion.offered) {
                 let key = as_future_directory(self.final_path(path).as_bytes());
                 offered.insert(&key).map_err(|error| failed("look", path, &error))?;
             }
@@ -111,7 +111,7 @@ impl LocalDestination {
 
     /// Whether `path` is below a directory that this dry run would make of something else.
     pub(super) fn is_below_future_directory(&self, path: &RelativePath) -> bool {
-        let offered = lock(&self.offered);
+        let offered = lock(&self.deletion.offered);
         let Some(offered) = &*offered else { return false };
         let path = self.final_path(path);
         let bytes = path.as_bytes();
@@ -188,7 +188,7 @@ impl LocalDestination {
     /// A name that nothing has which an earlier attempt set aside.
     fn free_aside(&self, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Vec<u8>> {
         loop {
-            let name = aside_name(self.new_number()).into_bytes();
+            let name = aside_name(self.claim.new_number()).into_bytes();
             match take(&name) {
                 Ok(()) => return Ok(name),
                 // Numbers only grow, and what is there is finite.
@@ -201,7 +201,7 @@ impl LocalDestination {
     /// All that would go with what stands at `name`.
     fn doomed(&self, place: &Place, name: &[u8], is_dir: bool, path: &RelativePath) -> Result<Doomed> {
         let at = self.final_path(path);
-        if !self.protect.decide(&at, is_dir).included {
+        if self.deletion.is_protected(&at, is_dir) {
             return Err(conflict(path, "what stands there is excluded from deletion, and of another kind"));
         }
         if !is_dir {
@@ -223,7 +223,7 @@ impl LocalDestination {
         if self.terms.dry_run {
             return self.reserve(&doomed, path);
         }
-        let before = lock(&self.replaced).count;
+        let before = lock(&self.deletion.replaced).count;
         self.is_within(before, doomed.count, path)
     }
 
@@ -241,7 +241,7 @@ impl LocalDestination {
     }
 
     fn reserve(&self, doomed: &Doomed, path: &RelativePath) -> Result<()> {
-        let mut replaced = lock(&self.replaced);
+        let mut replaced = lock(&self.deletion.replaced);
         self.is_within(replaced.count, doomed.count, path)?;
         replaced.count += doomed.count;
         let room = DELETED_TOLD_MAX.saturating_sub(replaced.names.len());
@@ -250,7 +250,7 @@ impl LocalDestination {
     }
 
     fn release(&self, doomed: &Doomed) {
-        let mut replaced = lock(&self.replaced);
+        let mut replaced = lock(&self.deletion.replaced);
         replaced.count = replaced.count.saturating_sub(doomed.count);
         replaced.names.retain(|name| !doomed.names.contains(name));
     }
@@ -262,8 +262,8 @@ impl LocalDestination {
             failure.cause = format!("what made way for another entry stays in staging: {}", failure.cause);
             failure
         };
-        for territory in self.all_territories().into_iter().filter(|territory| territory.has_asides()) {
-            let opened = self.with_descriptors(|| territory.staging_again(&self.job));
+        for territory in self.territories.all().into_iter().filter(|territory| territory.has_asides()) {
+            let opened = self.with_descriptors(|| territory.staging_again(&self.claim.job));
             let listed = opened.and_then(|staging| match staging {
                 Some(staging) => staging.dir.entries().map(|entries| Some((staging, entries))),
                 None => Ok(None),

@@ -7,14 +7,14 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Connection;
 use crate::mutex::lock;
-use crate::run::session::{Session, Transfer};
+use crate::run::session::Session;
+use crate::run::transfer::PeerNow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
-use thalweg_wire::message::{Heartbeat, WaitingFor};
 
 /// First and longest pause between two tries to reach a peer.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -288,74 +288,24 @@ fn progress(session: &Session) -> [u64; 5] {
     sum
 }
 
-/// Bytes that no further session carries again: durable ones, and of frames, which nobody asks for a second time, all.
+/// Bytes that no further session carries again.
 fn kept(session: &Session) -> u64 {
-    let of = |transfer: &Transfer| match transfer {
-        Transfer::Frames(run) => run.moved_bytes(),
-        other => other.crossed().durable_bytes,
-    };
-    session.transfers().iter().map(of).sum()
+    session.transfers().iter().map(|transfer| transfer.crossed().kept_bytes).sum()
 }
 
-/// A disk that gives nothing for so long is one that hangs.
-const WORK_STALL: Duration = Duration::from_secs(10);
-
-/// Whether what is to be sent is not there: our own disk takes its time.
 fn is_reading(session: &Session) -> bool {
-    session.transfers().iter().any(|transfer| matches!(transfer, Transfer::Send(run) if run.is_reading()))
-}
-
-/// Whether a receiver does what shows in no number, and gets on with it: it reads again what is there before it is gone on
-/// with, or deletes what the source does not have. That takes its time.
-fn works_on(receiver: &Heartbeat) -> bool {
-    let stood_for = Duration::from_millis(receiver.waiting_ms.into());
-    match receiver.waiting_for {
-        Some(WaitingFor::Read | WaitingFor::Write) => stood_for < WORK_STALL,
-        // Its operator has it wait.
-        Some(WaitingFor::Share) => true,
-        _ => false,
-    }
+    session.transfers().iter().any(|transfer| transfer.is_reading())
 }
 
 fn awaits_peer(session: &Session) -> bool {
     let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
-    session.transfers().iter().any(|transfer| match transfer {
-        // The rate that was asked for is ours; a peer that is silent is another matter.
-        Transfer::Send(run) => {
-            let is_excused = run.is_paced() || works_on(&session.peer_heartbeat());
-            run.awaits_peer() && (is_silent || !is_excused)
-        }
-        // While we work, what the peer may send is bounded, and it waits for us.
-        Transfer::Receive(run) => run.awaits_peer() && (is_silent || !works_on(&run.progress())),
-        // A program may take its time, and so may who makes what it gets.
-        Transfer::SendFlows(run) => {
-            let heartbeat = session.peer_heartbeat();
-            let is_excused = heartbeat.waiting_for == Some(WaitingFor::Consumer) || works_on(&heartbeat);
-            run.awaits_peer() && !is_excused
-        }
-        Transfer::ReceiveFlows(run) => run.awaits_peer(),
-        // Consumers may take their time, and so may who makes frames; a peer that is silent is another matter.
-        Transfer::Frames(run) => {
-            let waiting_for = session.peer_heartbeat().waiting_for;
-            is_silent || (run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer))
-        }
-    })
+    let peer = PeerNow { is_silent, heartbeat: session.peer_heartbeat() };
+    session.transfers().iter().any(|transfer| transfer.blames(&peer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_reads_again_or_deletes_is_borne_as_long_as_that_goes_on() {
-        let says = |waiting_for, waiting_ms| Heartbeat { waiting_for, waiting_ms, ..Heartbeat::default() };
-        assert!(works_on(&says(Some(WaitingFor::Read), 9_999)));
-        assert!(works_on(&says(Some(WaitingFor::Write), 9_999)), "it deletes");
-        assert!(!works_on(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
-        assert!(!works_on(&says(Some(WaitingFor::Sync), 0)));
-        assert!(works_on(&says(Some(WaitingFor::Share), 10_000)), "a limit is no stall");
-        assert!(!works_on(&Heartbeat::default()));
-    }
 
     #[test]
     fn a_dial_that_hangs_keeps_no_other() {

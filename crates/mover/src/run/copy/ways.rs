@@ -13,7 +13,6 @@ use crate::run::local::LocalTransfer;
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{SendLane, SendRun};
-use crate::run::session::Transfer;
 use crate::transfer::{receiver, sender};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +92,7 @@ impl Job<'_> {
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
-        client.session.add(number, Transfer::Send(run.clone()))?;
+        client.session.add(number, run.clone())?;
         client.want_streams(plan.streams.value, &plan);
         run.start()?;
         let mut steering = self.steering(&plan, Some(client.rtt), rate);
@@ -156,7 +155,7 @@ impl Job<'_> {
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
-        if let Err(failure) = client.session.add(number, Transfer::Receive(run.clone())) {
+        if let Err(failure) = client.session.add(number, run.clone()) {
             run.close();
             return Err(failure);
         }

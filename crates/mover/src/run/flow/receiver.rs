@@ -14,6 +14,7 @@ use crate::run::expected::Expected;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::party::{self, Common, Party, State};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, add_received};
 use crate::run::{Clock, Ended, LineSink, Outbox, thread};
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
@@ -169,11 +170,6 @@ impl FlowReceive {
         }
     }
 
-    /// Its session is gone; it may go on in another.
-    pub fn detach(&self) {
-        self.lock().outbox = None;
-    }
-
     /// Bytes written and marked so far, and what holds it up.
     pub fn progress(&self) -> Heartbeat {
         let state = self.lock();
@@ -212,29 +208,6 @@ impl FlowReceive {
         state.end.ended.is_none() && state.machine.awaits_peer()
     }
 
-    /// The sender said something.
-    ///
-    /// # Errors
-    /// `Protocol`; the session ends then.
-    pub fn hear(&self, message: TransferMessage) -> Result<()> {
-        self.is_heard.store(true, Ordering::Release);
-        let mut state = self.lock();
-        match state.end.hear(message) {
-            None => {}
-            Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
-            Some(TransferMessage::Flow(FlowMessage::Note(text))) => self.hear_note(&text),
-            Some(message) => {
-                let now = self.clock.now();
-                self.check_expected(&message)?;
-                state.machine.hear(message, now)?;
-            }
-        }
-        self.pump(&mut state);
-        drop(state);
-        self.common.notify();
-        Ok(())
-    }
-
     /// What a far source says of its files. Nobody is told more than anybody reads, whatever it says.
     fn hear_note(&self, text: &str) {
         match self.notes.fetch_add(1, Ordering::AcqRel) {
@@ -270,16 +243,6 @@ impl FlowReceive {
                 .iter()
                 .try_for_each(|begin| expected.check(&entry::of(begin.flow, &begin.path, begin.mode, 0))),
             _ => Ok(()),
-        }
-    }
-
-    /// The link stands again; the sender begins its flows again.
-    pub fn link_up(&self) {
-        let mut state = self.lock();
-        state.machine.link_up();
-        // The word may be lost with the link that was before.
-        if !self.is_heard.load(Ordering::Acquire) {
-            self.say_left(&state);
         }
     }
 
@@ -589,6 +552,74 @@ impl Party for FlowReceive {
         if !is_stuck {
             self.destination.close(success);
         }
+    }
+}
+
+impl Transfer for FlowReceive {
+    fn terms(&self) -> &Terms {
+        &self.common.terms
+    }
+
+    fn sends(&self) -> bool {
+        false
+    }
+
+    fn writes_for(&self, job_key: &[u8; 16]) -> bool {
+        self.common.terms.job_key == *job_key
+    }
+
+    fn crossed(&self) -> Crossed {
+        Crossed::received(self, &self.progress())
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        add_received(self, &self.progress(), heartbeat);
+    }
+
+    fn blames(&self, _: &PeerNow) -> bool {
+        self.awaits_peer()
+    }
+
+    fn hear(&self, message: TransferMessage) -> Result<()> {
+        self.is_heard.store(true, Ordering::Release);
+        let mut state = self.lock();
+        match state.end.hear(message) {
+            None => {}
+            Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
+            Some(TransferMessage::Flow(FlowMessage::Note(text))) => self.hear_note(&text),
+            Some(message) => {
+                let now = self.clock.now();
+                self.check_expected(&message)?;
+                state.machine.hear(message, now)?;
+            }
+        }
+        self.pump(&mut state);
+        drop(state);
+        self.common.notify();
+        Ok(())
+    }
+
+    /// The sender begins its flows again.
+    fn link_up(&self) {
+        let mut state = self.lock();
+        state.machine.link_up();
+        // The word may be lost with the link that was before.
+        if !self.is_heard.load(Ordering::Acquire) {
+            self.say_left(&state);
+        }
+    }
+
+    fn detach(&self) {
+        self.lock().outbox = None;
+    }
+
+    fn tell_accounts(&self) {
+        Party::tell_accounts(self);
+    }
+
+    fn take(&self, _: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {
+        received.book(&self.common.accounts);
+        FlowReceive::take(self, inner, payload)
     }
 }
 

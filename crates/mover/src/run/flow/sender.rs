@@ -15,6 +15,7 @@ use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::party::{Common, Party, State};
 use crate::run::sender::Did;
+use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
 use crate::run::{Ended, LineSink, Outbox, thread};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
@@ -28,7 +29,7 @@ use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
-    TransferNumber,
+    TransferNumber, WaitingFor,
 };
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
@@ -223,158 +224,9 @@ impl FlowSend {
         self.lock().beside.failed.clone()
     }
 
-    /// The receiver said something.
-    ///
-    /// # Errors
-    /// `Protocol`; the session ends then.
-    pub fn hear(&self, message: TransferMessage) -> Result<()> {
-        let mut state = self.lock();
-        match state.end.hear(message) {
-            None => {}
-            Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
-            Some(TransferMessage::Flow(FlowMessage::Left(left, more))) => {
-                state.beside.hear_left(left, more)?
-            }
-            Some(message) => {
-                let (marks, stands) = match &message {
-                    TransferMessage::Flow(FlowMessage::Mark(marks)) => (marks.clone(), Vec::new()),
-                    TransferMessage::Flow(FlowMessage::Stand(stands)) => {
-                        // What it says may end one of them.
-                        let path = |stand: &FlowStand| {
-                            let begin = state.machine.begun(stand.at.flow)?;
-                            Some((begin.path.clone(), stand.clone()))
-                        };
-                        (Vec::new(), stands.iter().filter_map(path).collect())
-                    }
-                    _ => (Vec::new(), Vec::new()),
-                };
-                state.machine.hear(message)?;
-                for (path, stand) in stands {
-                    let flow = stand.at.flow;
-                    (self.events)(Event::Stands(path.clone(), stand.at.bytes));
-                    if state.machine.position(flow).is_some() {
-                        state.beside.goes_on.insert(flow);
-                    }
-                    if let Some(name) = stand.name.filter(|name| state.beside.is_to_be_told(&path, name)) {
-                        let [from, to] = [&path, &name].map(|path| Escaped(path.as_bytes()).to_string());
-                        (self.events)(Event::Note(format!("{from} goes to {to} at the destination")));
-                    }
-                }
-                let now = Instant::now();
-                for FlowMark { flow, bytes, .. } in marks {
-                    state.beside.lags.marked(flow, bytes, now);
-                }
-                if state.machine.progress().is_at_rest() {
-                    self.shelf.clear();
-                }
-            }
-        }
-        self.pump(&mut state);
-        drop(state);
-        self.common.notify();
-        Ok(())
-    }
-
     /// Ends the transfer from this side.
     pub fn abort(&self, failure: Failure) {
         self.common.abort(failure);
-    }
-
-    /// Its session is gone; it may go on in another.
-    pub fn detach(&self) {
-        let mut state = self.lock();
-        state.outbox = None;
-        state.beside.choice = Choice::default();
-        state.machine.unlink();
-    }
-
-    /// The link stands again.
-    pub fn link_up(&self) {
-        let mut state = self.lock();
-        state.machine.link_up();
-        self.pump(&mut state);
-    }
-
-    /// A stream is gone.
-    pub fn stream_lost(&self, stream: u16) {
-        let mut state = self.lock();
-        state.beside.choice.forget(stream);
-        state.machine.stream_lost(stream);
-        // The others have its pieces to carry.
-        state.work();
-    }
-
-    /// Sends the next piece on a stream, if there is one.
-    ///
-    /// # Errors
-    /// When the stream is gone.
-    pub fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let is_behind = outlet.unsent_bytes() > 0;
-        let (piece, number, slot) = {
-            let mut state = self.lock();
-            if state.end.ended.is_some() {
-                return Ok(Did::Over);
-            }
-            if outlet.is_over() {
-                return Ok(Did::Nothing(None));
-            }
-            let waiting = state.machine.waiting();
-            let piece = match state.beside.choice.ask(stream, waiting, is_behind, Instant::now()) {
-                Verdict::Take => state.machine.next_piece(stream),
-                Verdict::Leave { is_news } => {
-                    if is_news {
-                        state.work();
-                    }
-                    None
-                }
-            };
-            let Some(piece) = piece else {
-                return Ok(Did::Nothing(state.beside.choice.is_left().then_some(LEFT_MAX)));
-            };
-            (piece, state.number, state.beside.slot.clone())
-        };
-        let bytes = piece.bytes.len() as u64;
-        let mut watch = Stopwatch::start(&self.common.accounts);
-        if self.pace.rate().is_some() {
-            let goes = self.pace.wait(bytes, || self.ended().is_none() && !outlet.is_over());
-            if !goes && outlet.is_over() {
-                // The piece went back when the stream was lost.
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            watch.lap_out(Stage::Pace, bytes);
-        }
-        if let Some(slot) = slot {
-            let goes = slot.wait(bytes, || self.ended().is_none() && !outlet.is_over());
-            if !goes && outlet.is_over() {
-                // As above: the next window may be minutes away, and others have the piece.
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            watch.lap_out(Stage::Pace, bytes);
-        }
-        if outlet.wait_for_share(bytes, &|| self.ended().is_none()) {
-            if outlet.is_over() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            watch.lap(Stage::Limit, bytes);
-        }
-        self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
-        buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
-        let inner = Inner {
-            kind: FrameKind::Segment,
-            encoding: Encoding::Raw,
-            transfer: number,
-            raw_bytes: piece.bytes.len() as u32,
-            entry: piece.flow,
-            offset: piece.offset,
-            digest: piece.digest,
-            is_again: false,
-        };
-        outlet.put(buffer, piece.bytes.len(), &inner)?;
-        match outlet.books_itself() {
-            true => watch.skip(),
-            false => watch.lap(Stage::Send, bytes),
-        }
-        Ok(Did::Work)
     }
 
     fn pump(&self, state: &mut Shared) {
@@ -549,6 +401,185 @@ impl Party for FlowSend {
         // A wait that is not over counts as far as it went.
         self.book_wait(true);
         self.common.own_accounts()
+    }
+}
+
+impl Transfer for FlowSend {
+    fn terms(&self) -> &Terms {
+        &self.common.terms
+    }
+
+    fn sends(&self) -> bool {
+        true
+    }
+
+    fn crossed(&self) -> Crossed {
+        let progress = self.progress();
+        Crossed {
+            durable_bytes: progress.marked_bytes,
+            kept_bytes: progress.marked_bytes,
+            settled: progress.settled,
+            ..Crossed::sent(self)
+        }
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        // A program may take its time, and so may who makes what it gets.
+        let is_excused =
+            peer.heartbeat.waiting_for == Some(WaitingFor::Consumer) || works_on(&peer.heartbeat);
+        self.awaits_peer() && !is_excused
+    }
+
+    fn hear(&self, message: TransferMessage) -> Result<()> {
+        let mut state = self.lock();
+        match state.end.hear(message) {
+            None => {}
+            Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
+            Some(TransferMessage::Flow(FlowMessage::Left(left, more))) => {
+                state.beside.hear_left(left, more)?
+            }
+            Some(message) => {
+                let (marks, stands) = match &message {
+                    TransferMessage::Flow(FlowMessage::Mark(marks)) => (marks.clone(), Vec::new()),
+                    TransferMessage::Flow(FlowMessage::Stand(stands)) => {
+                        // What it says may end one of them.
+                        let path = |stand: &FlowStand| {
+                            let begin = state.machine.begun(stand.at.flow)?;
+                            Some((begin.path.clone(), stand.clone()))
+                        };
+                        (Vec::new(), stands.iter().filter_map(path).collect())
+                    }
+                    _ => (Vec::new(), Vec::new()),
+                };
+                state.machine.hear(message)?;
+                for (path, stand) in stands {
+                    let flow = stand.at.flow;
+                    (self.events)(Event::Stands(path.clone(), stand.at.bytes));
+                    if state.machine.position(flow).is_some() {
+                        state.beside.goes_on.insert(flow);
+                    }
+                    if let Some(name) = stand.name.filter(|name| state.beside.is_to_be_told(&path, name)) {
+                        let [from, to] = [&path, &name].map(|path| Escaped(path.as_bytes()).to_string());
+                        (self.events)(Event::Note(format!("{from} goes to {to} at the destination")));
+                    }
+                }
+                let now = Instant::now();
+                for FlowMark { flow, bytes, .. } in marks {
+                    state.beside.lags.marked(flow, bytes, now);
+                }
+                if state.machine.progress().is_at_rest() {
+                    self.shelf.clear();
+                }
+            }
+        }
+        self.pump(&mut state);
+        drop(state);
+        self.common.notify();
+        Ok(())
+    }
+
+    fn link_up(&self) {
+        let mut state = self.lock();
+        state.machine.link_up();
+        self.pump(&mut state);
+    }
+
+    fn stream_lost(&self, stream: u16) {
+        let mut state = self.lock();
+        state.beside.choice.forget(stream);
+        state.machine.stream_lost(stream);
+        // The others have its pieces to carry.
+        state.work();
+    }
+
+    fn detach(&self) {
+        let mut state = self.lock();
+        state.outbox = None;
+        state.beside.choice = Choice::default();
+        state.machine.unlink();
+    }
+
+    fn tell_accounts(&self) {
+        Party::tell_accounts(self);
+    }
+
+    fn steer(&self, steer: &Steer) {
+        FlowSend::steer(self, steer);
+    }
+
+    fn spacing(&self) -> Option<Spacing> {
+        let slot = self.slot_rate();
+        let rate = self.rate().into_iter().chain(slot).min();
+        Some(Spacing { rate, in_slot: slot.unwrap_or(0), at_work: usize::MAX })
+    }
+
+    fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
+        let is_behind = outlet.unsent_bytes() > 0;
+        let (piece, number, slot) = {
+            let mut state = self.lock();
+            if state.end.ended.is_some() {
+                return Ok(Did::Over);
+            }
+            if outlet.is_over() {
+                return Ok(Did::Nothing(None));
+            }
+            let waiting = state.machine.waiting();
+            let piece = match state.beside.choice.ask(stream, waiting, is_behind, Instant::now()) {
+                Verdict::Take => state.machine.next_piece(stream),
+                Verdict::Leave { is_news } => {
+                    if is_news {
+                        state.work();
+                    }
+                    None
+                }
+            };
+            let Some(piece) = piece else {
+                return Ok(Did::Nothing(state.beside.choice.is_left().then_some(LEFT_MAX)));
+            };
+            (piece, state.number, state.beside.slot.clone())
+        };
+        let bytes = piece.bytes.len() as u64;
+        let mut watch = Stopwatch::start(&self.common.accounts);
+        if self.pace.rate().is_some() {
+            let goes = self.pace.wait(bytes, || self.ended().is_none() && !outlet.is_over());
+            if !goes && outlet.is_over() {
+                // The piece went back when the stream was lost.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            watch.lap_out(Stage::Pace, bytes);
+        }
+        if let Some(slot) = slot {
+            let goes = slot.wait(bytes, || self.ended().is_none() && !outlet.is_over());
+            if !goes && outlet.is_over() {
+                // As above: the next window may be minutes away, and others have the piece.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            watch.lap_out(Stage::Pace, bytes);
+        }
+        if outlet.wait_for_share(bytes, &|| self.ended().is_none()) {
+            if outlet.is_over() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            watch.lap(Stage::Limit, bytes);
+        }
+        self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
+        buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
+        let inner = Inner {
+            kind: FrameKind::Segment,
+            encoding: Encoding::Raw,
+            transfer: number,
+            raw_bytes: piece.bytes.len() as u32,
+            entry: piece.flow,
+            offset: piece.offset,
+            digest: piece.digest,
+            is_again: false,
+        };
+        outlet.put(buffer, piece.bytes.len(), &inner)?;
+        match outlet.books_itself() {
+            true => watch.skip(),
+            false => watch.lap(Stage::Send, bytes),
+        }
+        Ok(Did::Work)
     }
 }
 

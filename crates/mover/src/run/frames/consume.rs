@@ -2,7 +2,7 @@
 
 use super::client_end::{ClientEnd, State, not_of_a_hub};
 use super::segments::{Inlets, Whole};
-use super::{FramesLink, Head, wall_ns};
+use super::{Head, add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::consumer::Consumer;
 use crate::frames::hub::What;
@@ -10,12 +10,13 @@ use crate::frames::lane::Window;
 use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures};
 use crate::memory::Shelf;
 use crate::run::Outbox;
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
 use crate::stage::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, Item, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{FramesMessage, Heartbeat, Item, Terms, TransferMessage, TransferNumber};
 
 /// See the module. Outlives sessions.
 pub struct ConsumeRun {
@@ -56,7 +57,7 @@ impl ConsumeRun {
         terms: Terms,
         instance: u64,
         outbox: Box<dyn Outbox>,
-    ) -> Arc<dyn FramesLink> {
+    ) -> Arc<dyn Transfer> {
         let (id, mut state) = self.end.attach(number, outbox);
         state.machine.subscribed(instance);
         let head = Head { number, terms, accounts: self.end.accounts.clone(), sends: false };
@@ -231,7 +232,7 @@ impl ConsumeLink {
             Some(mut state) => state.machine.begin(epoch, number, item),
             None => Ok(false),
         };
-        let whole = self.inlets.take(connection, inner, payload, self.accounts(), begin)?;
+        let whole = self.inlets.take(connection, inner, payload, &self.head.accounts, begin)?;
         let Some(whole) = whole else { return Ok(()) };
         let Some(mut state) = self.run.end.current(self.id) else { return Ok(()) };
         if !self.inlets.is_current(connection, &whole) {
@@ -247,9 +248,28 @@ impl ConsumeLink {
     }
 }
 
-impl FramesLink for ConsumeLink {
-    fn head(&self) -> &Head {
-        &self.head
+impl Transfer for ConsumeLink {
+    fn terms(&self) -> &Terms {
+        &self.head.terms
+    }
+
+    fn sends(&self) -> bool {
+        self.head.sends
+    }
+
+    fn crossed(&self) -> Crossed {
+        self.head.crossed(self.head.accounts.bytes(Stage::Verify))
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        let state = self.run.end.lock();
+        let is_held_up = state.machine.has_next() || state.machine.is_unsettled();
+        drop(state);
+        add_moved(heartbeat, self.head.accounts.bytes(Stage::Verify), is_held_up);
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        peer.is_silent
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
@@ -287,7 +307,8 @@ impl FramesLink for ConsumeLink {
         self.run.end.pump(&mut state);
     }
 
-    fn take(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
+    fn take(&self, connection: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {
+        received.book(&self.head.accounts);
         self.take_segment(connection, inner, payload).or_else(|failure| match failure.kind {
             FailureKind::Protocol => Err(failure),
             // Another stream would not help.
@@ -300,14 +321,5 @@ impl FramesLink for ConsumeLink {
 
     fn connection_over(&self, connection: u64) {
         self.inlets.over(connection);
-    }
-
-    fn is_held_up(&self) -> bool {
-        let state = self.run.end.lock();
-        state.machine.has_next() || state.machine.is_unsettled()
-    }
-
-    fn moved_bytes(&self) -> u64 {
-        self.accounts().bytes(Stage::Verify)
     }
 }

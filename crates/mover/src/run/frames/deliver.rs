@@ -2,17 +2,18 @@
 
 use super::hub_end::HubEnd;
 use super::segments::{Going, Outlets};
-use super::{FramesLink, Head, wall_ns};
+use super::{add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::hub::{Channel, ConsumerKey, What, Work};
 use crate::link::FrameBuffer;
 use crate::run::sender::Did;
+use crate::run::transfer::{Crossed, PeerNow, Transfer};
 use crate::stage::send::Outlet;
-use crate::stage::{Stage, Stopwatch};
+use crate::stage::{Booking, Stage, Stopwatch};
 use std::io;
 use std::sync::Arc;
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, TransferMessage};
+use thalweg_wire::message::{FramesMessage, Heartbeat, Terms, TransferMessage};
 
 /// See the module.
 pub struct Deliver {
@@ -81,9 +82,25 @@ impl Deliver {
     }
 }
 
-impl FramesLink for Deliver {
-    fn head(&self) -> &Head {
-        &self.end.head
+impl Transfer for Deliver {
+    fn terms(&self) -> &Terms {
+        &self.end.head.terms
+    }
+
+    fn sends(&self) -> bool {
+        self.end.head.sends
+    }
+
+    fn crossed(&self) -> Crossed {
+        self.end.head.crossed(self.end.accounts().bytes(Stage::Send))
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        add_moved(heartbeat, self.end.accounts().bytes(Stage::Send), false);
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        peer.is_silent
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
@@ -137,17 +154,13 @@ impl FramesLink for Deliver {
             return Ok(Did::Over);
         }
         let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.link, &self.key, &self.who);
-        let sink = (buffer, outlet, self.terms().segment_bytes as usize);
+        let sink = (buffer, outlet, self.end.head.terms.segment_bytes as usize);
         let next = |outlet: &dyn Outlet| self.next(stream, outlet);
         let at_once = |_: &dyn Outlet, _, _, _| true;
-        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, at_once))
+        self.outlets.work(stream, self.end.head.number, epoch, sink, self.end.accounts(), (next, at_once))
     }
 
-    fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8], _: Booking) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a consumer sends no frames"))
-    }
-
-    fn moved_bytes(&self) -> u64 {
-        self.end.accounts().bytes(Stage::Send)
     }
 }

@@ -3,12 +3,13 @@
 use super::hub::shown;
 use super::hub_end::HubEnd;
 use super::segments::{Inlets, Whole};
-use super::{FramesLink, Head, wall_ns};
+use super::{add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
 use crate::stage::Stage;
 use std::time::Instant;
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, ProducerId, TransferMessage};
+use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, Terms, TransferMessage};
 
 /// See the module.
 pub struct Ingest {
@@ -77,9 +78,26 @@ impl Ingest {
     }
 }
 
-impl FramesLink for Ingest {
-    fn head(&self) -> &Head {
-        &self.end.head
+impl Transfer for Ingest {
+    fn terms(&self) -> &Terms {
+        &self.end.head.terms
+    }
+
+    fn sends(&self) -> bool {
+        self.end.head.sends
+    }
+
+    fn crossed(&self) -> Crossed {
+        self.end.head.crossed(self.end.accounts().bytes(Stage::Verify))
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        let is_held_up = self.end.channel.lock().machine.is_held_up(self.end.link);
+        add_moved(heartbeat, self.end.accounts().bytes(Stage::Verify), is_held_up);
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        peer.is_silent
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
@@ -123,7 +141,8 @@ impl FramesLink for Ingest {
         self.end.channel.shelf().tidy(Instant::now());
     }
 
-    fn take(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
+    fn take(&self, connection: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {
+        received.book(self.end.accounts());
         match self.is_over() {
             true => Ok(()),
             false => self.take_segment(connection, inner, payload).or_else(|failure| self.refuse(failure)),
@@ -132,13 +151,5 @@ impl FramesLink for Ingest {
 
     fn connection_over(&self, connection: u64) {
         self.inlets.over(connection);
-    }
-
-    fn is_held_up(&self) -> bool {
-        self.end.channel.lock().machine.is_held_up(self.end.link)
-    }
-
-    fn moved_bytes(&self) -> u64 {
-        self.end.accounts().bytes(Stage::Verify)
     }
 }

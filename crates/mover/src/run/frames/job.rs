@@ -1,6 +1,5 @@
 //! A producer or a consumer and the sessions that it rides in: one after the other, as long as outages are borne.
 
-use super::FramesLink;
 use super::consume::ConsumeRun;
 use super::hub::HubChannel;
 use super::produce::{self, ProduceRun};
@@ -19,8 +18,8 @@ use crate::run::copy::Stop;
 use crate::run::far_mover::FarMover;
 use crate::run::flow::lags::LatePiece;
 use crate::run::flow::slot::{InSlot, TakenSlot, Word, fit_pieces};
-use crate::run::session::Transfer;
 use crate::run::thread;
+use crate::run::transfer::Transfer;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -303,7 +302,7 @@ impl End {
         terms: Terms,
         instance: u64,
         client: &Client,
-    ) -> Arc<dyn FramesLink> {
+    ) -> Arc<dyn Transfer> {
         let outbox = client.session.outbox();
         match self {
             End::Producer(run, ..) => run.attach(number, terms, outbox),
@@ -462,7 +461,7 @@ impl Job {
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
         let opened = client.open(self.open(number, &terms))?;
         let link = self.end.attach(number, terms, opened.instance, client);
-        client.session.add(number, Transfer::Frames(link))?;
+        client.session.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
         let mut held_up = HeldUp { taken: 0, since: Instant::now(), asked_at: None };

@@ -2,7 +2,7 @@
 
 use super::client_end::{ClientEnd, State};
 use super::segments::{Going, Outlets};
-use super::{FramesLink, Head, wall_ns};
+use super::{Head, add_moved, wall_ns};
 use crate::admission::SlotHeld;
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::lane::Window;
@@ -13,13 +13,16 @@ use crate::run::Outbox;
 use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::sender::Did;
+use crate::run::transfer::{Crossed, PeerNow, Transfer};
 use crate::stage::send::Outlet;
-use crate::stage::{Stage, Stopwatch};
+use crate::stage::{Booking, Stage, Stopwatch};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FrameHead, FramesMessage, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{
+    FrameHead, FramesMessage, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
+};
 use thalweg_wire::{Digest, EntryId};
 
 /// See the module. Outlives sessions.
@@ -140,7 +143,7 @@ impl ProduceRun {
         number: TransferNumber,
         terms: Terms,
         outbox: Box<dyn Outbox>,
-    ) -> Arc<dyn FramesLink> {
+    ) -> Arc<dyn Transfer> {
         let (id, state) = self.end.attach(number, outbox);
         drop(state);
         let head = Head { number, terms, accounts: self.end.accounts.clone(), sends: true };
@@ -344,6 +347,16 @@ struct ProduceLink {
 }
 
 impl ProduceLink {
+    /// Bytes of frames that the hub took.
+    fn moved_bytes(&self) -> u64 {
+        self.run.end.lock().beside.taken_bytes
+    }
+
+    /// Whether something waits for the hub's word.
+    fn awaits_peer(&self) -> bool {
+        self.run.end.current(self.id).is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
+    }
+
     /// Waits until the next bytes of a frame may go, of which `sent` went before; false if the stream is gone
     /// before that.
     fn wait_for_slot(&self, outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize) -> bool {
@@ -363,9 +376,27 @@ impl ProduceLink {
     }
 }
 
-impl FramesLink for ProduceLink {
-    fn head(&self) -> &Head {
-        &self.head
+impl Transfer for ProduceLink {
+    fn terms(&self) -> &Terms {
+        &self.head.terms
+    }
+
+    fn sends(&self) -> bool {
+        self.head.sends
+    }
+
+    fn crossed(&self) -> Crossed {
+        self.head.crossed(self.moved_bytes())
+    }
+
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        add_moved(heartbeat, self.moved_bytes(), false);
+    }
+
+    fn blames(&self, peer: &PeerNow) -> bool {
+        // Consumers may take their time; a peer that is silent is another matter.
+        let is_excused = peer.heartbeat.waiting_for == Some(WaitingFor::Consumer);
+        peer.is_silent || (self.awaits_peer() && !is_excused)
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
@@ -412,7 +443,7 @@ impl FramesLink for ProduceLink {
         let Some(epoch) = self.run.end.current(self.id).map(|state| state.machine.epoch()) else {
             return Ok(Did::Over);
         };
-        let sink = (buffer, outlet, self.terms().segment_bytes as usize);
+        let sink = (buffer, outlet, self.head.terms.segment_bytes as usize);
         let next = |outlet: &dyn Outlet| {
             let state = self.run.end.current(self.id).filter(|_| !outlet.is_over());
             let made = state.and_then(|mut state| state.machine.next(stream));
@@ -422,19 +453,11 @@ impl FramesLink for ProduceLink {
         let pass = |outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize| {
             self.wait_for_slot(outlet, sequence, sent, bytes)
         };
-        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), (next, pass))
+        self.outlets.work(stream, self.head.number, epoch, sink, &self.head.accounts, (next, pass))
     }
 
-    fn take(&self, _: u64, _: &Inner, _: &[u8]) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8], _: Booking) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a hub sends no frames to a producer"))
-    }
-
-    fn moved_bytes(&self) -> u64 {
-        self.run.end.lock().beside.taken_bytes
-    }
-
-    fn awaits_peer(&self) -> bool {
-        self.run.end.current(self.id).is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
     }
 }
 

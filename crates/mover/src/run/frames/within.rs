@@ -3,7 +3,6 @@
 //! Both ends of the lane decide as over a link, and say the same to each other. But nothing is sealed, sent, copied or
 //! digested again: a payload was held against its digest when the hub took it, and again when it was read from the log.
 
-use super::FramesLink;
 use super::consume::ConsumeRun;
 use super::deliver::Deliver;
 use super::hub::{Attached, HubChannel};
@@ -12,6 +11,7 @@ use crate::frames::OPEN_CHANNEL;
 use crate::run::bell::Bell;
 use crate::run::copy::Stop;
 use crate::run::thread;
+use crate::run::transfer::Transfer;
 use crate::run::within::{Heard, NUMBER, Within};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(super) struct Joined {
     channel: Arc<HubChannel>,
     keep: Duration,
     deliver: Arc<Deliver>,
-    link: Arc<dyn FramesLink>,
+    link: Arc<dyn Transfer>,
     within: Within,
 }
 

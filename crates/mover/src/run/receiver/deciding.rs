@@ -172,6 +172,7 @@ mod tests {
     use crate::failure::{Failure, FailureKind};
     use crate::run::Outbox;
     use crate::run::party::Party;
+    use crate::run::transfer::Transfer;
     use crate::stage::receiving::Receiving;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! The control channel of a session: one link at a time. What comes on it is heard by the transfers, or kept for those that
 //! are not there yet.
 
-use super::{Session, Transfer};
+use super::Session;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Connection, ControlChannel, ControlEnd};
@@ -65,7 +65,7 @@ impl Session {
         })?;
         // Before the new one is there: no thread may say to it what waits for the old one.
         let old = self.lock().control.take();
-        self.transfers().iter().for_each(Transfer::drop_unsaid);
+        self.transfers().iter().for_each(|transfer| transfer.drop_unsaid());
         let (streams, transfers, was_lost) = {
             let mut state = self.lock();
             state.control = Some(handle);
@@ -76,14 +76,14 @@ impl Session {
             state.usual_congestion = usual_congestion;
             let lost = state.lost_at.take();
             state.fell_silent = false;
-            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
+            let transfers: Vec<_> = state.transfers.values().cloned().collect();
             (streams, transfers, lost)
         };
         if let Some(old) = old {
             old.close();
         }
         streams.values().for_each(|(_, stop)| stop.stop());
-        transfers.iter().for_each(Transfer::link_up);
+        transfers.iter().for_each(|transfer| transfer.link_up());
         drop(gate);
         if let Some(lost) = was_lost {
             (self.events)(Event::LinkUp(lost.elapsed()));
@@ -267,14 +267,14 @@ pub(super) mod tests {
             let receiver =
                 ReceiveRun::start(number, destination, terms.clone(), bounds, outbox, event::nobody())
                     .unwrap();
-            there.add(number, Transfer::Receive(receiver.clone())).unwrap();
+            there.add(number, receiver.clone()).unwrap();
             let source: Arc<dyn Source> = match panics {
                 Panics::Scan => Arc::new(panics),
                 _ => Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 }),
             };
             let (bounds, outbox) = (sender::Limits::for_path(&terms, None), here.outbox());
             let sender = SendRun::new(number, source, terms, bounds, outbox, event::nobody());
-            here.add(number, Transfer::Send(sender.clone())).unwrap();
+            here.add(number, sender.clone()).unwrap();
             sender.start().unwrap();
             for ended in [sender.wait(2 * LONG), receiver.wait(2 * LONG)] {
                 let Some(Ended::Failed(failure)) = &ended else { panic!("{panics:?}: {ended:?}") };

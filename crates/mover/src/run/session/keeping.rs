@@ -1,11 +1,11 @@
 //! What is looked at all the while a session stands: the peer told that we live, stuck streams given up, packets spaced,
 //! others given way to, accounts told.
 
-use super::{Session, State, Transfer};
+use super::{Session, State};
 use crate::failure::{Failure, FailureKind};
 use crate::link::{ControlEnd, StopHandle};
-use crate::run::party::Party;
 use crate::run::sender::SendRun;
+use crate::run::transfer::Transfer;
 use crate::stage::pace::SPACED_TIMES;
 use crate::tune::ledbat::Sample;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
-use thalweg_wire::message::{Heartbeat, WaitingFor};
+use thalweg_wire::message::Heartbeat;
 
 /// Time between two tellings of accounts.
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
@@ -27,36 +27,7 @@ impl Session {
     pub(super) fn heartbeat(&self) -> Heartbeat {
         let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
         let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
-        for transfer in self.transfers() {
-            let (one, accounts) = match &transfer {
-                Transfer::Receive(run) => (run.progress(), run.accounts()),
-                Transfer::ReceiveFlows(run) => (run.progress(), run.accounts()),
-                Transfer::Frames(run) => {
-                    sum.verified_bytes = sum.verified_bytes.saturating_add(run.moved_bytes());
-                    if run.is_held_up() {
-                        sum.waiting_for = Some(WaitingFor::Consumer);
-                    }
-                    continue;
-                }
-                Transfer::Send(run) => {
-                    // At a low rate a frame may take longer than a stall is borne; and so may a read.
-                    if (run.is_paced() || run.is_reading()) && sum.waiting_for.is_none() {
-                        sum.waiting_for = Some(WaitingFor::Read);
-                    }
-                    continue;
-                }
-                Transfer::SendFlows(_) => continue,
-            };
-            {
-                // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.
-                sum.verified_bytes = sum.verified_bytes.saturating_add(accounts.good_bytes());
-                sum.durable_bytes = sum.durable_bytes.saturating_add(one.durable_bytes);
-                sum.settled_entries += one.settled_entries;
-                if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {
-                    (sum.waiting_for, sum.waiting_ms) = (one.waiting_for, one.waiting_ms);
-                }
-            }
-        }
+        self.transfers().iter().for_each(|transfer| transfer.add_to(&mut sum));
         // At a low limit a frame of many streams may take longer than a stall is borne.
         if sum.waiting_for.is_none() && self.waiting_for_share.load(Ordering::Acquire) > 0 {
             sum.waiting_for = Some(WaitingFor::Share);
@@ -86,7 +57,12 @@ impl Session {
         if tell || yields {
             self.space_packets(&transfers);
         }
-        transfers.iter().for_each(|transfer| transfer.tick(tell));
+        for transfer in &transfers {
+            transfer.tick();
+            if tell {
+                transfer.tell_accounts();
+            }
+        }
         true
     }
 
@@ -168,12 +144,8 @@ impl Session {
 
     /// Keeps the window that was asked for on the streams of the transfers that receive files here; less, where less is
     /// offered beside others' slots.
-    fn keep_windows(&self, transfers: &[Transfer]) {
-        let asked = transfers.iter().find_map(|transfer| match transfer {
-            Transfer::Receive(run) => run.terms().window_bytes,
-            _ => None,
-        });
-        if let Some(bytes) = asked {
+    fn keep_windows(&self, transfers: &[Arc<dyn Transfer>]) {
+        if let Some(bytes) = transfers.iter().find_map(|transfer| transfer.kept_window_bytes()) {
             let state = self.lock();
             let bytes = window_kept(bytes, state.window_offered);
             state.streams.values().for_each(|(_, handle)| handle.keep_window(bytes));
@@ -181,14 +153,9 @@ impl Session {
     }
 
     /// Samples of all streams for the transfers that yield; whether there are any.
-    pub(super) fn yield_to_others(&self, transfers: &[Transfer]) -> bool {
-        let yielding: Vec<&Arc<SendRun>> = transfers
-            .iter()
-            .filter_map(|transfer| match transfer {
-                Transfer::Send(run) if run.terms().yields => Some(run),
-                _ => None,
-            })
-            .collect();
+    pub(super) fn yield_to_others(&self, transfers: &[Arc<dyn Transfer>]) -> bool {
+        let senders = transfers.iter().filter_map(|transfer| transfer.clone().files_sender());
+        let yielding: Vec<Arc<SendRun>> = senders.filter(|run| run.yields()).collect();
         if yielding.is_empty() {
             return false;
         }
@@ -213,28 +180,17 @@ impl Session {
 
     /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else leave
     /// in one burst. Generously: the rate itself is kept by [`crate::stage::pace`].
-    pub(super) fn space_packets(&self, transfers: &[Transfer]) {
+    pub(super) fn space_packets(&self, transfers: &[Arc<dyn Transfer>]) {
         let mut rate = Some(0u64);
         let mut sends = false;
         // In a window one stream may have all of its rate: a piece that left at once would fill the queues on the way.
         let mut in_slot = 0;
         let mut at_work = 0;
-        for transfer in transfers {
-            let one = match transfer {
-                Transfer::Send(run) => {
-                    at_work = at_work.max(run.streams_at_work());
-                    run.rate()
-                }
-                Transfer::SendFlows(run) => {
-                    at_work = usize::MAX;
-                    let slot = run.slot_rate();
-                    in_slot = in_slot.max(slot.unwrap_or(0));
-                    run.rate().into_iter().chain(slot).min()
-                }
-                Transfer::Receive(_) | Transfer::ReceiveFlows(_) | Transfer::Frames(_) => continue,
-            };
+        for one in transfers.iter().filter_map(|transfer| transfer.spacing()) {
             sends = true;
-            rate = rate.and_then(|sum| Some(sum.saturating_add(one?)));
+            at_work = at_work.max(one.at_work);
+            in_slot = in_slot.max(one.in_slot);
+            rate = rate.and_then(|sum| Some(sum.saturating_add(one.rate?)));
         }
         let mut state = self.lock();
         let limited = rate.filter(|_| sends);

@@ -1,6 +1,6 @@
 //! The streams of the link that stands: put in place, given what their path asks for, taken out.
 
-use super::{Session, TOO_MUCH_MEMORY, Transfer};
+use super::{Session, TOO_MUCH_MEMORY};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{FrameReader, FrameWriter, PathHints};
@@ -56,7 +56,7 @@ impl Session {
             }
         };
         let received = move |session: &Session, received: Result<()>| {
-            session.frames().iter().for_each(|run| run.connection_over(serial));
+            session.transfers().iter().for_each(|transfer| transfer.connection_over(serial));
             if let Err(failure) = received {
                 session.end_stream(stream, serial, failure);
             }
@@ -89,7 +89,7 @@ impl Session {
     pub fn wanted_path(&self) -> PathHints {
         let (transfers, usual_congestion) = {
             let state = self.lock();
-            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
+            let transfers: Vec<_> = state.transfers.values().cloned().collect();
             (transfers, state.usual_congestion.clone())
         };
         let frame_bytes = crate::plan::SEGMENT_BYTES as usize;
@@ -202,7 +202,7 @@ mod tests {
         let (number, source) = (TransferNumber(number), Arc::new(NoiseSource { bytes: 0, file_bytes: 1 }));
         let limits = Limits::for_path(&terms, None);
         let run = SendRun::new(number, source, terms, limits, session.outbox(), event::nobody());
-        session.add(number, Transfer::Send(run))
+        session.add(number, run)
     }
 
     /// Each of its streams has a frame of each sender, and what that is packed into beside it.

@@ -1,15 +1,16 @@
 //! What a stream's two threads do: one asks the senders for work, one hands frames to the receivers.
 
-use super::{LOOK_AGAIN, Session, Transfer, payload_max};
+use super::{LOOK_AGAIN, Session, payload_max};
 use crate::failure::{self, Result};
 use crate::link::{FrameBuffer, FrameReader, FrameWriter, Meanwhile, Received};
 use crate::run::party::Party;
-use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane};
 use crate::run::share::Share;
+use crate::run::transfer::Reception;
 use crate::stage::intake::Intake;
+use crate::stage::receiving::Receiving;
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Booking, Stage};
+use crate::stage::Booking;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
@@ -40,7 +41,7 @@ impl Session {
                 Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
                 Did::Over => {}
             };
-            let senders = self.senders();
+            let senders = self.files_senders();
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
                 if let Entry::Vacant(place) = lanes.entry(run.number()) {
@@ -49,11 +50,9 @@ impl Session {
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
                 note(run.work(lane, &mut out).map_err(broken)?);
             }
-            let flows = self.flow_senders();
-            let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
-            let terms = flows.iter().map(|run| run.terms()).chain(frames.iter().map(|run| run.terms()));
+            let others = self.others_that_send();
             let has = shared_buffer.as_ref().map(FrameBuffer::payload_max);
-            match terms.map(payload_max).max() {
+            match others.iter().map(|run| payload_max(run.terms())).max() {
                 // Its memory is not counted any more.
                 None => shared_buffer = None,
                 Some(bytes) if has.is_none_or(|has| has < bytes) => {
@@ -61,11 +60,7 @@ impl Session {
                 }
                 Some(_) => {}
             }
-            for run in flows {
-                let Some(buffer) = &mut shared_buffer else { continue };
-                note(run.work(stream, buffer, &mut out).map_err(broken)?);
-            }
-            for run in frames {
+            for run in others {
                 let Some(buffer) = &mut shared_buffer else { continue };
                 note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
@@ -94,27 +89,19 @@ impl Session {
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
             let began = Began { since, cpu_since, held: std::mem::take(&mut intakes.held) };
-            match self.transfer(inner.transfer) {
-                Some(Transfer::ReceiveFlows(run)) => {
-                    book_receive(run.accounts(), &began, &inner);
-                    run.take(&inner, buffer.payload())?;
+            let transfer = self.transfer(inner.transfer);
+            if let Some(transfer) = transfer.filter(|_| !intakes.by_transfer.contains_key(&inner.transfer)) {
+                let Some(run) = transfer.clone().files_receiver() else {
+                    transfer.take(serial, &inner, buffer.payload(), &began.reception(&inner))?;
                     continue;
-                }
-                Some(Transfer::Frames(run)) => {
-                    book_receive(run.accounts(), &began, &inner);
-                    run.take(serial, &inner, buffer.payload())?;
-                    continue;
-                }
-                Some(Transfer::Receive(run)) if !intakes.by_transfer.contains_key(&inner.transfer) => {
-                    intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
-                    let intake = Intake::new(run.clone(), u32::from(stream));
-                    intakes.by_transfer.insert(inner.transfer, (run, intake));
-                }
-                _ => {}
+                };
+                intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
+                let intake = Intake::new(run.clone(), u32::from(stream));
+                intakes.by_transfer.insert(inner.transfer, (run, intake));
             }
             let intakes = &mut intakes.by_transfer;
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                book_receive(run.accounts(), &began, &inner);
+                began.reception(&inner).book(run.accounts());
                 let payload = buffer.payload().len();
                 intake.take(&inner, &mut buffer, payload)?;
             }
@@ -159,24 +146,23 @@ struct Began {
     held: Duration,
 }
 
-/// Books what a frame took, from the wait for it on.
-fn book_receive(accounts: &Accounts, began: &Began, inner: &Inner) {
-    let (wall, cpu) = (began.since.elapsed(), thread_cpu().saturating_sub(began.cpu_since));
-    let wall = wall.saturating_sub(began.held);
-    if !began.held.is_zero() {
+impl Began {
+    /// What receiving this frame took.
+    fn reception(&self, inner: &Inner) -> Reception {
+        let (wall, cpu) = (self.since.elapsed(), thread_cpu().saturating_sub(self.cpu_since));
+        let wall = wall.saturating_sub(self.held);
+        let input = wall.saturating_sub(cpu);
         let bytes = u64::from(inner.raw_bytes);
-        let booking = Booking { busy: began.held, bytes, items: 1, ..Booking::default() };
-        accounts.book(Stage::Limit, booking);
+        let receive = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
+        let is_held = !self.held.is_zero();
+        let limit = is_held.then(|| Booking { busy: self.held, bytes, items: 1, ..Booking::default() });
+        Reception { receive, limit }
     }
-    let input = wall.saturating_sub(cpu);
-    let bytes = u64::from(inner.raw_bytes);
-    let booking = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
-    accounts.book(Stage::Receive, booking);
 }
 
 /// Receiving stages of one stream, by transfer.
 struct Intakes<'a> {
-    by_transfer: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>,
+    by_transfer: HashMap<TransferNumber, (Arc<dyn Receiving>, Intake)>,
     session: &'a Session,
     stream: (u16, u64),
     /// Bytes of which the owner was not told.

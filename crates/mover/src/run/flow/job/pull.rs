@@ -10,7 +10,6 @@ use crate::run::expected::Expected;
 use crate::run::far_mover::FarMover;
 use crate::run::flow::receiver::FlowReceive;
 use crate::run::party::Party;
-use crate::run::session::Transfer;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::message::{Direction, Place, SourceForm};
@@ -44,7 +43,7 @@ impl Job<'_> {
                 }
             };
             run.attach(number, client.session.outbox(), job.lines());
-            client.session.add(number, Transfer::ReceiveFlows(run.clone()))?;
+            client.session.add(number, run.clone())?;
             client.want_streams(plan.streams.value, &plan);
             // Another session knows what stands in the terms.
             job.steered = (client.session.epoch(), run.terms().rate_bytes_per_s);

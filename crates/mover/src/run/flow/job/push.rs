@@ -14,7 +14,6 @@ use crate::run::far_mover::FarMover;
 use crate::run::flow::sender::FlowSend;
 use crate::run::flow::slot::{TakenSlot, Word, fit_pieces};
 use crate::run::party::Party;
-use crate::run::session::Transfer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
@@ -48,7 +47,7 @@ impl Job<'_> {
                 slot.keep(run.clone())?;
             }
             run.attach(number, client.session.outbox(), job.lines());
-            client.session.add(number, Transfer::SendFlows(run.clone()))?;
+            client.session.add(number, run.clone())?;
             client.want_streams(plan.streams.value, &plan);
             let ended = job.wait_for_push(client, (&*run, &plan), slot.as_ref(), &mut held)?;
             // What came during the last wait.

@@ -9,8 +9,9 @@ use crate::run::Outbox;
 use crate::run::frames::deliver::Deliver;
 use crate::run::frames::hub_end::HubEnd;
 use crate::run::frames::ingest::Ingest;
+use crate::run::frames::new_link;
 use crate::run::frames::windows::{Asks, Lease};
-use crate::run::frames::{FramesLink, new_link};
+use crate::run::transfer::Transfer;
 use std::sync::Arc;
 use thalweg_wire::message::{
     ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms, TransferNumber,
@@ -136,7 +137,7 @@ impl Linked {
 
 impl Attached {
     /// The end of the lane, for its session.
-    pub fn link(&self) -> Arc<dyn FramesLink> {
+    pub fn link(&self) -> Arc<dyn Transfer> {
         match self {
             Attached::Producer(link) => link.clone(),
             Attached::Consumer(link, _) => link.clone(),

@@ -1,0 +1,292 @@
+//! One side of a transfer as its session sees it, whatever it moves and whichever way: what it hears of link,
+//! streams and peer, what it does on a stream, and what shows how it gets on.
+
+use crate::failure::{Failure, Result};
+use crate::link::FrameBuffer;
+use crate::run::party::Party;
+use crate::run::sender::{Did, SendRun};
+use crate::stage::receiving::Receiving;
+use crate::stage::send::Outlet;
+use crate::stage::{Accounts, Booking, Stage};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::frame::Inner;
+use thalweg_wire::message::{Heartbeat, Steer, Terms, TransferMessage, WaitingFor};
+
+/// A side of a transfer in a session: a sender or a receiver, of files or of flows, or one end of a lane of
+/// frames. What has a default here need not concern a kind.
+pub trait Transfer: Send + Sync {
+    /// What both sides agreed on.
+    fn terms(&self) -> &Terms;
+
+    /// Whether we send.
+    fn sends(&self) -> bool;
+
+    /// Whether it writes at the destination of this job.
+    fn writes_for(&self, _job_key: &[u8; 16]) -> bool {
+        false
+    }
+
+    /// What got across so far.
+    fn crossed(&self) -> Crossed;
+
+    /// Adds what it has to say to what the peer hears about once a second.
+    fn add_to(&self, _heartbeat: &mut Heartbeat) {}
+
+    /// Whether what holds it up now is the peer, and nothing that the peer says of itself excuses that.
+    fn blames(&self, peer: &PeerNow) -> bool;
+
+    /// Whether what is to be sent is not there: our own disk takes its time.
+    fn is_reading(&self) -> bool {
+        false
+    }
+
+    /// The peer said something to it.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn hear(&self, message: TransferMessage) -> Result<()>;
+
+    /// The link stands (again).
+    fn link_up(&self);
+
+    /// The link is lost; it may come back.
+    fn link_lost(&self) {
+        self.drop_unsaid();
+    }
+
+    /// What still waits to be said to the link that was is not for the next one, which is told everything
+    /// anew.
+    fn drop_unsaid(&self) {}
+
+    /// A stream is ready. May be told twice.
+    fn stream_up(&self, _stream: u16) {}
+
+    /// A stream is gone: what it carried may never have arrived.
+    fn stream_lost(&self, _stream: u16) {}
+
+    /// Nothing more comes on this connection; see [`Transfer::take`].
+    fn connection_over(&self, _connection: u64) {}
+
+    /// Its session is gone. What may go on in another one waits for that: whoever has it ends it.
+    fn detach(&self) {}
+
+    /// The session ends, for this reason: what cannot go on in another one ends with it.
+    fn session_ends(&self, _why: &Failure) {
+        self.detach();
+    }
+
+    /// The session ended: puts away what it received. Waits for its threads.
+    fn put_away(&self) {}
+
+    /// Some times a second.
+    fn tick(&self) {}
+
+    /// Tells the peer our accounts. Ends of a lane have none to tell.
+    fn tell_accounts(&self) {}
+
+    /// Turns its knobs, from now on. Only what sends has any.
+    fn steer(&self, _steer: &Steer) {}
+
+    /// How the packets of its streams are to be spaced. `None`: it sends nothing for which that counts.
+    fn spacing(&self) -> Option<Spacing> {
+        None
+    }
+
+    /// Window to be kept on the streams that it receives on, in bytes, if one was asked for.
+    fn kept_window_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// The sender of files that it is, which has a lane of its own on each stream. Others that send share one
+    /// buffer of that, see [`Transfer::work`].
+    fn files_sender(self: Arc<Self>) -> Option<Arc<SendRun>> {
+        None
+    }
+
+    /// The receiver of files that it is, which has a stage of its own on each stream. Others get what comes,
+    /// see [`Transfer::take`].
+    fn files_receiver(self: Arc<Self>) -> Option<Arc<dyn Receiving>> {
+        None
+    }
+
+    /// Bytes of payloads for which it has memory of its own on each stream that it sends on. `None`: it
+    /// shares some.
+    fn lane_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Sends the next of it on a stream, if there is anything.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    fn work(&self, _stream: u16, _buffer: &mut FrameBuffer, _outlet: &mut dyn Outlet) -> io::Result<Did> {
+        Ok(Did::Over)
+    }
+
+    /// Takes a wire frame, and books what receiving it took. Each connection of the session has a number of
+    /// its own, which a stream has not: one that takes the place of another may bring frames while the
+    /// other's last ones are still taken. A sender of files or flows ignores what comes.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn take(&self, _connection: u64, _inner: &Inner, _payload: &[u8], _received: &Reception) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What of a transfer got across: what the peer acknowledged, and what it sent well.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Crossed {
+    /// Content bytes that are verified at the destination.
+    pub verified_bytes: u64,
+    /// Of these, durable.
+    pub durable_bytes: u64,
+    /// Bytes that no further session carries again: durable ones, and of frames, which nobody asks for a
+    /// second time, all.
+    pub kept_bytes: u64,
+    /// Entries or flows that are settled.
+    pub settled: u64,
+    /// One, if it has ended.
+    pub ended: u64,
+    /// Bytes that we verified, segments of chunks that are not whole included.
+    pub received_bytes: u64,
+    /// Bytes that we sent: no claim of the peer counts beyond these.
+    pub sent_bytes: u64,
+}
+
+impl Crossed {
+    /// Of a sender of files or flows, without what the peer acknowledged.
+    pub(super) fn sent(run: &impl Party) -> Crossed {
+        Crossed {
+            ended: u64::from(run.ended().is_some()),
+            sent_bytes: run.accounts().bytes(Stage::Send),
+            ..Crossed::default()
+        }
+    }
+
+    /// Of a receiver of files or flows that is as far as this.
+    pub(super) fn received(run: &impl Party, progress: &Heartbeat) -> Crossed {
+        Crossed {
+            verified_bytes: progress.verified_bytes,
+            durable_bytes: progress.durable_bytes,
+            kept_bytes: progress.durable_bytes,
+            settled: progress.settled_entries,
+            ended: u64::from(run.ended().is_some()),
+            received_bytes: run.accounts().good_bytes(),
+            sent_bytes: 0,
+        }
+    }
+}
+
+/// What a receiver of files or flows adds to a heartbeat when it is as far as this.
+pub(super) fn add_received(run: &impl Party, progress: &Heartbeat, heartbeat: &mut Heartbeat) {
+    let sum = heartbeat;
+    // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.
+    sum.verified_bytes = sum.verified_bytes.saturating_add(run.accounts().good_bytes());
+    sum.durable_bytes = sum.durable_bytes.saturating_add(progress.durable_bytes);
+    sum.settled_entries += progress.settled_entries;
+    if progress.waiting_for.is_some() && progress.waiting_ms >= sum.waiting_ms {
+        (sum.waiting_for, sum.waiting_ms) = (progress.waiting_for, progress.waiting_ms);
+    }
+}
+
+/// What receiving a wire frame took.
+#[derive(Debug, Clone, Copy)]
+pub struct Reception {
+    /// From the wait for it on, without what follows.
+    pub receive: Booking,
+    /// What its session was held to its share for, if it was.
+    pub limit: Option<Booking>,
+}
+
+impl Reception {
+    /// Books it.
+    pub fn book(&self, accounts: &Accounts) {
+        if let Some(limit) = self.limit {
+            accounts.book(Stage::Limit, limit);
+        }
+        accounts.book(Stage::Receive, self.receive);
+    }
+}
+
+/// How packets of what sends are to be spaced.
+#[derive(Debug, Clone, Copy)]
+pub struct Spacing {
+    /// The rate that it is held to, in bytes a second, if it is.
+    pub rate: Option<u64>,
+    /// The rate within its slot, in bytes a second; 0 without one.
+    pub in_slot: u64,
+    /// Streams that take its work; `usize::MAX`: all that stand.
+    pub at_work: usize,
+}
+
+/// What a session knows of its peer at this moment.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerNow {
+    /// It said nothing for a while.
+    pub is_silent: bool,
+    /// What it said last.
+    pub heartbeat: Heartbeat,
+}
+
+/// A disk that gives nothing for so long is one that hangs.
+const WORK_STALL: Duration = Duration::from_secs(10);
+
+/// Whether a receiver does what shows in no number, and gets on with it: it reads again what is there before
+/// it is gone on with, or deletes what the source does not have. That takes its time.
+pub(super) fn works_on(receiver: &Heartbeat) -> bool {
+    let stood_for = Duration::from_millis(receiver.waiting_ms.into());
+    match receiver.waiting_for {
+        Some(WaitingFor::Read | WaitingFor::Write) => stood_for < WORK_STALL,
+        // Its operator has it wait.
+        Some(WaitingFor::Share) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::synthetic::NoiseSource;
+    use crate::event;
+    use crate::failure::FailureKind;
+    use crate::run::Outbox;
+    use crate::run::flow::job::FlowWishes;
+    use crate::run::flow::sender::FlowSend;
+    use crate::transfer::sender::Limits;
+    use thalweg_wire::message::{TransferNumber, Until};
+
+    struct Nobody;
+
+    impl Outbox for Nobody {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+        fn work(&self) {}
+    }
+
+    #[test]
+    fn files_end_with_their_session_and_flows_may_go_on_in_another() {
+        let (number, terms) = (TransferNumber(0), Terms::of(4 << 20, 1 << 20));
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let limits = Limits::for_path(&terms, None);
+        let files = SendRun::new(number, source, terms.clone(), limits, Box::new(Nobody), event::nobody());
+        let flows = FlowSend::new(terms, FlowWishes::new(Until::default()).terms, event::nobody());
+        flows.attach(number, Box::new(Nobody), None);
+        let both: [Arc<dyn Transfer>; 2] = [files, flows];
+        let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
+        both.iter().for_each(|transfer| transfer.session_ends(&why));
+        assert_eq!(both.map(|transfer| transfer.crossed().ended), [1, 0]);
+    }
+
+    #[test]
+    fn who_reads_again_or_deletes_is_borne_as_long_as_that_goes_on() {
+        let says = |waiting_for, waiting_ms| Heartbeat { waiting_for, waiting_ms, ..Heartbeat::default() };
+        assert!(works_on(&says(Some(WaitingFor::Read), 9_999)));
+        assert!(works_on(&says(Some(WaitingFor::Write), 9_999)), "it deletes");
+        assert!(!works_on(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
+        assert!(!works_on(&says(Some(WaitingFor::Sync), 0)));
+        assert!(works_on(&says(Some(WaitingFor::Share), 10_000)), "a limit is no stall");
+        assert!(!works_on(&Heartbeat::default()));
+    }
+}
