@@ -104,9 +104,8 @@ mod tests {
 
     /// Whether a line has this name, and not only the beginning of a longer one.
     fn has(line: &str, name: &str) -> bool {
-        line.match_indices(name).any(|(at, _)| {
-            !line[at + name.len()..].starts_with(|next: char| next.is_ascii_alphanumeric())
-        })
+        line.match_indices(name)
+            .any(|(at, _)| !line[at + name.len()..].starts_with(|next: char| next.is_ascii_alphanumeric()))
     }
 
     /// All source below a directory, without tests: of hints, and of all else.

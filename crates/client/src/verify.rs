@@ -121,9 +121,8 @@ pub fn verify(
     let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(receipt.pass(seal)?);
     let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
-    let stopped = || {
-        Failure::new(FailureKind::Stopped, VERIFY, "stopped on request").because(Reason::BeginsAnew)
-    };
+    let stopped =
+        || Failure::new(FailureKind::Stopped, VERIFY, "stopped on request").because(Reason::BeginsAnew);
     let work = || {
         loop {
             if stop.is_asked() {

@@ -92,7 +92,8 @@ mod tests {
                 let mut looks = Looks::new(begun, 0);
                 let ended = (1..).find_map(|step: u32| {
                     let (now, taken) = (begun + STEP * step, step_bytes * u64::from(step));
-                    let ends = looks.is_due(now, taken) && looks.saw(now, taken, u64::checked_sub(spare, taken));
+                    let ends =
+                        looks.is_due(now, taken) && looks.saw(now, taken, u64::checked_sub(spare, taken));
                     ends.then_some(taken)
                 });
                 let passed = ended.unwrap() - spare;

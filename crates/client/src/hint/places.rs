@@ -17,7 +17,9 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
             FailureKind::Unsupported => {
                 "--exclude leaves the link out that leads there; without --copy-links (-L) links are copied as links"
             }
-            _ => "--exclude leaves such a link out; without --copy-links (-L) links are copied as links, wherever they lead",
+            _ => {
+                "--exclude leaves such a link out; without --copy-links (-L) links are copied as links, wherever they lead"
+            }
         },
         Reason::NotExpanded => {
             "names are taken as they are, and patterns are not expanded: `cp` and `sync` choose what is below a source with \

@@ -23,7 +23,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_wire::message::{Heartbeat, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, WaitingFor};
+use thalweg_wire::message::{
+    Heartbeat, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, WaitingFor,
+};
 
 mod sending;
 

@@ -10,9 +10,9 @@ use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
-    FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question, Reason,
-    Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer,
-    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
+    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm,
+    Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -518,6 +518,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::NoNamespace => "no namespace": Reason::NoNamespace;
         Reason::ThreadPanicked => "thread panicked": Reason::ThreadPanicked;
         Reason::BeginsAnew => "begins anew": Reason::BeginsAnew;
+        Reason::NotFollowed => "not followed": Reason::NotFollowed;
     }
 }
 

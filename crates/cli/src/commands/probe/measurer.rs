@@ -1,8 +1,8 @@
 //! What measures a way: parts by who has them, transfers by the link.
 
-use super::{PROBE, STALL};
 use super::schedule::{Alone, Hands, Schedule, Side, Transfer};
 use super::timed_transfer::{Run, Way};
+use super::{PROBE, STALL};
 use crate::signals;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

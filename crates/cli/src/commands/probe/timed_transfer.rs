@@ -1,8 +1,8 @@
 //! One transfer of so much time.
 
-use super::{PROBE, STALL};
 use super::measurer::Measurer;
 use super::schedule::WAY;
+use super::{PROBE, STALL};
 use crate::threads;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

@@ -31,7 +31,7 @@ use crate::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
     Staged,
 };
-use crate::failure::{self, Result};
+use crate::failure::{self, Failure, Result};
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
 use crate::manifest::Filter;
@@ -565,12 +565,7 @@ fn inherited_gid(stat: &Stat) -> Option<u32> {
     (stat.mode & SET_GROUP_ID != 0).then_some(stat.gid)
 }
 
-fn open_catalogue(
-    state: &Path,
-    place: &DestinationPlace,
-    words: &Path,
-    root: &Place,
-) -> Option<Catalogue> {
+fn open_catalogue(state: &Path, place: &DestinationPlace, words: &Path, root: &Place) -> Option<Catalogue> {
     let words = std::path::absolute(words).unwrap_or_else(|_| words.to_path_buf());
     let stat = root.dir.stat_self().ok()?;
     let below = place.below.as_ref().and_then(|below| below.stat_self().ok()).map_or(0, |stat| stat.inode);

@@ -7,9 +7,9 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::hub::{Channel, ConsumerKey, What, Work};
 use crate::link::FrameBuffer;
 use crate::run::sender::Did;
-use crate::run::transfer::{Crossed, PeerNow, Transfer};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
 use crate::stage::send::Outlet;
-use crate::stage::{Booking, Stage, Stopwatch};
+use crate::stage::{Stage, Stopwatch};
 use std::io;
 use std::sync::Arc;
 use thalweg_wire::frame::Inner;
@@ -160,7 +160,7 @@ impl Transfer for Deliver {
         self.outlets.work(stream, self.end.head.number, epoch, sink, self.end.accounts(), (next, at_once))
     }
 
-    fn take(&self, _: u64, _: &Inner, _: &[u8], _: Booking) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8], _: &Reception) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a consumer sends no frames"))
     }
 }

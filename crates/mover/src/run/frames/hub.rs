@@ -140,9 +140,8 @@ impl Hub {
         wishes: &ChannelWishes,
         place: Option<StorePlace>,
     ) -> Result<Arc<HubChannel>> {
-        let busy = |cause: &str| {
-            Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause).because(Reason::NoChannelRoom)
-        };
+        let busy =
+            |cause: &str| Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause).because(Reason::NoChannelRoom);
         let wanted = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(self.bytes_max);
         let began = Instant::now();
         let mut channels = self.lock();

@@ -13,9 +13,9 @@ use crate::run::Outbox;
 use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::sender::Did;
-use crate::run::transfer::{Crossed, PeerNow, Transfer};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
 use crate::stage::send::Outlet;
-use crate::stage::{Booking, Stage, Stopwatch};
+use crate::stage::{Stage, Stopwatch};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -456,7 +456,7 @@ impl Transfer for ProduceLink {
         self.outlets.work(stream, self.head.number, epoch, sink, &self.head.accounts, (next, pass))
     }
 
-    fn take(&self, _: u64, _: &Inner, _: &[u8], _: Booking) -> Result<()> {
+    fn take(&self, _: u64, _: &Inner, _: &[u8], _: &Reception) -> Result<()> {
         Err(Failure::new(FailureKind::Protocol, "receive", "a hub sends no frames to a producer"))
     }
 }

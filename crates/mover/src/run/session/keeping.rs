@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
-use thalweg_wire::message::Heartbeat;
+use thalweg_wire::message::{Heartbeat, WaitingFor};
 
 /// Time between two tellings of accounts.
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
