@@ -10,6 +10,7 @@ use thalweg_mover::basin::{Cause, Narrow, Place};
 use thalweg_mover::model::prediction::{Comparison, Taken};
 use thalweg_mover::plan::DiskPlan;
 use thalweg_mover::run::agree::Agreed;
+use thalweg_mover::run::copy::Sources;
 use thalweg_mover::stage::Stage;
 use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount};
 use thalweg_wire::message::{Check, FailureKind, Loss, Slot, Totals, VerifyLevel};
@@ -88,6 +89,7 @@ fn events() -> Vec<(&'static str, Value)> {
         ("error at a place", Value::Object(error_at(OsStr::new("there"), &failure))),
         ("difference", Value::Object(difference("extra", &path, "so"))),
         ("tried-again", Value::Object(tried_again(&failure, Duration::ZERO))),
+        ("source-kept", Value::Object(source_kept(&failure))),
         ("listed", listed(&link)),
         ("progress", progress(&Meter::default())),
         ("progress of a stream", flow_progress(&Meter::default())),
@@ -253,6 +255,7 @@ fn report() -> Report {
         passage: Passage::default(),
         beginnings: Vec::new(),
         compared: Some(told()),
+        sources: Sources::default(),
     }
 }
 
