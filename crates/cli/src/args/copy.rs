@@ -125,8 +125,9 @@ pub struct CopyArgs {
     /// Do not cross into other file systems
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
-    /// cp: remove each file and link of a source on this machine once it is verified and durable at the destination; what
-    /// was there before only if --check digest finds it the same. Directories stay. Not with --and
+    /// cp: remove each file and link of a source on this machine once it is verified and durable at the
+    /// destination; what was there before only if --check digest finds it the same. Directories stay. Not
+    /// with --and
     #[arg(long, conflicts_with = "and")]
     pub remove_source_files: bool,
     /// sync: remove what the source does not have, and what stands where it has something of another kind

@@ -89,12 +89,13 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// Removes a name of a file or symbolic link that showed `seen` when it was offered, after another look at
-    /// it. `is_end`: nobody looks for anything in this source any more; before that a name that may be looked for
-    /// stays ([`Removal::Later`]).
+    /// Removes a name of a file or symbolic link that showed `seen` when it was offered, after another look
+    /// at it. `is_end`: nobody looks for anything in this source any more; before that a name that may be
+    /// looked for stays ([`Removal::Later`]).
     ///
     /// # Errors
-    /// `Changed` if it is not what it was; `Unsupported` where nothing can be removed; `NotFound`, `Permission`, `Io`.
+    /// `Changed` if it is not what it was; `Unsupported` where nothing can be removed; `NotFound`, `Permission`,
+    /// `Io`.
     fn remove(&self, path: &RelativePath, _seen: &Evidence, _is_end: bool) -> Result<Removal> {
         let cause = "there is nothing to remove here";
         Err(Failure::new(FailureKind::Unsupported, REMOVE, cause).at(path))

@@ -86,8 +86,8 @@ pub struct Wishes {
     pub trial: Option<TrialRun>,
     /// Decide and report only.
     pub dry_run: bool,
-    /// Remove each file and link of the source once the destination has it, verified and durable, if this copy
-    /// moved it or compared its content ([`Check::Digest`]). Of places of this machine only.
+    /// Remove each file and link of the source once the destination has it, verified and durable, if this
+    /// copy moved it or compared its content ([`Check::Digest`]). Of places of this machine only.
     pub removes_sources: bool,
     /// Options of data streams that are told where they do nothing.
     pub asked_of_way: AskedOfWay,
@@ -251,8 +251,8 @@ const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
-/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names; `Usage` or
-/// `Unsupported` where source files are to be removed and may not be.
+/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names;
+/// `Usage` or `Unsupported` where source files are to be removed and may not be.
 pub fn copy(
     from: &From,
     to: &To,

@@ -139,9 +139,7 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
 mod tests {
     use super::*;
     use crate::endpoint::held_up::{HeldUp, Panics};
-    use crate::endpoint::local::{
-        DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot,
-    };
+    use crate::endpoint::local::{DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot};
     use crate::endpoint::synthetic::NoiseSource;
     use crate::failure::RUN_THREAD;
     use crate::manifest::Filter;

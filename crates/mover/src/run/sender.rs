@@ -209,8 +209,8 @@ impl SendRun {
         self.pace.leave(None);
     }
 
-    /// Removes source files from now on, each when the destination has it, verified and durable; in a dry run only
-    /// tells of them. `removed` counts them. Call it before [`SendRun::start`].
+    /// Removes source files from now on, each when the destination has it, verified and durable; in a dry run
+    /// only tells of them. `removed` counts them. Call it before [`SendRun::start`].
     ///
     /// # Errors
     /// If there is no thread to be had.

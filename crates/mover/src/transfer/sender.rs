@@ -182,7 +182,8 @@ pub enum Action {
     /// An entry that changed and was offered again had come to its end before the receiver heard that: a line of the
     /// receipt, and nobody's outcome.
     SettledBefore(Arc<Entry>, Outcome),
-    /// A file or link was settled; whether nothing is lost if the source's goes. See [`Sender::tell_redundant`].
+    /// A file or link was settled; whether nothing is lost if the source's goes. See
+    /// [`Sender::tell_redundant`].
     MayGo(Arc<Entry>, bool),
     /// This number will never settle: its entry changed and was offered again under another.
     Gone(EntryId),
@@ -395,8 +396,8 @@ impl Sender {
         self.keeps_pieces = true;
     }
 
-    /// Tells of each file and link that is settled and did not fail whether the destination has what was read of
-    /// it (in a dry run: would have), from now on. Call it before the first entry is offered.
+    /// Tells of each file and link that is settled and did not fail whether the destination has what was read
+    /// of it (in a dry run: would have), from now on. Call it before the first entry is offered.
     pub fn tell_redundant(&mut self) {
         self.tells_redundant = true;
     }

@@ -114,8 +114,8 @@ pub struct Terms {
     pub dscp: Option<u8>,
     /// The scavenger class: the sender yields to others by delay (RFC 6817).
     pub yields: bool,
-    /// The sender's files go when they are settled: the receiver leaves alone what may be the source itself, and
-    /// makes durable also what stays, whoever wrote it.
+    /// The sender's files go when they are settled: the receiver leaves alone what may be the source itself,
+    /// and makes durable also what stays, whoever wrote it.
     pub removes_source: bool,
 }
 

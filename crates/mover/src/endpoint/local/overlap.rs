@@ -101,10 +101,10 @@ pub(crate) fn refuse_stream(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether what stands at a destination may be the very file or link that is offered, reached by another way: by
-/// a daemon or an sshd on this machine, or by a file system that both sides share, each with a device number of
-/// its own. A copy has a ctime of its own, later than the source's by more than a tick. Not seen where a file
-/// system makes up the ctimes that it tells (sshfs).
+/// Whether what stands at a destination may be the very file or link that is offered, reached by another way:
+/// by a daemon or an sshd on this machine, or by a file system that both sides share, each with a device
+/// number of its own. A copy has a ctime of its own, later than the source's by more than a tick. Not seen
+/// where a file system makes up the ctimes that it tells (sshfs).
 pub(super) fn may_be_itself(entry: &Entry, stat: &Stat) -> bool {
     let (ours, there) = (&entry.evidence, evidence_of(stat));
     // As finely as both tell it.

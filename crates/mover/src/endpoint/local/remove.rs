@@ -4,8 +4,9 @@
 //! 2. It is removed by name in the directory that is held. No link is followed.
 //! 3. Of a file with other names it is told what these show now: the removal changed their ctime.
 //!
-//! Not guaranteed: what takes the name between the look and the removal goes in its place, for Linux removes names
-//! and not files. Who has the file open keeps it, and what he writes from then on is in no file that has a name.
+//! Not guaranteed: what takes the name between the look and the removal goes in its place, for Linux removes
+//! names and not files. Who has the file open keeps it, and what he writes from then on is in no file that
+//! has a name.
 
 use super::source::LocalSource;
 use super::{evidence_of, failed};
@@ -16,8 +17,8 @@ use thalweg_sys::{Kind, Stat};
 use thalweg_wire::{Evidence, RelativePath};
 
 impl LocalSource {
-    /// Whether it has the contents of several directories as those of one. Where the first of two files with one
-    /// name is gone, the second would be taken for it.
+    /// Whether it has the contents of several directories as those of one. Where the first of two files with
+    /// one name is gone, the second would be taken for it.
     pub fn is_merged(&self) -> bool {
         self.roots.iter().filter(|root| root.top.is_empty()).count() > 1
     }

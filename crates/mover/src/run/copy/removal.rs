@@ -8,8 +8,8 @@ use crate::run::sender::{SendRun, Sources};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Refuses the removal of source files where nothing would keep their content, and where the same copy once more
-/// would delete it.
+/// Refuses the removal of source files where nothing would keep their content, and where the same copy once
+/// more would delete it.
 ///
 /// # Errors
 /// `Usage`, with what stands in the way; `Unsupported` for files of another machine.
@@ -29,15 +29,15 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
             refused(FailureKind::Usage, "the destination keeps nothing")
         }
         (From::Local(_), To::Local(_) | To::Far(..)) if wishes.fidelity.delete_max.is_some() => {
-            let cause = "the next time --delete would delete at the destination what the source lacks by then";
+            let cause = "the next time --delete would delete at the destination what is gone here";
             refused(FailureKind::Usage, cause)
         }
         (From::Local(_), To::Local(_) | To::Far(..)) => Ok(()),
     }
 }
 
-/// Refuses it where the contents of several directories are copied as those of one: when the first of two files
-/// with one name is gone, the same copy once more would put the second in its place.
+/// Refuses it where the contents of several directories are copied as those of one: when the first of two
+/// files with one name is gone, the same copy once more would put the second in its place.
 ///
 /// # Errors
 /// `Usage`.

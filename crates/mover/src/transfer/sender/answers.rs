@@ -301,8 +301,8 @@ impl Sender {
         Outcome::Failed(Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path))
     }
 
-    /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked at stays,
-    /// however alike it is: that the content is the same was not seen.
+    /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked
+    /// at stays, however alike it is: that the content is the same was not seen.
     fn may_go(&self, item: &Item, outcome: &Outcome) -> Option<bool> {
         let is_there = match outcome {
             Outcome::Failed(_) => return None,
@@ -381,8 +381,8 @@ impl Sender {
     }
 }
 
-/// The digest of what was read of a file, with what an earlier attempt had read of the same; `None` if that is not
-/// all of it.
+/// The digest of what was read of a file, with what an earlier attempt had read of the same; `None` if that
+/// is not all of it.
 fn read_of(item: &Item) -> Option<Digest> {
     match &item.state {
         State::Large(large) => large.tree.root(),
