@@ -20,7 +20,7 @@ use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
-use thalweg_mover::run::copy::{Meter, Report};
+use thalweg_mover::run::copy::{Meter, Report, Sources};
 use thalweg_sys::priority::Held;
 use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;
@@ -279,6 +279,8 @@ impl Listener {
             }
             Event::Aside(path, outcome) => self.outcome(None, path, outcome),
             Event::Deleted(path) => self.deleted(path),
+            Event::SourceRemoved(path) => self.source_removed(path),
+            Event::SourceKept(failure) => self.source_kept(failure),
             // A dry run tells it at its end.
             Event::Planned(_) if self.teller.dry_run => {}
             Event::Planned(plan) if self.teller.verbose > 0 && !self.teller.json => {
@@ -290,17 +292,38 @@ impl Listener {
 
     fn deleted(&self, path: &RelativePath) {
         self.deleted.fetch_add(1, Ordering::Relaxed);
-        if self.teller.json || self.teller.report.is_some() {
-            let value = numbered(json::about("deleted", path).into(), self.number, self.teller.copies);
-            if self.teller.json {
-                json::tell(&value);
-            }
-            if let Some(report) = &self.teller.report {
-                report.line(&value);
-            }
-        }
+        self.record(|| json::about("deleted", path));
         if self.tells_deleted() {
             self.line(&format!("{path} ({})", self.deleted_word()));
+        }
+    }
+
+    fn source_removed(&self, path: &RelativePath) {
+        self.record(|| json::about("source-removed", path));
+        if self.tells_deleted() {
+            let word = if self.teller.dry_run { "would be removed" } else { "removed" };
+            self.line(&format!("{path} ({word} at the source)"));
+        }
+    }
+
+    /// It was asked for and not done, so the command is not as it should be.
+    fn source_kept(&self, failure: &Failure) {
+        self.record(|| events::source_kept(failure));
+        lock(&self.failed).push(failure.kind);
+        self.line(&format!("error: {failure}"));
+    }
+
+    /// Tells a program, and writes into the report, what it is made of only where there is one of the two.
+    fn record(&self, make: impl FnOnce() -> serde_json::Map<String, serde_json::Value>) {
+        if !self.teller.json && self.teller.report.is_none() {
+            return;
+        }
+        let value = numbered(make().into(), self.number, self.teller.copies);
+        if self.teller.json {
+            json::tell(&value);
+        }
+        if let Some(report) = &self.teller.report {
+            report.line(&value);
         }
     }
 
@@ -336,17 +359,8 @@ impl Listener {
     }
 
     fn outcome(&self, entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) {
-        let Teller { verbose, quiet, json, .. } = *self.teller;
-        if json || self.teller.report.is_some() {
-            let value = events::settled(entry, path, outcome).into();
-            let value = numbered(value, self.number, self.teller.copies);
-            if json {
-                json::tell(&value);
-            }
-            if let Some(report) = &self.teller.report {
-                report.line(&value);
-            }
-        }
+        let Teller { verbose, quiet, .. } = *self.teller;
+        self.record(|| events::settled(entry, path, outcome));
         match outcome {
             Outcome::Done { losses, .. } => {
                 let told = self.losses.fetch_add(losses.len() as u64, Ordering::Relaxed);
@@ -417,6 +431,7 @@ impl Listener {
                 line.push_str(&format!(", {} {word}", units::count(count)));
             }
         }
+        line.push_str(&sources(&report.sources, "would remove", "would leave"));
         self.say(&format!("{line}; nothing was changed"));
         plan_lines(&report.plan).iter().for_each(|line| self.say(line));
     }
@@ -470,6 +485,7 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -
             line.push_str(&format!(", {} {word}", units::count(count)));
         }
     }
+    line.push_str(&sources(&report.sources, "removed", "left"));
     if totals.done > 0 {
         let rest = if totals.failed > 0 { "the others " } else { "" };
         let verified = match verify {
@@ -485,6 +501,16 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -
         line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
     }
     line
+}
+
+/// What became of source files that were to be removed.
+fn sources(sources: &Sources, removed: &str, left: &str) -> String {
+    let told = |(count, word): (u64, &str)| match count {
+        0 => String::new(),
+        1 => format!(", {word} 1 source file"),
+        _ => format!(", {word} {} source files", units::count(count)),
+    };
+    [(sources.removed, removed), (sources.left, left)].map(told).concat()
 }
 
 /// What of the content was there before, and at which rate the rest came: only that crossed the link. Where a copy had to

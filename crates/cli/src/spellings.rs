@@ -135,10 +135,7 @@ pub const OPTIONS: &[Spelling] = &[
         &["-b", "--backup", "--backup-dir", "--suffix"],
         "not here: what is replaced or deleted is gone; `-nv` names beforehand what would be copied or deleted",
     ),
-    row(
-        &["--remove-source-files", "--remove-sent-files"],
-        "not here: copy with `--receipt FILE`, `thalweg verify` it by that, `thalweg rm` the source",
-    ),
+    row(&["--remove-sent-files"], "`thalweg cp --remove-source-files` is it here"),
     row(
         &["--max-size", "--min-size", "--max-age", "--min-age"],
         "not here: `find` makes a list by size or age, and `--files-from LIST` copies it",
@@ -222,7 +219,7 @@ pub const OF_COPIES: &[Spelling] = &[row(
 pub const COMMANDS: &[Spelling] = &[
     row(
         &["mv", "move", "moveto"],
-        "copy with `thalweg cp --receipt FILE`, `thalweg verify` it by that, `thalweg rm` the source",
+        "`thalweg cp --remove-source-files SRC DST` removes files that are verified at the destination",
     ),
     row(
         &["copy", "copyto", "rsync", "scp", "get", "put", "send", "fetch"],

@@ -92,6 +92,8 @@ pub fn note(event: &Event) -> Option<Note> {
         Event::Settled(..)
         | Event::Aside(..)
         | Event::Deleted(_)
+        | Event::SourceRemoved(_)
+        | Event::SourceKept(_)
         | Event::ScanEnded(_)
         | Event::Stands(..)
         | Event::TriedAgain(..)
@@ -183,6 +185,14 @@ pub fn tried_again(failure: &Failure, pause: Duration) -> Map<String, Value> {
     // What to do is said of what is over.
     object.remove("hint");
     object.insert("after_s".into(), pause.as_secs_f64().into());
+    object
+}
+
+/// A file or link of the source was to be removed, and stays.
+pub fn source_kept(failure: &Failure) -> Map<String, Value> {
+    let mut object = error(failure);
+    object.insert("event".into(), "source-kept".into());
+    object.remove("hint");
     object
 }
 
@@ -312,6 +322,8 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     put("seconds", report.elapsed.as_secs_f64().into());
     put("root", report.agreed.receiver.statement.root.to_string().into());
     put("attempts", report.attempts.into());
+    put("sources_removed", report.sources.removed.into());
+    put("sources_left", report.sources.left.into());
     put("plan", plan(&report.plan));
     if let Some(told) = &report.compared {
         put("prediction", Value::Object(compared(told)));

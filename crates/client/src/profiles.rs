@@ -51,6 +51,8 @@ impl ByHand {
             // Of these nothing is remembered.
             dry_run: _,
             trial: _,
+            // It is done beside the way.
+            removes_sources: _,
             // What is told and written besides.
             asked_of_way: _,
             unused: _,

@@ -17,6 +17,10 @@ pub enum Event {
     Aside(RelativePath, Outcome),
     /// A name that the source lacks was removed at the destination, or would be in a dry run.
     Deleted(RelativePath),
+    /// A name of the source, which the destination has, was removed, or would be in a dry run.
+    SourceRemoved(RelativePath),
+    /// A name of the source was to be removed, and stays: why.
+    SourceKept(Failure),
     /// The whole source was listed.
     ScanEnded(ScanTotals),
     /// Chunks or small files came damaged and are sent again.

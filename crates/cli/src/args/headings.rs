@@ -44,6 +44,7 @@ const OF_COPIES: [Heading; 7] = [
             "no-times",
             "no-xattrs",
             "devices",
+            "remove-source-files",
             "filter",
             "include-from",
             "exclude-from",

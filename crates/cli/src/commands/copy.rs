@@ -43,6 +43,10 @@ pub fn cp(args: &CopyArgs, places: &Places) -> Result<Exit> {
 /// # Errors
 /// What is wrong with the command line; when no place could be reached.
 pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
+    if args.remove_source_files {
+        let cause = "`sync` keeps its source: use `thalweg cp --remove-source-files`";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
     run("sync", args, places)
 }
 
@@ -273,6 +277,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             ..Remembered::default()
         },
         dry_run: args.dry_run,
+        removes_sources: args.remove_source_files,
         asked_of_way: args.link.typed.of_streams,
         ..Wishes::default()
     })

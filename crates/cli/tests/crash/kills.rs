@@ -140,6 +140,41 @@ fn c1_a_local_copy_killed_at_any_moment_resumes() {
     victim.is_killed_at_any_moment(quick_or_torture(7, 100));
 }
 
+/// C-1 where source files are removed: at any moment each is at the source or whole at the destination.
+#[test]
+fn c1_what_a_killed_copy_has_removed_at_the_source_is_whole_at_the_destination() {
+    let row = "C-1 removing";
+    if !Strace::available(row) {
+        return;
+    }
+    let mut random = Random::new(row);
+    let scratch = Scratch::in_memory();
+    let slow = Strace::inject("pwrite64:delay_enter=12000");
+    for kill in 0..quick_or_torture(4, 60) {
+        let (from, to) = (scratch.path("from"), scratch.path(&format!("to-{kill}")));
+        let total = make_source(&from);
+        let expected = digests(&from);
+        let command = || with(local_copy(&scratch, &to), ["--remove-source-files"]);
+        let moment = (total as f64 * random.fraction()) as u64;
+        let job = Running::start(slow.around(&command()));
+        let writer = job.pid();
+        let killed = kill_after(job, writer, 0, moment);
+        for (path, digest) in &expected {
+            let is_at = |root: &Path| {
+                std::fs::read(root.join(path)).is_ok_and(|content| blake3::hash(&content) == *digest)
+            };
+            let words = format!("{} after {} of {total} bytes", path.display(), killed.bytes);
+            assert!(is_at(&from) || is_at(&to), "{words}");
+        }
+        // What was settled and not yet removed is found by its content.
+        let ran = Running::start(with(command(), ["--check", "digest"])).end(LIMIT).expect(0);
+        assert_eq!(digests(&to), expected);
+        assert_eq!((digests(&from).len(), ran.number("sources_left")), (0, 0));
+        assert_no_litter(&to);
+        [from, to].iter().for_each(|root| std::fs::remove_dir_all(root).unwrap());
+    }
+}
+
 /// C-9: too little memory kills the program, or slows it down; what was done before is exact.
 #[test]
 fn c9_a_copy_that_is_killed_for_want_of_memory_resumes() {

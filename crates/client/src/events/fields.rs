@@ -10,6 +10,7 @@ use thalweg_mover::basin::{Cause, Narrow, Place};
 use thalweg_mover::model::prediction::{Comparison, Taken};
 use thalweg_mover::plan::DiskPlan;
 use thalweg_mover::run::agree::Agreed;
+use thalweg_mover::run::copy::Sources;
 use thalweg_mover::stage::Stage;
 use thalweg_wire::account::{
     DiskAccount, LimitAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount,
@@ -90,6 +91,7 @@ fn events() -> Vec<(&'static str, Value)> {
         ("error at a place", Value::Object(error_at(OsStr::new("there"), &failure))),
         ("difference", Value::Object(difference("extra", &path, "so"))),
         ("tried-again", Value::Object(tried_again(&failure, Duration::ZERO))),
+        ("source-kept", Value::Object(source_kept(&failure))),
         ("listed", listed(&link)),
         ("progress", progress(&Meter::default())),
         ("progress of a stream", flow_progress(&Meter::default())),
@@ -256,6 +258,7 @@ fn report() -> Report {
         passage: Passage::default(),
         beginnings: Vec::new(),
         compared: Some(told()),
+        sources: Sources::default(),
     }
 }
 

@@ -49,6 +49,9 @@ pub const OPEN: &str = "open";
 /// What fails where a destination cannot be had.
 pub const OPEN_DESTINATION: &str = "open the destination";
 
+/// What fails where a name of the source is not removed.
+pub const REMOVE: &str = "remove the source file";
+
 /// A small file as it came: whole, its digest compared.
 #[derive(Clone, Copy)]
 pub struct Small<'a> {
@@ -88,6 +91,18 @@ pub trait Source: Send + Sync {
         false
     }
 
+    /// Removes a name of a file or symbolic link that showed `seen` when it was offered, after another look
+    /// at it. `is_end`: nobody looks for anything in this source any more; before that a name that may be
+    /// looked for stays ([`Removal::Later`]).
+    ///
+    /// # Errors
+    /// `Changed` if it is not what it was; `Unsupported` where nothing can be removed; `NotFound`, `Permission`,
+    /// `Io`.
+    fn remove(&self, path: &RelativePath, _seen: &Evidence, _is_end: bool) -> Result<Removal> {
+        let cause = "there is nothing to remove here";
+        Err(Failure::new(FailureKind::Unsupported, REMOVE, cause).at(path))
+    }
+
     /// Where the content of a file lies, as far as that can be known; a bounded number of runs.
     ///
     /// # Errors
@@ -110,6 +125,18 @@ pub trait Source: Send + Sync {
         }
         read_whole(&*file, entry, buffer)
     }
+}
+
+/// What became of a name that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone.
+    Gone {
+        /// What the other names of its file show now, if there are some: the removal changed their ctime.
+        left: Option<Evidence>,
+    },
+    /// It stays until the end, for it may be looked for: the user named it, or its file has other names.
+    Later,
 }
 
 /// Where the content of a file lies.

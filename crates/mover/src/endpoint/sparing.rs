@@ -5,7 +5,7 @@
 //!
 //! Not guaranteed where the kernel does not say what it has in its cache: there everything stays as reading left it.
 
-use super::{Places, ScanSink, Source, SourceFile};
+use super::{Places, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use std::collections::VecDeque;
@@ -109,6 +109,11 @@ impl Source for SparingSource {
             now.evidence.size = now.evidence.size.min(bytes);
         }
         Ok(now)
+    }
+
+    /// What is cut is not what it was.
+    fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+        self.source.remove(path, seen, is_end)
     }
 
     fn device(&self) -> Option<u64> {

@@ -17,7 +17,7 @@ use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Check, FilterRule, Place, Preserve, Totals, TransferNumber, Trial, VerifyLevel};
@@ -30,8 +30,11 @@ mod terms;
 
 mod told;
 
+mod removal;
+
 mod meter;
 
+pub use crate::run::sender::Sources;
 pub use meter::Meter;
 
 /// Where a copy reads.
@@ -83,6 +86,9 @@ pub struct Wishes {
     pub trial: Option<TrialRun>,
     /// Decide and report only.
     pub dry_run: bool,
+    /// Remove each file and link of the source once the destination has it, verified and durable, if this
+    /// copy moved it or compared its content ([`Check::Digest`]). Of places of this machine only.
+    pub removes_sources: bool,
     /// Options of data streams that are told where they do nothing.
     pub asked_of_way: AskedOfWay,
     /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this copy.
@@ -207,6 +213,8 @@ pub struct Report {
     pub beginnings: Vec<Beginning>,
     /// Predicted against actual; from who remembers what earlier copies took.
     pub compared: Option<Compared>,
+    /// What became of source files that were to be removed.
+    pub sources: Sources,
 }
 
 /// What a copy had shown when its content had come for at most about [`BEGINNING`]: what tells how long all of it takes
@@ -245,7 +253,8 @@ const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
-/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names.
+/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names;
+/// `Usage` or `Unsupported` where source files are to be removed and may not be.
 pub fn copy(
     from: &From,
     to: &To,
@@ -259,6 +268,7 @@ pub fn copy(
                      --files-from)";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
     }
+    removal::check(from, to, wishes)?;
     let mut job = Job {
         from,
         to,
@@ -274,6 +284,7 @@ pub fn copy(
         passage: None,
         beginnings: Vec::new(),
         evidence_at: Instant::now(),
+        removed: Arc::default(),
     };
     watch.meter.came(0);
     job.run()
@@ -309,6 +320,8 @@ struct Job<'a> {
     beginnings: Vec<Beginning>,
     /// When evidence was told last.
     evidence_at: Instant,
+    /// Source files removed so far.
+    removed: Arc<AtomicU64>,
 }
 
 impl Job<'_> {

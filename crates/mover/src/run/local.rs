@@ -13,6 +13,7 @@ use crate::run::{Ended, LineSink};
 use crate::stage::intake::Intake;
 use crate::transfer::{receiver, sender};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use thalweg_wire::message::Terms;
 
@@ -29,7 +30,8 @@ pub struct LocalTransfer {
 }
 
 impl LocalTransfer {
-    /// Starts it with `streams` threads that each read, digest, verify and write.
+    /// Starts it with `streams` threads that each read, digest, verify and write. With `removed` source files
+    /// are removed, and counted there: see [`SendRun::remove_sources`].
     ///
     /// # Errors
     /// If there are no threads or no memory to be had: the destination is closed then.
@@ -40,6 +42,7 @@ impl LocalTransfer {
         streams: u16,
         events: Events,
         lines: Option<LineSink>,
+        removed: Option<Arc<AtomicU64>>,
     ) -> Result<LocalTransfer> {
         let (within, [sending, receiving], [sender_hears, receiver_hears]) = Within::new();
         let limits = sender::Limits::for_path(&terms, Some(Duration::ZERO));
@@ -57,7 +60,9 @@ impl LocalTransfer {
             crate::event::nobody(),
         )?;
         let mut transfer = LocalTransfer { sender, receiver, within };
-        match transfer.start_threads([sender_hears, receiver_hears], &terms, streams) {
+        let removing = removed.map_or(Ok(()), |removed| transfer.sender.remove_sources(removed));
+        let hears = [sender_hears, receiver_hears];
+        match removing.and_then(|()| transfer.start_threads(hears, &terms, streams)) {
             Ok(()) => Ok(transfer),
             Err(failure) => {
                 transfer.close();
@@ -107,6 +112,7 @@ impl LocalTransfer {
         if self.sender.ended().is_none() {
             self.sender.abort(Failure::new(FailureKind::Stopped, "copy", "stopped on request"));
         }
+        self.sender.stop_removing();
         self.receiver.close();
         self.within.close();
     }
@@ -136,10 +142,11 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
 mod tests {
     use super::*;
     use crate::endpoint::held_up::{HeldUp, Panics};
-    use crate::endpoint::local::{DestinationPlace, LocalDestination};
+    use crate::endpoint::local::{DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot};
     use crate::endpoint::synthetic::NoiseSource;
     use crate::failure::RUN_THREAD;
     use crate::manifest::Filter;
+    use crate::run::sender::Sources;
     use crate::run::thread::scarce;
     use std::time::Instant;
     use thalweg_wire::message::SourceForm;
@@ -150,7 +157,7 @@ mod tests {
 
     fn start(source: Arc<dyn Source>, destination: Arc<dyn Destination>) -> Result<LocalTransfer> {
         let terms = Terms::of(4 << 20, 1 << 20);
-        LocalTransfer::start(source, destination, terms, 2, crate::event::nobody(), None)
+        LocalTransfer::start(source, destination, terms, 2, crate::event::nobody(), None, None)
     }
 
     fn end_of(transfer: LocalTransfer) -> Ended {
@@ -182,6 +189,55 @@ mod tests {
             let Ended::Failed(failure) = end_of(transfer) else { panic!("{panics:?} costs nothing") };
             assert_eq!((failure.kind, &*failure.operation), (FailureKind::Internal, RUN_THREAD), "{failure}");
             assert!(failure.cause.contains(&format!("`{thread}` panicked")), "{panics:?}: {failure}");
+        }
+    }
+
+    /// A destination that does not come to its first sync has nothing durable.
+    #[test]
+    fn no_source_file_goes_before_it_is_durable_and_afterwards_all_do() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (from, to) = (scratch.path().join("from"), scratch.path().join("to"));
+        std::fs::create_dir(&from).unwrap();
+        let names = ["a", "b", "c"];
+        names.iter().for_each(|name| std::fs::write(from.join(name), name).unwrap());
+        let source = || -> Arc<dyn Source> {
+            let root = SourceRoot { path: from.clone(), contents: true, below: None };
+            let options = ScanOptions {
+                filter: Filter::default(),
+                only: Vec::new(),
+                preserve: Default::default(),
+                one_file_system: false,
+                follow_links: false,
+                direct: Default::default(),
+            };
+            Arc::new(LocalSource::open(vec![root], options).unwrap())
+        };
+        let left = || std::fs::read_dir(&from).unwrap().count();
+        let terms = Terms { removes_source: true, ..Terms::of(4 << 20, 1 << 20) };
+        let removed = Arc::new(AtomicU64::new(0));
+        let start = |destination: Arc<dyn Destination>| {
+            let (terms, events, removed) = (terms.clone(), crate::event::nobody(), Some(removed.clone()));
+            LocalTransfer::start(source(), destination, terms, 2, events, None, removed)
+        };
+        let transfer = start(Arc::new(HeldUp::new(Panics::Sync))).unwrap();
+        let sender = transfer.sender.clone();
+        assert!(matches!(end_of(transfer), Ended::Failed(_)));
+        // Nor when it is over.
+        assert_eq!((sender.finish_removing(), left()), (Sources::default(), names.len()));
+
+        let place = DestinationPlace { path: to.clone(), below: None };
+        let filter = Filter::default();
+        let opened = LocalDestination::open(place, &SourceForm::Many, true, terms.clone(), None, filter);
+        let transfer = start(Arc::new(opened.unwrap())).unwrap();
+        let until = Instant::now() + LIMIT;
+        while transfer.wait(Duration::from_millis(100)).is_none() {
+            assert!(Instant::now() < until, "it does not end");
+        }
+        assert_eq!(transfer.sender.finish_removing(), Sources { removed: names.len() as u64, left: 0 });
+        transfer.close();
+        assert_eq!(left(), 0);
+        for name in names {
+            assert_eq!(std::fs::read(to.join(name)).unwrap(), name.as_bytes());
         }
     }
 

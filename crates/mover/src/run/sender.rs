@@ -1,5 +1,6 @@
 //! The sending side of a transfer at work: a scan thread, and what streams do with the machine's decisions.
 
+use self::removing::{Removes, Removing};
 use crate::endpoint::Source;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure};
@@ -20,8 +21,8 @@ use crate::stage::{Booking, Stage};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{
     Heartbeat, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, WaitingFor,
@@ -30,6 +31,10 @@ use thalweg_wire::message::{
 mod sending;
 
 mod scan;
+
+mod removing;
+
+pub use removing::Sources;
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
 pub struct SendRun {
@@ -50,6 +55,8 @@ pub struct SendRun {
     ledbat: Mutex<Ledbat>,
     /// Bytes sent when that was last looked at, and what was sent lately: of each look half as much as of the next.
     sent: Mutex<(u64, f64)>,
+    /// Removes what of the source may go, if that was asked for.
+    removing: OnceLock<Removing>,
     events: Events,
     clock: Clock,
 }
@@ -128,6 +135,7 @@ impl SendRun {
             reading: AtomicU32::new(0),
             ledbat: Mutex::new(ledbat),
             sent: Mutex::default(),
+            removing: OnceLock::new(),
             events,
             clock: Clock::start(),
         })
@@ -201,6 +209,51 @@ impl SendRun {
     /// Yields to nobody: nothing shows what others leave.
     pub fn leave_all(&self) {
         self.pace.leave(None);
+    }
+
+    /// Removes source files from now on, each when the destination has it, verified and durable; in a dry run
+    /// only tells of them. `removed` counts them. Call it before [`SendRun::start`].
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn remove_sources(self: &Arc<Self>, removed: Arc<AtomicU64>) -> failure::Result<()> {
+        if self.common.terms.dry_run {
+            // Each attempt tells of all.
+            removed.store(0, Ordering::Relaxed);
+        }
+        let (waking, aborting) = (Arc::downgrade(self), Arc::downgrade(self));
+        let by = Removes {
+            source: self.source.clone(),
+            events: self.events.clone(),
+            dry_run: self.common.terms.dry_run,
+            removed,
+        };
+        let wakes = move || {
+            if let Some(run) = waking.upgrade() {
+                run.common.notify();
+            }
+        };
+        let on_panic = move |failure| {
+            if let Some(run) = aborting.upgrade() {
+                run.abort(failure);
+            }
+        };
+        let removing = Removing::start(by, wakes, on_panic)?;
+        self.lock().machine.tell_redundant();
+        let _ = self.removing.set(removing);
+        Ok(())
+    }
+
+    /// Removes the rest of the source files that may go: both sides have agreed. What became of all of them.
+    pub fn finish_removing(&self) -> Sources {
+        self.removing.get().map_or_else(Sources::default, Removing::finish)
+    }
+
+    /// Removes no more source files, from when this returns on.
+    pub fn stop_removing(&self) {
+        if let Some(removing) = self.removing.get() {
+            removing.stop();
+        }
     }
 
     /// Starts the scan on a thread of its own. If that panics, the transfer fails.
@@ -305,6 +358,11 @@ impl SendRun {
                 }
                 Action::SettledBefore(entry, outcome) => state.end.settled(&entry, &outcome),
                 Action::Gone(id) => state.end.skipped(id),
+                Action::MayGo(entry, may_go) => {
+                    if let Some(removing) = self.removing.get() {
+                        removing.note(&entry, may_go);
+                    }
+                }
                 Action::Pieces(entry, pieces) => {
                     state.end.tell([Told::Pieces(entry.path.clone(), pieces)]);
                 }

@@ -460,6 +460,7 @@ impl World {
             machine: {
                 let mut machine = Sender::new(self.plan.terms.clone(), self.plan.sender.clone());
                 machine.keep_pieces();
+                machine.tell_redundant();
                 machine
             },
             conn: None,

@@ -182,6 +182,9 @@ pub enum Action {
     /// An entry that changed and was offered again had come to its end before the receiver heard that: a line of the
     /// receipt, and nobody's outcome.
     SettledBefore(Arc<Entry>, Outcome),
+    /// A file or link was settled; whether nothing is lost if the source's goes. See
+    /// [`Sender::tell_redundant`].
+    MayGo(Arc<Entry>, bool),
     /// This number will never settle: its entry changed and was offered again under another.
     Gone(EntryId),
     /// A name that was never offered (with its number), or one of the receiver's, came to its end.
@@ -239,6 +242,7 @@ pub struct Sender {
     /// Names of deleted entries that the receiver told.
     deleted_told: BTreeSet<RelativePath>,
     keeps_pieces: bool,
+    tells_redundant: bool,
     dealer: Dealer,
 }
 
@@ -383,12 +387,19 @@ impl Sender {
             usual: None,
             deleted_told: BTreeSet::new(),
             keeps_pieces: false,
+            tells_redundant: false,
         }
     }
 
     /// Tells the parts of large files, from now on. Call it before the first entry is offered.
     pub fn keep_pieces(&mut self) {
         self.keeps_pieces = true;
+    }
+
+    /// Tells of each file and link that is settled and did not fail whether the destination has what was read
+    /// of it (in a dry run: would have), from now on. Call it before the first entry is offered.
+    pub fn tell_redundant(&mut self) {
+        self.tells_redundant = true;
     }
 
     /// Counters so far.

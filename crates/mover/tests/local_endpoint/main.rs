@@ -37,6 +37,8 @@ mod growing;
 
 mod deleting;
 
+mod removing;
+
 mod remembering;
 
 mod enduring;

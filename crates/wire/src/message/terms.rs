@@ -114,6 +114,9 @@ pub struct Terms {
     pub dscp: Option<u8>,
     /// The scavenger class: the sender yields to others by delay (RFC 6817).
     pub yields: bool,
+    /// The sender's files go when they are settled: the receiver leaves alone what may be the source itself,
+    /// and makes durable also what stays, whoever wrote it.
+    pub removes_source: bool,
 }
 
 /// How the two sides use their disks; the default is: as they see fit.
@@ -210,6 +213,7 @@ impl Terms {
             share_bytes: None,
             dscp: None,
             yields: false,
+            removes_source: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What every [`Source`] and [`SourceFile`] keeps.
 
 use super::{Missing, each};
-use crate::endpoint::{ScanSink, Source, SourceFile};
+use crate::endpoint::{Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind};
 use crate::order::Placed;
 use std::collections::BTreeMap;
@@ -77,6 +77,8 @@ pub(super) const CHANGES: &[(&str, Check)] = &[
     ("a file that went is not found", a_file_that_went_is_not_found),
     ("what is no regular file any more is changed", what_is_no_file_any_more_is_changed),
     ("nothing outside is read, though a link leads there by now", nothing_outside_is_read),
+    ("a name goes if it is what it was, and stays if it changed", a_name_goes_if_it_is_what_it_was),
+    ("nothing outside goes, though a link leads there by now", nothing_outside_goes),
     ("a listing is not complete if a directory cannot be listed", what_is_shut_in_is_trouble),
 ];
 
@@ -403,6 +405,29 @@ fn what_is_no_file_any_more_is_changed(bed: &dyn SourceBed) {
         let now = source.look_again(&entry).unwrap();
         assert!(!matches!(now.kind, Kind::File { .. }), "{act:?}");
     }
+}
+
+fn a_name_goes_if_it_is_what_it_was(bed: &dyn SourceBed) {
+    let source = bed.source();
+    let (entry, content) = subject(bed, &*source);
+    assert!(bed.change(Act::Grows));
+    let stays = source.remove(&entry.path, &entry.evidence, true).unwrap_err();
+    assert_eq!(stays.kind, FailureKind::Changed, "{stays}");
+    let now = source.look_again(&entry).unwrap();
+    assert!(now.evidence.size > content.len() as u64);
+    let went = source.remove(&now.path, &now.evidence, true).unwrap();
+    assert_eq!(went, Removal::Gone { left: None });
+    assert_eq!(not_opened(&*source, &now), FailureKind::NotFound);
+    let gone = source.remove(&now.path, &now.evidence, true).unwrap_err();
+    assert_eq!(gone.kind, FailureKind::NotFound, "{gone}");
+}
+
+fn nothing_outside_goes(bed: &dyn SourceBed) {
+    let scanned = bed.source();
+    let (entry, _) = subject(bed, &*scanned);
+    assert!(bed.change(Act::IsLedOut));
+    let source = bed.source();
+    assert!(source.remove(&entry.path, &entry.evidence, true).is_err());
 }
 
 fn nothing_outside_is_read(bed: &dyn SourceBed) {

@@ -8,7 +8,7 @@ use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same,
 use super::partial::Caching;
 use super::spool::Spooled;
 use super::staging::{Abilities, Grain, Staging};
-use super::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
+use super::{conflict, evidence_of, failed, lock, mounted, of_room, overlap, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::Journal;
@@ -284,7 +284,9 @@ impl LocalDestination {
 
     /// Why what stands there is left alone, whatever it is.
     pub(super) fn reason_to_leave(&self, entry: &Entry, stat: &Stat) -> Option<&'static str> {
-        if self.terms.ignore_existing {
+        if self.terms.removes_source && overlap::may_be_itself(entry, stat) {
+            Some("it may be the source itself, which is to be removed")
+        } else if self.terms.ignore_existing {
             Some("it exists at the destination")
         } else if self.terms.update
             && stat.kind == thalweg_sys::Kind::File
@@ -429,7 +431,14 @@ impl LocalDestination {
             self.flights.with(entry.id, |flight| {
                 flight.finished = Some((evidence_of(&now), is_known.then_some(digest)));
             });
-            Ok(decision)
+            Ok(match decision {
+                // The source goes for it: so it is durable first, whoever wrote it.
+                Decision::Settled { outcome, .. } if self.terms.removes_source => {
+                    self.changed_by_name(&entry.path, &place, &name);
+                    settled(outcome, true)
+                }
+                decision => decision,
+            })
         });
         kept.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
@@ -460,7 +469,13 @@ impl LocalDestination {
             if self.is_link_that_stays(entry, &place, &name)
                 || (!is_of_another && self.is_same_special(entry, &place, &name, stat))
             {
-                return Ok(unchanged(None, false));
+                // As of a file that was compared.
+                let goes = self.terms.removes_source && !self.terms.dry_run;
+                if goes {
+                    self.changed_parent(path, &place);
+                    self.changed_loosely(&place.territory);
+                }
+                return Ok(unchanged(None, goes));
             }
             if !is_of_another && is_same_node(&entry.kind, stat) {
                 return self.dress_special(entry, &place, &name, stat);

@@ -1,10 +1,11 @@
 //! Local file systems.
 //!
-//! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read;
-//! [`destination`] looks at what stands there ([`decide`]), takes bytes into hidden files ([`staging`], [`partial`]),
-//! makes them durable ([`durable`]), gives them their names ([`finish`]) and metadata ([`metadata`]), and cleans up at
-//! the end ([`conclude`], [`delete`], and [`way`] for what others stand in place of). What it does not do although it
-//! could says [`guard`]. [`survey`] answers questions that need no transfer.
+//! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read, and
+//! loses what may go ([`remove`]); [`destination`] looks at what stands there ([`decide`]), takes bytes into
+//! hidden files ([`staging`], [`partial`]), makes them durable ([`durable`]), gives them their names
+//! ([`finish`]) and metadata ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`], and [`way`]
+//! for what others stand in place of). What it does not do although it could says [`guard`]. [`survey`]
+//! answers questions that need no transfer.
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
@@ -39,6 +40,8 @@ mod scan;
 mod follow;
 
 pub mod source;
+
+mod remove;
 
 mod place;
 

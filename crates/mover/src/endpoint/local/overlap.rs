@@ -14,15 +14,15 @@
 //! this same machine.
 
 use super::place::parent_words;
-use super::shown;
 use super::source::{LocalSource, Root};
+use super::{evidence_of, shown};
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thalweg_sys::{Dir, Kind, Stat};
-use thalweg_wire::RelativePath;
 use thalweg_wire::message::SourceForm;
+use thalweg_wire::{Entry, RelativePath};
 
 /// Directories above a place that are looked at: a path has no more components than this.
 const LEVELS_MAX: usize = 2048;
@@ -101,6 +101,19 @@ pub(crate) fn refuse_stream(from: &Path, to: &Path) -> Result<()> {
         return Err(Failure::new(FailureKind::Usage, "stream", cause));
     }
     Ok(())
+}
+
+/// Whether what stands at a destination may be the very file or link that is offered, reached by another way:
+/// by a daemon or an sshd on this machine, or by a file system that both sides share, each with a device
+/// number of its own. A copy has a ctime of its own, later than the source's by more than a tick. Not seen
+/// where a file system makes up the ctimes that it tells (sshfs).
+pub(super) fn may_be_itself(entry: &Entry, stat: &Stat) -> bool {
+    let (ours, there) = (&entry.evidence, evidence_of(stat));
+    // As finely as both tell it.
+    let is_whole = ours.ctime.nanos == 0 || there.ctime.nanos == 0;
+    there.size == ours.size
+        && there.ctime.seconds == ours.ctime.seconds
+        && (is_whole || there.ctime.nanos == ours.ctime.nanos)
 }
 
 /// `path` without links, as far as it is there.

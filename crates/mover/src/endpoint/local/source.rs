@@ -20,7 +20,7 @@ use super::scan::{Scan, entry_of};
 use super::{
     OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
 };
-use crate::endpoint::{Places, ScanSink, Source, SourceFile};
+use crate::endpoint::{Places, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use crate::order::Placed;
@@ -350,6 +350,10 @@ impl Source for LocalSource {
         let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
         now.id = entry.id;
         Ok(now)
+    }
+
+    fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+        self.remove_name(path, seen, is_end)
     }
 
     /// By FIEMAP: one device for each file system, whatever it is made of.

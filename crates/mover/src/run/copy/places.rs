@@ -1,6 +1,6 @@
 //! Where a copy reads and where it writes, and the key that says it is the same copy as an earlier one.
 
-use super::{From, Job, To, Wishes};
+use super::{From, Job, To, Wishes, removal};
 use crate::endpoint::dataset::DatasetSource;
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
@@ -53,6 +53,7 @@ impl Job<'_> {
                     direct: self.disk().source.direct,
                 };
                 let mut source = LocalSource::open(roots, options)?;
+                removal::check_source(&source, self.wishes)?;
                 if let To::Local(to) = self.to {
                     overlap::refuse(&source, to, ends_with_slash(to), fidelity.delete_max.is_some())?;
                     source.stay_out_of(to);

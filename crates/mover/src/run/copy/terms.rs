@@ -146,6 +146,7 @@ impl Job<'_> {
             congestion: link.congestion.clone().or(tuned.congestion),
             disk: self.disk(),
             yields: asked.yields,
+            removes_source: self.wishes.removes_sources,
             ..link.terms(plan)
         }
     }

@@ -1,6 +1,6 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
-use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report};
+use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report, Sources};
 use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
@@ -55,6 +55,7 @@ impl Job<'_> {
         plan: Plan,
         sides: (SideAccounts, SideAccounts),
         steering: &Steering,
+        sources: Sources,
     ) -> Report {
         if self.wishes.dry_run {
             self.tell_room(&sides.1, true);
@@ -69,6 +70,7 @@ impl Job<'_> {
         if let Some(advice) = window_advice(&plan, rate, streams, &totals, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
+        self.tell_left(&sources);
         (self.watch.events)(Event::Finished(totals));
         let passage = self.passage(elapsed);
         let beginnings = std::mem::take(&mut self.beginnings);
@@ -84,6 +86,7 @@ impl Job<'_> {
             passage,
             beginnings,
             compared: None,
+            sources,
         }
     }
 

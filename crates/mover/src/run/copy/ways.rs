@@ -1,6 +1,7 @@
 //! The three ways that a copy goes: within this process, pushed to a far mover, pulled from one.
 
-use super::{Job, Report, stopped};
+use super::removal::StopsRemoving;
+use super::{Job, Report, Sources, stopped};
 use crate::endpoint::Source;
 use crate::failure::Result;
 use crate::link::{Fingerprint, own_system};
@@ -38,6 +39,7 @@ impl Job<'_> {
             plan.streams.value,
             self.watch.events.clone(),
             lines,
+            self.removed(),
         )?;
         let ended = loop {
             let is_stopped = self.stop.is_asked();
@@ -61,10 +63,14 @@ impl Job<'_> {
             let signer = self.signer(self.identity.fingerprint());
             Ok((totals, agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?))
         });
+        let sources = match &agreed {
+            Ok(_) => transfer.sender.finish_removing(),
+            Err(_) => Sources::default(),
+        };
         let rows = (transfer.sender.own_accounts(), transfer.receiver.own_accounts());
         transfer.close();
         let (totals, agreed) = agreed?;
-        Ok(self.report(totals, agreed, plan, rows, &steering))
+        Ok(self.report(totals, agreed, plan, rows, &steering, sources))
     }
 
     pub(super) fn push(
@@ -92,6 +98,10 @@ impl Job<'_> {
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
+        let _stops = StopsRemoving(&run);
+        if let Some(removed) = self.removed() {
+            run.remove_sources(removed)?;
+        }
         client.session.add(number, run.clone())?;
         client.want_streams(plan.streams.value, &plan);
         run.start()?;
@@ -113,8 +123,9 @@ impl Job<'_> {
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.movement.link.patience)?;
+        let sources = run.finish_removing();
         let rows = (run.own_accounts(), run.peer_accounts());
-        Ok(self.report(totals, agreed, plan, rows, &steering))
+        Ok(self.report(totals, agreed, plan, rows, &steering, sources))
     }
 
     pub(super) fn pull(
@@ -194,7 +205,7 @@ impl Job<'_> {
         let agreed = result?;
         // Those that both signed.
         let totals = agreed.receiver.statement.totals;
-        Ok(self.report(totals, agreed, plan, rows, &steering))
+        Ok(self.report(totals, agreed, plan, rows, &steering, Sources::default()))
     }
 
     fn signer(&self, peer: Fingerprint) -> Signer<'_> {

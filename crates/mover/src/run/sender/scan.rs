@@ -1,6 +1,7 @@
 //! What the thread that scans does: it hands what the source finds to the machine, no faster than it is settled.
 
 use super::SendRun;
+use super::removing::Removing;
 use crate::endpoint::{Places, ScanSink};
 use crate::event::Event;
 use crate::failure::Failure;
@@ -130,8 +131,11 @@ impl Sink<'_> {
 
     fn room(&mut self) -> Option<MutexGuard<'_, State<Sender, ()>>> {
         // What is said last still waits here while the link is backed up: more would only wait behind it.
+        let removing = self.run.removing.get();
         let has_room = |state: &State<Sender, ()>| {
-            state.machine.has_room(state.end.held_bytes()) && !state.machine.has_to_say()
+            state.machine.has_room(state.end.held_bytes())
+                && !state.machine.has_to_say()
+                && removing.is_none_or(Removing::has_room)
         };
         let mut state = self.run.lock();
         if !has_room(&state) && !state.end.is_closed {

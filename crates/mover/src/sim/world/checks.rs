@@ -84,6 +84,20 @@ impl World {
         }
     }
 
+    /// A file whose source may go stands there after any power cut, as it was in this run.
+    pub(super) fn check_may_go(&self, entry: &Entry) {
+        let path = &entry.path;
+        if !matches!(entry.kind, Kind::File { .. }) {
+            return;
+        }
+        for found in self.disk.after_power_cut(&Name::Final(path.clone())) {
+            match found {
+                Some(Node::File(inode, _)) => self.check_fresh(path, self.disk.medium(inode)),
+                found => self.violation(format!("`{path}` may go, and a power cut leaves {found:?}")),
+            }
+        }
+    }
+
     pub(super) fn check_outcome(&self, entry: &Entry, outcome: &Outcome, at_sender: bool) {
         self.check_settled_kind(entry, outcome);
         let (Outcome::Done { digest, .. } | Outcome::Unchanged { digest: digest @ Some(_) }) = outcome else {

@@ -286,11 +286,7 @@ impl Sender {
         let (Outcome::Done { digest: theirs, .. } | Outcome::Unchanged { digest: theirs }) = &outcome else {
             return outcome;
         };
-        let ours = match &item.state {
-            State::Large(large) => large.tree.root(),
-            _ => item.read,
-        };
-        let cause = match (ours, theirs) {
+        let cause = match (read_of(item), theirs) {
             (Some(ours), Some(theirs)) if ours == *theirs => return outcome,
             (Some(ours), Some(theirs)) => {
                 format!("{ours} was read at the source, {theirs} stands at the destination")
@@ -304,6 +300,29 @@ impl Sender {
         };
         let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path);
         Outcome::Failed(failure.because(Reason::Damaged))
+    }
+
+    /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked
+    /// at stays, however alike it is: that the content is the same was not seen.
+    fn may_go(&self, item: &Item, outcome: &Outcome) -> Option<bool> {
+        let is_there = match outcome {
+            Outcome::Failed(_) => return None,
+            Outcome::Skipped(_) => false,
+            Outcome::Done { .. } | Outcome::Unchanged { .. } => true,
+        };
+        match &item.entry.kind {
+            Kind::File { .. } => Some(match outcome {
+                // Nothing is read then.
+                Outcome::Done { .. } if self.terms.dry_run => true,
+                Outcome::Done { digest: Some(theirs), .. } | Outcome::Unchanged { digest: Some(theirs) } => {
+                    read_of(item) == Some(*theirs)
+                }
+                _ => false,
+            }),
+            // All of a link is compared whenever it is looked at.
+            Kind::Symlink { .. } | Kind::HardLink { .. } => Some(is_there),
+            Kind::Directory | Kind::Fifo | Kind::Device { .. } => None,
+        }
     }
 
     /// The receiver speaks of what was offered instead: of this number it had nothing to say.
@@ -344,7 +363,11 @@ impl Sender {
         {
             self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
         }
-        self.actions.push_back(Action::Settled(item.entry, outcome));
+        let may_go = if self.tells_redundant { self.may_go(&item, &outcome) } else { None };
+        self.actions.push_back(Action::Settled(item.entry.clone(), outcome));
+        if let Some(may_go) = may_go {
+            self.actions.push_back(Action::MayGo(item.entry, may_go));
+        }
     }
 
     /// The item, `None` if it was settled or withdrawn, an error if it never was.
@@ -356,6 +379,15 @@ impl Sender {
             self.gone(old);
         }
         Ok(self.items.get_mut(&id))
+    }
+}
+
+/// The digest of what was read of a file, with what an earlier attempt had read of the same; `None` if that
+/// is not all of it.
+fn read_of(item: &Item) -> Option<Digest> {
+    match &item.state {
+        State::Large(large) => large.tree.root(),
+        _ => item.read,
     }
 }
 

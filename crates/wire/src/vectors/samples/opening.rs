@@ -107,6 +107,7 @@ fn terms() -> Terms {
         share_bytes: Some(5 << 20),
         dscp: Some(46),
         yields: true,
+        removes_source: true,
         job_key: [0x70; 16],
     }
 }

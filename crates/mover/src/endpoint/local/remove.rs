@@ -1,0 +1,64 @@
+//! Removes names of a source, which stand at the destination by now.
+//!
+//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read.
+//! 2. It is removed by name in the directory that is held. No link is followed.
+//! 3. Of a file with other names it is told what these show now: the removal changed their ctime.
+//!
+//! Not guaranteed: what takes the name between the look and the removal goes in its place, for Linux removes
+//! names and not files. Who has the file open keeps it, and what he writes from then on is in no file that
+//! has a name.
+
+use super::source::LocalSource;
+use super::{evidence_of, failed};
+use crate::endpoint::{REMOVE, Removal};
+use crate::failure::{Failure, FailureKind, Result};
+use std::io;
+use thalweg_sys::{Kind, Stat};
+use thalweg_wire::{Evidence, RelativePath};
+
+impl LocalSource {
+    /// Whether it has the contents of several directories as those of one. Where the first of two files with
+    /// one name is gone, the second would be taken for it.
+    pub fn is_merged(&self) -> bool {
+        self.roots.iter().filter(|root| root.top.is_empty()).count() > 1
+    }
+
+    pub(super) fn remove_name(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+        if self.options.follow_links {
+            let cause = "links are followed, and the file has another name than this";
+            return Err(Failure::new(FailureKind::Unsupported, REMOVE, cause).at(path));
+        }
+        let of_io = |error: io::Error| failed(REMOVE, path, &error);
+        let spot = self.spot(path).map_err(of_io)?;
+        let stat = spot.dir.stat_now(&spot.name).map_err(of_io)?;
+        if !is_as_seen(&stat, seen) {
+            let cause = "it changed since it was copied, and stays";
+            return Err(Failure::new(FailureKind::Changed, REMOVE, cause).at(path));
+        }
+        if !is_end && (stat.links > 1 || self.is_named(path)) {
+            return Ok(Removal::Later);
+        }
+        let has_others = stat.links > 1 && stat.kind == Kind::File;
+        let open = || self.with_descriptors(|| spot.dir.open_read(&spot.name)).ok();
+        let file = if has_others { open() } else { None };
+        spot.dir.remove_file(&spot.name).map_err(of_io)?;
+        let now = file.and_then(|file| file.stat_now().ok()).map(|stat| evidence_of(&stat));
+        Ok(Removal::Gone { left: now.filter(|now| (now.device, now.inode) == (seen.device, seen.inode)) })
+    }
+
+    /// Whether who asked for the copy named it: another attempt looks for it by that name.
+    fn is_named(&self, path: &RelativePath) -> bool {
+        let is_top = |top: &[u8]| !top.is_empty() && top == path.as_bytes();
+        !self.options.only.is_empty() || self.roots.iter().any(|root| is_top(&root.top))
+    }
+}
+
+/// What a symbolic link says never changes: its ctime does by its owner and its names.
+fn is_as_seen(stat: &Stat, seen: &Evidence) -> bool {
+    let now = evidence_of(stat);
+    match stat.kind {
+        Kind::File => now == *seen,
+        Kind::Symlink => Evidence { ctime: seen.ctime, ..now } == *seen,
+        _ => false,
+    }
+}

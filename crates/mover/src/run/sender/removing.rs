@@ -1,0 +1,459 @@
+//! Source files that may go, for the destination has them, verified and durable: removed by a thread of its
+//! own while the copy goes on.
+//!
+//! 1. The machine says that an entry is settled and may go.
+//! 2. The thread has the source look at it again, and remove its name if it is what was read.
+//! 3. Some names go only when both sides have agreed: those that the user named, so that another attempt
+//!    finds them, and those of files with several, so that the scan finds all of these. Of the latter the
+//!    first goes first, and the others only if it went.
+//!
+//! What is not removed by then stays. The scan waits while too much waits here.
+
+use crate::endpoint::{Removal, Source};
+use crate::event::{Event, Events};
+use crate::failure::{Failure, Result};
+use crate::mutex::lock;
+use crate::run::thread;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thalweg_wire::{Entry, Evidence, Kind, RelativePath};
+
+/// Names that wait for the thread when the scan begins to wait too. Those of entries in flight come besides.
+const WAITING_MAX: usize = 16 << 10;
+/// Memory for names that wait for the end; what does not find room stays. Some hundred thousand names.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+/// The thread looks for work at least this often, whatever it was told.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What became of source files that were to be removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// Names removed, by all attempts; in a dry run those that would be.
+    pub removed: u64,
+    /// Names of files and links that the destination has, or left alone, and that stay: this copy did not see
+    /// that the content is the same, or there were too many of them to remember.
+    pub left: u64,
+}
+
+/// See the module. It removes nothing more when it goes.
+pub(super) struct Removing {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Who removes, and who is told.
+pub(super) struct Removes {
+    /// Where.
+    pub source: Arc<dyn Source>,
+    /// Hears what went and what did not.
+    pub events: Events,
+    /// Only tell.
+    pub dry_run: bool,
+    /// Counts what went.
+    pub removed: Arc<AtomicU64>,
+}
+
+struct Shared {
+    by: Removes,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Name>,
+    /// For the end.
+    kept: Vec<Name>,
+    kept_bytes: usize,
+    left: u64,
+    phase: Phase,
+}
+
+/// In order: none comes back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    #[default]
+    Open,
+    /// Nothing more comes; what waits is removed.
+    Ending,
+    /// Nothing is removed any more.
+    Stopped,
+}
+
+struct Name {
+    path: RelativePath,
+    seen: Evidence,
+    /// Of a file with a first name.
+    is_second: bool,
+}
+
+impl Removing {
+    /// Starts the thread. It calls `wakes` when there is room again, and `on_panic` if it panics.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(
+        by: Removes,
+        wakes: impl Fn() + Send + 'static,
+        on_panic: impl FnOnce(Failure) + Send + 'static,
+    ) -> Result<Removing> {
+        let shared = Arc::new(Shared { by, queue: Mutex::default(), changed: Condvar::new() });
+        let works = shared.clone();
+        let thread = thread::guarded("remove", on_panic, move || works.work(&wakes))?;
+        Ok(Removing { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Takes an entry that is settled, and whether it may go. Called with the lock of the transfer held.
+    pub fn note(&self, entry: &Entry, may_go: bool) {
+        let shared = &*self.shared;
+        let name = Name {
+            path: entry.path.clone(),
+            seen: entry.evidence,
+            is_second: matches!(entry.kind, Kind::HardLink { .. }),
+        };
+        let mut queue = lock(&shared.queue);
+        match (may_go, queue.phase) {
+            (false, _) => queue.left += 1,
+            (true, Phase::Stopped) => {}
+            (true, _) if shared.by.dry_run => {
+                drop(queue);
+                shared.went(name.path);
+            }
+            (true, _) if name.is_second => queue.keep(name),
+            (true, _) => {
+                queue.waiting.push_back(name);
+                drop(queue);
+                shared.changed.notify_one();
+            }
+        }
+    }
+
+    /// Whether the scan may go on.
+    pub fn has_room(&self) -> bool {
+        lock(&self.shared.queue).waiting.len() < WAITING_MAX
+    }
+
+    /// Removes all that may go, for both sides have agreed. Takes as long as the source takes.
+    pub fn finish(&self) -> Sources {
+        self.end(Phase::Ending);
+        self.shared.remove_waiting();
+        self.shared.remove_kept();
+        let left = lock(&self.shared.queue).left;
+        Sources { removed: self.shared.by.removed.load(Ordering::Relaxed), left }
+    }
+
+    /// Removes nothing more, from when this returns on.
+    pub fn stop(&self) {
+        self.end(Phase::Stopped);
+    }
+
+    fn end(&self, phase: Phase) {
+        self.shared.go_over(phase);
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Removing {
+    fn drop(&mut self) {
+        self.shared.go_over(Phase::Stopped);
+    }
+}
+
+impl Queue {
+    fn keep(&mut self, name: Name) {
+        let bytes = size_of::<Name>() + name.path.as_bytes().len();
+        if self.kept_bytes + bytes > KEPT_BYTES_MAX {
+            self.left += 1;
+            return;
+        }
+        self.kept_bytes += bytes;
+        self.kept.push(name);
+    }
+}
+
+impl Shared {
+    fn go_over(&self, phase: Phase) {
+        let mut queue = lock(&self.queue);
+        queue.phase = queue.phase.max(phase);
+        drop(queue);
+        self.changed.notify_all();
+    }
+
+    fn work(&self, wakes: &dyn Fn()) {
+        while let Some((name, has_room_again)) = self.next() {
+            self.remove_soon(name);
+            if has_room_again {
+                wakes();
+            }
+        }
+    }
+
+    /// The next name, and whether with it half of what may wait is gone.
+    fn next(&self) -> Option<(Name, bool)> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.phase == Phase::Stopped {
+                return None;
+            }
+            if let Some(name) = queue.waiting.pop_front() {
+                return Some((name, queue.waiting.len() == WAITING_MAX / 2));
+            }
+            if queue.phase == Phase::Ending {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(queue, LOOK_AGAIN);
+            queue = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    /// What the thread has left, if it died.
+    fn remove_waiting(&self) {
+        while let Some((name, _)) = self.next() {
+            self.remove_soon(name);
+        }
+    }
+
+    fn remove_soon(&self, name: Name) {
+        match self.by.source.remove(&name.path, &name.seen, false) {
+            Ok(Removal::Gone { .. }) => self.went(name.path),
+            Ok(Removal::Later) => lock(&self.queue).keep(name),
+            Err(failure) => self.stays(failure),
+        }
+    }
+
+    /// First names before second ones.
+    fn remove_kept(&self) {
+        let mut queue = lock(&self.queue);
+        if queue.phase == Phase::Stopped {
+            return;
+        }
+        let mut kept = std::mem::take(&mut queue.kept);
+        drop(queue);
+        kept.sort_by_key(|name| name.is_second);
+        // What the other names of a file show, since one of them went.
+        let mut others: HashMap<(u64, u64), Evidence> = HashMap::new();
+        for name in kept {
+            let file = (name.seen.device, name.seen.inode);
+            let is_same = |now: &&Evidence| (now.size, now.mtime) == (name.seen.size, name.seen.mtime);
+            let other = others.get(&file).filter(is_same).copied();
+            if name.is_second && other.is_none() {
+                lock(&self.queue).left += 1;
+                continue;
+            }
+            match self.by.source.remove(&name.path, &other.unwrap_or(name.seen), true) {
+                Ok(Removal::Gone { left }) => {
+                    if let Some(left) = left {
+                        others.insert(file, left);
+                    }
+                    self.went(name.path);
+                }
+                Ok(Removal::Later) => lock(&self.queue).left += 1,
+                Err(failure) => self.stays(failure),
+            }
+        }
+    }
+
+    fn went(&self, path: RelativePath) {
+        self.by.removed.fetch_add(1, Ordering::Relaxed);
+        (self.by.events)(Event::SourceRemoved(path));
+    }
+
+    fn stays(&self, failure: Failure) {
+        (self.by.events)(Event::SourceKept(failure));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{ScanSink, SourceFile};
+    use crate::failure::FailureKind;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+    use std::time::Instant;
+    use thalweg_wire::message::ScanTotals;
+    use thalweg_wire::{EntryId, Time};
+
+    /// A source of names that only go: `named` at the end, `changed` never, those of inode 7 by what the one
+    /// before left.
+    #[derive(Default)]
+    struct Names {
+        gone: Mutex<Vec<String>>,
+        /// Inode 7: changes so far.
+        changes: Mutex<u32>,
+        /// While it holds nothing goes.
+        holds: AtomicBool,
+    }
+
+    impl Source for Names {
+        fn scan(&self, _: &mut dyn ScanSink) -> ScanTotals {
+            ScanTotals::default()
+        }
+
+        fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            Err(Failure::new(FailureKind::NotFound, "open", "there is none").at(&entry.path))
+        }
+
+        fn look_again(&self, entry: &Entry) -> Result<Entry> {
+            Err(Failure::new(FailureKind::NotFound, "look", "there is none").at(&entry.path))
+        }
+
+        fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+            let until = Instant::now() + Duration::from_secs(60);
+            while self.holds.load(Ordering::SeqCst) {
+                assert!(Instant::now() < until, "nobody lets go");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let (name, has_others) = (path.to_string(), seen.inode == 7);
+            if !is_end && (has_others || name.starts_with("named")) {
+                return Ok(Removal::Later);
+            }
+            let mut changes = lock(&self.changes);
+            if name.starts_with("changed") || (has_others && seen.ctime.nanos != *changes) {
+                return Err(Failure::new(FailureKind::Changed, "remove", "it changed").at(path));
+            }
+            lock(&self.gone).push(name);
+            if !has_others {
+                return Ok(Removal::Gone { left: None });
+            }
+            *changes += 1;
+            let ctime = Time { nanos: *changes, ..seen.ctime };
+            Ok(Removal::Gone { left: Some(Evidence { ctime, ..*seen }) })
+        }
+    }
+
+    struct Bed {
+        source: Arc<Names>,
+        removing: Removing,
+        told: mpsc::Receiver<Event>,
+    }
+
+    fn bed(dry_run: bool) -> Bed {
+        let source = Arc::new(Names::default());
+        let (tells, told) = mpsc::channel();
+        let by = Removes {
+            source: source.clone(),
+            events: Arc::new(move |event| tells.send(event).unwrap()),
+            dry_run,
+            removed: Arc::default(),
+        };
+        let removing = Removing::start(by, || {}, |failure| panic!("{failure}")).unwrap();
+        Bed { source, removing, told }
+    }
+
+    impl Bed {
+        fn note(&self, entry: &Entry) {
+            self.removing.note(entry, true);
+        }
+
+        fn gone(&self) -> Vec<String> {
+            lock(&self.source.gone).clone()
+        }
+
+        /// Names that were told as gone, and those that were told to stay.
+        fn told(&self) -> (Vec<String>, Vec<String>) {
+            let (mut gone, mut stay) = (Vec::new(), Vec::new());
+            for event in self.told.try_iter() {
+                match event {
+                    Event::SourceRemoved(path) => gone.push(path.to_string()),
+                    Event::SourceKept(failure) => stay.push(failure.path.unwrap().to_string()),
+                    other => panic!("{other:?}"),
+                }
+            }
+            (gone, stay)
+        }
+    }
+
+    fn file(name: &str) -> Entry {
+        Entry {
+            id: EntryId(0),
+            path: RelativePath::new(name.as_bytes().to_vec()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        }
+    }
+
+    /// A name of inode 7.
+    fn name(name: &str, is_second: bool) -> Entry {
+        let first = RelativePath::new(b"first".to_vec()).unwrap();
+        let entry = file(name);
+        let kind = if is_second { Kind::HardLink { first, of: EntryId(0) } } else { entry.kind };
+        Entry { kind, evidence: Evidence { inode: 7, ..Evidence::default() }, ..entry }
+    }
+
+    #[test]
+    fn what_may_go_goes_what_changed_is_named_and_what_was_not_compared_is_counted() {
+        let bed = bed(false);
+        bed.note(&file("a"));
+        bed.note(&file("changed"));
+        bed.removing.note(&file("looked-at"), false);
+        bed.note(&file("named"));
+        bed.note(&file("b"));
+        assert_eq!(bed.removing.finish(), Sources { removed: 3, left: 1 });
+        // Who is named is looked for until the end.
+        assert_eq!(bed.gone(), ["a", "b", "named"]);
+        let (gone, stay) = bed.told();
+        assert_eq!((gone, stay), (bed.gone(), vec!["changed".to_owned()]));
+    }
+
+    #[test]
+    fn names_of_one_file_go_at_the_end_and_the_others_only_if_the_first_does() {
+        let bed = bed(false);
+        // Whichever comes first.
+        for (entry, is_second) in [("c", true), ("a", false), ("b", true)] {
+            bed.note(&name(entry, is_second));
+        }
+        assert_eq!(bed.gone(), [""; 0]);
+        assert_eq!(bed.removing.finish(), Sources { removed: 3, left: 0 });
+        assert_eq!(bed.gone(), ["a", "c", "b"]);
+
+        let bed = self::bed(false);
+        bed.removing.note(&name("a", false), false);
+        bed.note(&name("b", true));
+        assert_eq!(bed.removing.finish(), Sources { removed: 0, left: 2 });
+        assert_eq!(bed.gone(), [""; 0]);
+    }
+
+    #[test]
+    fn when_it_is_stopped_nothing_more_goes_whatever_comes() {
+        let bed = bed(false);
+        bed.note(&file("named"));
+        bed.removing.stop();
+        bed.note(&file("a"));
+        assert_eq!(bed.removing.finish(), Sources::default());
+        assert_eq!((bed.gone(), bed.told()), (Vec::new(), (Vec::new(), Vec::new())));
+    }
+
+    #[test]
+    fn a_dry_run_tells_what_would_go_and_removes_nothing() {
+        let bed = bed(true);
+        bed.note(&file("a"));
+        bed.note(&name("b", true));
+        assert_eq!(bed.removing.finish(), Sources { removed: 2, left: 0 });
+        assert_eq!(bed.gone(), [""; 0]);
+        assert_eq!(bed.told().0, ["a", "b"]);
+    }
+
+    #[test]
+    fn there_is_no_room_while_too_many_names_wait() {
+        let bed = bed(false);
+        bed.source.holds.store(true, Ordering::SeqCst);
+        // The thread has one of them.
+        let names = WAITING_MAX + 1;
+        (0..names).for_each(|_| bed.note(&file("a")));
+        assert!(!bed.removing.has_room());
+        bed.source.holds.store(false, Ordering::SeqCst);
+        assert_eq!(bed.removing.finish(), Sources { removed: names as u64, left: 0 });
+        assert!(bed.removing.has_room());
+    }
+}

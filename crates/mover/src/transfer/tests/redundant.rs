@@ -1,0 +1,94 @@
+//! What of the source may go: what was read of it and stands at the destination.
+
+use super::*;
+
+/// Entries that were told, and whether they may go.
+fn told(sender: &mut Sender) -> Vec<(u64, bool)> {
+    let actions = std::iter::from_fn(|| sender.take_action());
+    let may_go = |action| match action {
+        sender::Action::MayGo(entry, may_go) => Some((entry.id.0, may_go)),
+        _ => None,
+    };
+    actions.filter_map(may_go).collect()
+}
+
+fn sender_of(terms: &Terms, kinds: &[Kind]) -> Sender {
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(terms, None));
+    sender.tell_redundant();
+    let entry = |(at, kind): (usize, &Kind)| Entry { kind: kind.clone(), ..file(&at.to_string(), 2 * CHUNK) };
+    sender.offer(kinds.iter().enumerate().map(entry).collect());
+    assert!(sender.stream_up(0));
+    sender
+}
+
+const FILE: Kind = Kind::File { sparse: false, marked: false };
+
+#[test]
+fn a_file_may_go_if_what_was_read_of_it_stands_there_and_stays_if_it_was_only_looked_at() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let mut sender = sender_of(&terms, &[FILE; 7]);
+    sender.hear(Say::Want((0..3).map(|id| (EntryId(id), Want::Whole)).collect())).unwrap();
+    work_off(&mut sender);
+    // All three have the same digests.
+    let read = sender.digest_read(EntryId(0)).unwrap();
+    let (done, same) = (
+        |digest| Outcome::Done { digest: Some(digest), losses: Vec::new() },
+        |digest| Outcome::Unchanged { digest: Some(digest) },
+    );
+    let known = Digest([9; 32]);
+    let failed = Outcome::Failed(Failure::new(FailureKind::Io, "write", "as the test wants it"));
+    let outcomes = [
+        done(read),
+        same(read),
+        // Not what was read: it fails.
+        done(known),
+        // Of these nothing was read, whatever the catalogue says of them.
+        done(known),
+        same(known),
+        Outcome::Skipped("as the test wants it".to_owned()),
+        failed,
+    ];
+    sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
+    assert_eq!(told(&mut sender), [(0, true), (1, true), (3, false), (4, false), (5, false)]);
+}
+
+#[test]
+fn links_may_go_when_they_stand_there_and_nothing_else_is_asked_about() {
+    let first = file("0", 0).path;
+    let link = Kind::Symlink { target: b"there".to_vec() };
+    let second = Kind::HardLink { first, of: EntryId(0) };
+    let kinds = [Kind::Directory, link.clone(), link.clone(), second, link, Kind::Fifo];
+    let mut sender = sender_of(&terms(), &kinds);
+    let done = || Outcome::Done { digest: None, losses: Vec::new() };
+    let outcomes = [
+        done(),
+        done(),
+        Outcome::Unchanged { digest: None },
+        done(),
+        Outcome::Skipped("as the test wants it".to_owned()),
+        done(),
+    ];
+    sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
+    assert_eq!(told(&mut sender), [(1, true), (2, true), (3, true), (4, false)]);
+}
+
+#[test]
+fn in_a_dry_run_what_would_come_would_go() {
+    let terms = Terms { dry_run: true, ..terms() };
+    let mut sender = sender_of(&terms, &[FILE; 2]);
+    let outcomes = [
+        Outcome::Done { digest: None, losses: Vec::new() },
+        Outcome::Unchanged { digest: Some(Digest([9; 32])) },
+    ];
+    sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
+    assert_eq!(told(&mut sender), [(0, true), (1, false)]);
+}
+
+#[test]
+fn nobody_is_told_who_did_not_ask() {
+    let (mut sender, id) = wanted(None, vec![file("a", 2 * CHUNK)]);
+    work_off(&mut sender);
+    let digest = sender.digest_read(id);
+    sender.hear(Say::Settled(vec![(id, Outcome::Unchanged { digest })])).unwrap();
+    assert!(told(&mut sender).is_empty());
+}
