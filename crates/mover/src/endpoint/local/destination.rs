@@ -26,7 +26,8 @@ use super::staging::{self, Staging};
 use super::territory::{Mount, MountKey, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
 use super::{
-    OPEN_STAGING, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging, lock,
+    DRY_RUN, OPEN_STAGING, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, is_staging,
+    lock,
 };
 use crate::endpoint::together::Together;
 use crate::endpoint::{
@@ -279,8 +280,9 @@ impl LocalDestination {
             let territory = &root.territory;
             lock(&destination.mounts).insert(territory.mount.key, territory.mount.clone());
             lock(&destination.territories).insert(territory.key, territory.clone());
+            let dry_run = destination.terms.dry_run;
             destination.catalogue =
-                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &resolved, &root)));
+                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &resolved, &root, dry_run)));
             destination.has_catalogue = lock(&destination.catalogue).is_some();
             if !destination.terms.dry_run {
                 let words = &resolved.words;
@@ -375,8 +377,12 @@ impl LocalDestination {
         self.nurseries.decide(&staging.dir, number, into, moved)
     }
 
-    /// The staging directory for entries in `place`.
+    /// The staging directory for entries in `place`. A dry run has none: without the job's lock and its journal
+    /// what is in there is another's.
     pub(super) fn staging_at(&self, place: &Place) -> io::Result<Arc<Staging>> {
+        if self.terms.dry_run {
+            return Err(io::Error::other(DRY_RUN));
+        }
         let territory = &place.territory;
         let staging = |of: &Territory| {
             let is_new = |staging: &Staging| self.drop_unknown_partials(staging);
@@ -729,6 +735,7 @@ fn open_catalogue(
     place: &DestinationPlace,
     resolved: &Resolved,
     root: &Place,
+    dry_run: bool,
 ) -> Option<Catalogue> {
     let words = std::path::absolute(&resolved.words).unwrap_or_else(|_| resolved.words.clone());
     let stat = root.dir.stat_self().ok()?;
@@ -738,6 +745,10 @@ fn open_catalogue(
     let mut identity = words.as_os_str().as_bytes().to_vec();
     identity.extend_from_slice(&stat.inode.to_le_bytes());
     identity.extend_from_slice(&below.to_le_bytes());
+    // It would be made for nothing: nothing is remembered of a dry run.
+    if dry_run && !Catalogue::is_there(state, &identity) {
+        return None;
+    }
     match Catalogue::open(state, &identity) {
         Ok(Some(catalogue)) => Some(catalogue),
         Ok(None) => {

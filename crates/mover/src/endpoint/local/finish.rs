@@ -9,7 +9,9 @@ use super::metadata::{Has, Named, Target, Wanted, apply, is_bare, look_what_stay
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::staging::{Staging, partial_name};
-use super::{conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room};
+use super::{
+    DRY_RUN, conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room,
+};
 use crate::endpoint::{Decision, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};
@@ -22,6 +24,9 @@ use thalweg_wire::{Digest, Entry, RelativePath, limits};
 
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        if self.terms.dry_run {
+            return Err(Failure::new(FailureKind::Internal, "preallocate", DRY_RUN));
+        }
         let _open = self.while_open()?;
         self.check_sound()?;
         let of_io = |error: io::Error| failed("preallocate", &entry.path, &error);
@@ -36,7 +41,7 @@ impl LocalDestination {
                 (journal.begin(&entry.path, &entry.evidence), older)
             }
             None => {
-                return Err(Failure::new(FailureKind::Internal, "preallocate", "a dry run writes nothing"));
+                return Err(Failure::new(FailureKind::Internal, "preallocate", "it has no journal"));
             }
         };
         if let Some(older) = older {
