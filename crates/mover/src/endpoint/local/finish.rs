@@ -5,7 +5,7 @@ use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::foretold::Outlook;
 use super::guard::no_replace;
-use super::metadata::{Has, Named, Target, Wanted, apply, is_bare, look_what_stayed, take_over};
+use super::metadata::{Has, Named, Target, apply, is_bare, look_what_stayed, take_over};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::staging::{Staging, partial_name};
@@ -113,7 +113,9 @@ impl LocalDestination {
             // It may have to be opened for them, and has then again what the kernel left of its mode.
             has.mode = Some(file.stat()?.mode);
         }
-        let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;
+        let wanted = self.wanted_of_file(entry);
+        let (mut losses, _) = apply(file, &has, &wanted, preserve, &self.rights, true)?;
+        losses.extend(self.lost_by_guard(entry, (has.uid, has.gid)));
         if !preserve.mode
             && let Some(seen) = self.seen(entry.id)
             && seen.kind == Kind::File
@@ -212,7 +214,7 @@ impl LocalDestination {
             let named = Named(&place.dir, &name);
             look_what_stayed(
                 &named,
-                &Wanted::of(entry),
+                &self.wanted_of_file(entry),
                 &self.terms.preserve,
                 self.grain(&place),
                 &mut losses,

@@ -728,7 +728,7 @@ mod tests {
     #[test]
     fn where_nothing_is_replaced_a_stream_goes_on_over_what_a_kill_left_and_over_nothing_else() {
         let scratch = tempfile::tempdir().unwrap();
-        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, min_free: None });
+        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
         let is_refused = |done: Result<()>| done.is_err_and(|why| why.kind == FailureKind::Permission);
         let killed = open();
         let grown = opened(&killed);
