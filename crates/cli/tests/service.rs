@@ -784,33 +784,6 @@ fn where_nothing_is_deleted_or_replaced_what_is_there_stays_and_what_is_new_come
 }
 
 #[test]
-fn a_program_that_would_run_as_the_daemon_s_user_is_left_only_where_that_is_allowed() {
-    use std::os::unix::fs::PermissionsExt;
-    let scratch = Scratch::new();
-    for name in ["srv", "whole", "from"] {
-        std::fs::create_dir(scratch.path(name)).unwrap();
-    }
-    let program = scratch.path("from/program");
-    std::fs::write(&program, "#!/bin/sh").unwrap();
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
-    let whole = format!("whole={}:setid", scratch.path("whole").display());
-    let daemon = scratch.daemon_with(&[("data", &scratch.path("srv"))], &["--export", &whole]);
-    let from = format!("{}/", scratch.path("from").display());
-    let copy = |export: &str| asked(&scratch, &daemon.ticket, &["cp", &from, &daemon.place(export, "")]);
-    let mode = |directory: &str| {
-        let there = std::fs::metadata(scratch.path(directory).join("program")).unwrap();
-        there.permissions().mode() & 0o7777
-    };
-    let (code, said) = copy("data");
-    assert_eq!((code, mode("srv")), (Some(0), 0o755), "{said}");
-    assert!(said.contains("set-id bits") && said.contains("(setid)"), "{said}");
-    let (code, said) = copy("data");
-    assert!(code == Some(0) && !said.contains("set-id bits"), "it is told once: {said}");
-    let (code, said) = copy("whole");
-    assert_eq!((code, mode("whole")), (Some(0), 0o4755), "{said}");
-}
-
-#[test]
 fn room_that_is_kept_free_is_left_by_what_begins_by_what_is_large_and_by_what_runs() {
     if !can_mount("room kept free") {
         return;

@@ -218,6 +218,32 @@ fn a_dry_run_into_what_may_only_be_read_makes_nothing_and_removes_nothing() {
 }
 
 #[test]
+fn a_program_that_would_run_as_the_daemon_s_user_is_left_only_where_that_is_allowed() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let at = scratch.path("export").display().to_string();
+    let flags = ["--export", &format!("whole={at}:setid")];
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", Path::new(&at))], &flags, |command| command);
+    let us = std::fs::metadata(&at).unwrap();
+    for (export, mode, lost) in [("data", 0o755, 1), ("whole", 0o4755, 0)] {
+        let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+        client.open_push(export, export);
+        let mut stream = client.stream(0);
+        let program = Entry { mode: 0o4755, uid: us.uid(), gid: us.gid(), ..file(0, "program", 5) };
+        offer_and_hear_want(&mut client, vec![program]);
+        stream.packed(b"five!", PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") });
+        client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 5, failed: 0, complete: true }));
+        let outcome = client.line.outcome_of(0, AT_ONCE);
+        let Some(Outcome::Done { losses, .. }) = outcome else { panic!("{export}: {outcome:?}") };
+        assert!(losses.len() == lost && losses.iter().all(|loss| loss.what == "set-id bits"), "{losses:?}");
+        let there = std::fs::metadata(scratch.path("export").join(export).join("program")).unwrap();
+        assert_eq!(there.mode() & 0o7777, mode, "{export}");
+        client.line.say(&Message::Goodbye(None));
+    }
+}
+
+#[test]
 fn frames_that_fit_no_entry_end_the_session() {
     let mut world = World::new();
     let chunk = CHUNK as usize;
