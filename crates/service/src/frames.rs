@@ -258,6 +258,7 @@ fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(Channel
         let cause = "a channel has a name below its export";
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
+    StorePlace::check(&resolved.path)?;
     let key = (place.export.clone().unwrap_or_default(), resolved.path.clone());
     // Who may not write there may not have it written either.
     let can_write = exports.resolve(place, true).is_ok();

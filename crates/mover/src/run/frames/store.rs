@@ -13,7 +13,8 @@
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
-use crate::frames::{OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
+use crate::frames::{OPEN_CHANNEL, OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
+use crate::journal::staging::is_staging;
 use crate::memory::Shelf;
 use crate::mutex::lock;
 use crate::run::thread;
@@ -36,6 +37,23 @@ pub struct StorePlace {
     pub below: Dir,
     /// Path of the channel; the log is a directory beside it.
     pub path: Vec<u8>,
+}
+
+impl StorePlace {
+    /// Refuses a channel whose log would be a staging directory or in one: what is unfinished there is cleared up with
+    /// its directory, which a log would keep for ever.
+    ///
+    /// # Errors
+    /// `Conflict` if it would be.
+    pub fn check(path: &[u8]) -> Result<()> {
+        match path.split(|&byte| byte == b'/').any(is_staging) {
+            true => {
+                let cause = "the name belongs to thalweg's staging directory";
+                Err(Failure::new(FailureKind::Conflict, OPEN_CHANNEL, cause))
+            }
+            false => Ok(()),
+        }
+    }
 }
 
 /// What a thread that writes is told.
@@ -101,8 +119,9 @@ impl Store {
     /// Opens the log of a channel, which is made if need be.
     ///
     /// # Errors
-    /// `Busy` if another hub has it; why it cannot be had.
+    /// `Busy` if another hub has it; `Conflict` as [`StorePlace::check`]; why it cannot be had.
     pub fn open(place: &StorePlace) -> Result<Store> {
+        StorePlace::check(&place.path)?;
         let of_io = |error: io::Error| failure::of_io(OPEN_LOG, &error);
         let at = place.path.iter().rposition(|&byte| byte == b'/');
         let (parent, name) = match at {

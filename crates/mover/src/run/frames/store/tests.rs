@@ -192,3 +192,14 @@ fn what_is_synced_in_a_log_that_lost_its_name_is_not_told_to_be_durable() {
         }
     }
 }
+
+#[test]
+fn no_log_is_in_a_staging_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join(".thalweg-staging")).unwrap();
+    for path in [&b".thalweg-staging/scan"[..], b".thalweg-staging", b".thalweg-staging-7/deep/scan"] {
+        let place = StorePlace { below: Dir::open(scratch.path()).unwrap(), path: path.to_vec() };
+        assert_eq!(Store::open(&place).err().unwrap().kind, FailureKind::Conflict);
+    }
+    assert_eq!(std::fs::read_dir(scratch.path().join(".thalweg-staging")).unwrap().count(), 0);
+}
