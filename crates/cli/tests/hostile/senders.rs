@@ -223,7 +223,8 @@ fn a_program_that_would_run_as_the_daemon_s_user_is_left_only_where_that_is_allo
     let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("export")).unwrap();
     let at = scratch.path("export").display().to_string();
-    let flags = ["--export", &format!("whole={at}:setid")];
+    let whole = format!("whole={at}:setid");
+    let flags = ["--export", &whole];
     let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", Path::new(&at))], &flags, |command| command);
     let us = std::fs::metadata(&at).unwrap();
     for (export, mode, lost) in [("data", 0o755, 1), ("whole", 0o4755, 0)] {
