@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     let scratch = Scratch::new("real")?;
     let export = scratch.path("export");
     fs::create_dir(&export)?;
-    let mut exports = vec![format!("in={}", export.display())];
+    let mut exports = vec![format!("in={}:setid", export.display())];
     exports.extend(trees.iter().map(|(name, tree)| format!("{name}={}:ro", tree.display())));
     let bench = Bench {
         daemon: Daemon::start(&thalweg, &scratch, &exports, |command| command)?,

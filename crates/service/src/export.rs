@@ -28,13 +28,15 @@ pub struct Export {
     pub rights: Rights,
 }
 
-/// What clients may do in an export. The default is everything.
+/// What clients may do in an export. The default is everything but what has to be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rights {
     /// They may read only.
     pub read_only: bool,
     /// They may delete nothing: neither by `rm` nor by `--delete`.
     pub no_delete: bool,
+    /// Files that they leave there may have set-id bits and capabilities.
+    pub set_id: bool,
     /// What keeps them from replacing files, and from filling the disk.
     pub guard: Guard,
 }
@@ -43,7 +45,7 @@ pub struct Rights {
 type InWords<T> = std::result::Result<T, String>;
 
 /// All flags, for people.
-const FLAGS: &str = "ro, rw, no-delete, no-replace, min-free=SIZE, min-free=PERCENT%";
+const FLAGS: &str = "ro, rw, no-delete, no-replace, setid, min-free=SIZE, min-free=PERCENT%";
 /// How the flag begins that says how much is kept free.
 const MIN_FREE: &str = "min-free=";
 
@@ -89,6 +91,7 @@ impl Rights {
                 "rw" => is_writable = true,
                 "no-delete" => rights.no_delete = true,
                 "no-replace" => rights.guard.no_replace = true,
+                "setid" => rights.set_id = true,
                 _ => match flag.strip_prefix(MIN_FREE) {
                     Some(room) => rights.guard.min_free = Some(min_free(room, size)?),
                     None => {
@@ -107,7 +110,7 @@ impl Rights {
 }
 
 fn is_flag(word: &str) -> bool {
-    matches!(word, "ro" | "rw" | "no-delete" | "no-replace") || word.starts_with(MIN_FREE)
+    matches!(word, "ro" | "rw" | "no-delete" | "no-replace" | "setid") || word.starts_with(MIN_FREE)
 }
 
 fn min_free(text: &str, size: fn(&str) -> InWords<u64>) -> InWords<MinFree> {
@@ -315,7 +318,8 @@ impl Exports {
                     path.extend_from_slice(component);
                 }
                 let below = directory.try_clone().map_err(|error| failure::of_io("open", &error))?;
-                let (rights, export) = (export.rights, export.name.clone());
+                let (mut rights, export) = (export.rights, export.name.clone());
+                rights.guard.no_set_id = !rights.set_id;
                 Ok(Resolved { below: Some(below), path, trailing_slash, rights, export })
             }
             (Exports::User, None) => Ok(Resolved {
@@ -417,13 +421,14 @@ mod tests {
 
     #[test]
     fn flags_of_an_export_stand_behind_its_last_colon_and_a_path_may_look_like_them() {
-        let guard = |no_replace, min_free| Guard { no_replace, min_free };
+        let guard = |no_replace, min_free| Guard { no_replace, min_free, ..Guard::default() };
         let rights = Rights::default();
         let bytes = Some(MinFree::Bytes(4096));
         for (text, directory, expected) in [
             ("x=/srv", "/srv", rights),
             ("x=/srv:rw", "/srv", rights),
             ("x=/srv:no-delete", "/srv", Rights { no_delete: true, ..rights }),
+            ("x=/srv:setid", "/srv", Rights { set_id: true, ..rights }),
             (
                 "x=/srv:no-delete,no-replace,min-free=4096",
                 "/srv",
@@ -452,6 +457,18 @@ mod tests {
             let failure = read(&format!("x=/srv:{bad}")).expect_err(bad);
             assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
         }
+    }
+
+    #[test]
+    fn who_holds_a_ticket_leaves_programs_with_rights_of_their_own_only_where_that_is_allowed() {
+        let no_set_id = |exports: &Exports, export: Option<&str>| {
+            let place = Place { export: export.map(str::to_owned), path: b"x".to_vec() };
+            exports.resolve(&place, true).unwrap().rights.guard.no_set_id
+        };
+        let named = |text: &str| Exports::open(vec![read(text).unwrap()]).unwrap();
+        assert!(no_set_id(&named("tmp=/tmp"), Some("tmp")));
+        assert!(!no_set_id(&named("tmp=/tmp:setid"), Some("tmp")));
+        assert!(!no_set_id(&Exports::User, None), "who came by ssh may do so anyway");
     }
 
     #[test]

@@ -32,9 +32,10 @@ impl Host {
         let (destination, kept_free) = self.when_free(session, &open.terms.job_key, || {
             let place = self.exports().resolve(&open.places[0], true)?;
             let kept_free = place.kept_free(0)?;
+            let guard = place.rights.guard;
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
             let opened = LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key);
-            opened.map(|destination| (destination, kept_free))
+            opened.map(|destination| (destination.guarded(guard), kept_free))
         })?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;

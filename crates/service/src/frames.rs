@@ -258,16 +258,36 @@ fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(Channel
         let cause = "a channel has a name below its export";
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
+    StorePlace::check(&resolved.path)?;
     let key = (place.export.clone().unwrap_or_default(), resolved.path.clone());
     // Who may not write there may not have it written either.
     let can_write = exports.resolve(place, true).is_ok();
-    Ok((key, can_write.then_some(StorePlace { below, path: resolved.path })))
+    let rights = resolved.rights;
+    let (min_free, keeps_all) = (rights.guard.min_free, rights.no_delete);
+    let store = StorePlace { below, path: resolved.path, min_free, keeps_all };
+    Ok((key, can_write.then_some(store)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::{Export, Rights};
+    use thalweg_mover::endpoint::local::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
+
+    #[test]
+    fn a_log_goes_by_the_flags_of_its_export() {
+        let scratch = tempfile::tempdir().unwrap();
+        let min_free = Some(MinFree::Bytes(7));
+        let guard = Guard { min_free, ..Guard::default() };
+        let rights = Rights { no_delete: true, guard, ..Rights::default() };
+        let export = Export { rights, ..Export::of("data", scratch.path().to_path_buf()) };
+        let exports = Exports::open(vec![export]).unwrap();
+        let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
+        let (_, store) = channel_at(&exports, &place, true).unwrap();
+        let store = store.expect("it may be written");
+        assert_eq!((store.min_free, store.keeps_all), (min_free, true));
+    }
 
     #[test]
     fn a_producer_in_an_outage_is_waited_for_as_long_as_it_has_patience_and_one_that_ended_a_minute() {

@@ -67,6 +67,16 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.current.unwrap_or(u64::MAX))
 }
 
+/// Has no core dump of this process, or of its children, made: there may be keys in it.
+///
+/// The limit is 1 byte and not 0: the kernel hands the dump of a process with 0 to a program that takes dumps, if there
+/// is one (core(5)), and makes none where it is 1. It is the process's: do it once, early.
+pub fn forbid_core_dumps() -> io::Result<()> {
+    let most = rustix::process::getrlimit(Resource::Core).maximum.map_or(1, |most| most.min(1));
+    let limit = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
+    Ok(rustix::process::setrlimit(Resource::Core, limit)?)
+}
+
 /// Where the address space of this process is bounded (`ulimit -v`), has glibc's allocator use it for few arenas.
 ///
 /// An arena reserves 64 MiB, and by default there may be eight of them for each CPU: threads fill the space with what

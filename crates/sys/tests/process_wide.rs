@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thalweg_sys::{Dir, usage};
 
 #[test]
-fn modes_are_exact_and_the_file_size_limit_is_an_error() {
+fn modes_are_exact_the_file_size_limit_is_an_error_and_no_core_dump_is_made() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = Dir::open(scratch.path()).unwrap();
 
@@ -30,6 +30,11 @@ fn modes_are_exact_and_the_file_size_limit_is_an_error() {
     assert_eq!(dir.stat(b"dir").unwrap().mode, 0o1777);
     dir.set_mode(b"dir", 0o2750).unwrap();
     assert_eq!(dir.stat(b"dir").unwrap().mode, 0o2750);
+
+    usage::forbid_core_dumps().unwrap();
+    let core = getrlimit(Resource::Core);
+    assert!(core.current == core.maximum && core.maximum.is_some_and(|most| most <= 1), "{core:?}");
+    usage::forbid_core_dumps().unwrap();
 
     usage::ignore_file_size_signal().unwrap();
     let file = dir.create_new(b"limited", 0o600).unwrap();

@@ -18,8 +18,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8487")]
     pub listen: Vec<String>,
     /// A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only
-    /// read; no-delete, they delete nothing; no-replace, what is there is never replaced; min-free=SIZE or min-free=PERCENT%,
-    /// so much of the file system is kept free. A DIR whose own name ends like that is followed by :rw
+    /// read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they leave may
+    /// have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free. A DIR
+    /// whose own name ends like that is followed by :rw
     #[arg(long, value_name = "NAME=DIR[:FLAG,...]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers

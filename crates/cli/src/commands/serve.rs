@@ -36,6 +36,7 @@ use thalweg_wire::path::Escaped;
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
+    let _ = usage::forbid_core_dumps();
     let group_bytes = group_memory_bytes(&Roots::below(Path::new("/")));
     check_limit(args)?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));

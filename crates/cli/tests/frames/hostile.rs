@@ -216,6 +216,18 @@ fn openings_that_make_no_sense_are_refused() {
     let mut deep = open(produce_as(HeldLevel::Durable), Direction::Push);
     deep.places[0].path = b"no/such/directory/x".to_vec();
     assert!(refused(deep), "a log where no directory is");
+    // What a transfer has there goes with its staging directory, which a log would keep.
+    let export = scratch.path("export");
+    let job = export.join(".thalweg-staging").join("07".repeat(16));
+    std::fs::create_dir_all(&job).expect("a staging directory");
+    let below = format!(".thalweg-staging/{}/x", "07".repeat(16));
+    for (level, path) in [(HeldLevel::Durable, ".thalweg-staging/x"), (HeldLevel::Memory, below.as_str())] {
+        let mut staged = open(produce_as(level), Direction::Push);
+        staged.places[0].path = path.as_bytes().to_vec();
+        assert!(refused(staged), "{path}");
+    }
+    std::fs::remove_dir(&job).expect("nothing is in there");
+    std::fs::remove_dir(export.join(".thalweg-staging")).expect("nothing is in there");
     assert!(daemon.is_alive());
     let place = daemon.place("data", "x");
     let honest = sender(&scratch, &place, "m", SenderWishes::default());

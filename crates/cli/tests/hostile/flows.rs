@@ -102,6 +102,57 @@ fn a_flow_is_not_written_through_a_link_nor_over_what_is_anothers() {
     world.still_serves("after links");
 }
 
+/// Whether a file begins as its source does, only the sender says.
+#[test]
+fn where_nothing_is_replaced_a_stream_changes_nothing_that_stands_there_whatever_its_sender_says() {
+    let scratch = Scratch::in_memory();
+    let into = scratch.path("export").join("into");
+    std::fs::create_dir_all(&into).unwrap();
+    std::fs::write(into.join("victim"), b"what stands there").unwrap();
+    std::fs::write(into.join("empty"), b"").unwrap();
+    let export = format!("once={}:no-replace", scratch.path("export").display());
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[], &["--export", &export], |command| command);
+    let pushing = || {
+        let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+        client.open(Open { flow: Some(flow_terms()), ..push("once", "into/") }).expect("the push is opened");
+        let stream = client.stream(0);
+        (client, stream)
+    };
+    let is_refused = |client: &mut HostileClient, flow: u64| {
+        let outcome = client.line.outcome_of(flow, AT_ONCE);
+        matches!(outcome, Some(Outcome::Failed(why)) if why.kind == FailureKind::Permission)
+    };
+    let (mut client, mut stream) = pushing();
+    for (flow, at) in [(0, "victim"), (1, "empty")] {
+        client.line.tell(T::Flow(F::Begin(vec![begin(flow, at)])));
+        assert!(is_refused(&mut client, flow), "{at}");
+    }
+    // A file of its own, to which somebody here appends.
+    let own = into.join("own");
+    client.line.tell(T::Flow(F::Begin(vec![begin(2, "own")])));
+    stands(&mut client.line, 2).expect("where it stands");
+    piece(&mut stream, 2, 0, b"1");
+    let marked = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Transfer(_, T::Flow(F::Mark(marks))) => marks.iter().find(|mark| mark.bytes == 1).copied(),
+        _ => None,
+    });
+    assert!(marked.is_some(), "it is its own");
+    std::fs::write(&own, b"1 and what came here").unwrap();
+    piece(&mut stream, 2, 1, b"overwritten, all of it");
+    assert!(is_refused(&mut client, 2), "over what came");
+    client.line.say(&Message::Goodbye(None));
+    drop((client, stream));
+    let (mut client, _stream) = pushing();
+    client.line.tell(T::Flow(F::Begin(vec![begin(2, "own")])));
+    let stand = stands(&mut client.line, 2).expect("where it stands");
+    assert_eq!((stand.at.bytes, stand.is_ours), (1, true));
+    client.line.tell(T::Flow(F::End(vec![mark(2, b"1")])));
+    assert!(is_refused(&mut client, 2), "cut behind its mark");
+    assert_eq!(std::fs::read(&own).unwrap(), b"1 and what came here");
+    assert_eq!(std::fs::read(into.join("victim")).unwrap(), b"what stands there");
+    assert_eq!(std::fs::read(into.join("empty")).unwrap(), b"");
+}
+
 #[test]
 fn a_sender_of_flows_that_lies_loses_its_session_or_its_flow() {
     let mut world = World::new();

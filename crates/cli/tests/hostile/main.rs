@@ -31,8 +31,8 @@ use thalweg_mover::link::{Identity, Ticket, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
 use thalweg_wire::message::{
-    AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Question, Reply,
-    Run, ScanTotals, Seal, SourceForm, Terms, Totals, TransferMessage as T, TransferNumber, Trial,
+    AckLevel, Check, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Question,
+    Reply, Run, ScanTotals, Seal, SourceForm, Terms, Totals, TransferMessage as T, TransferNumber, Trial,
     VerifyLevel, Want,
 };
 use thalweg_wire::receipt::{Side, Signed, Statement};

@@ -166,6 +166,84 @@ fn devices_and_pipes_that_nobody_asked_for_are_not_made() {
     world.still_serves("after devices");
 }
 
+/// Who may only read may ask what a copy would do. What a killed transfer has staged there is its next
+/// attempt's.
+#[test]
+fn a_dry_run_into_what_may_only_be_read_makes_nothing_and_removes_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut world = World::new();
+    let readonly = world.scratch.path("readonly");
+    let shared = readonly.join(".thalweg-staging");
+    let job = shared.join("07".repeat(16));
+    std::fs::create_dir_all(job.join("lane-0")).unwrap();
+    for name in ["lane-0/1", "made-1", "partial-1", "aside-1", "journal", "lock"] {
+        std::fs::write(job.join(name), name).unwrap();
+    }
+    for dir in [&shared, &job] {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    let top = || std::fs::metadata(&readonly).unwrap().modified().unwrap();
+    let before = (facts(&readonly), top());
+    let mut client = world.client();
+    let mut open = push("ro", "");
+    open.terms.dry_run = true;
+    open.terms.check = Check::Digest;
+    client.open(open).expect("a dry run");
+    let mut stream = client.stream(0);
+    // Its digests are asked for, and its content comes.
+    offer_and_hear_want(&mut client, vec![file(0, "secret", 9)]);
+    stream.segment(0, 0, b"anything!", 9);
+    let _ = client.line.outcome_of(0, Duration::from_secs(2));
+    let why = Failure::new(FailureKind::NotFound, "read", "gone");
+    client.line.tell(T::Withdraw(vec![(EntryId(0), Some(why))]));
+    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 9, failed: 0, complete: true }));
+    let ended = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Transfer(_, T::Finished(totals)) => Some(totals),
+        _ => None,
+    });
+    assert!(ended.is_some(), "the dry run ends");
+    client.line.say(&Message::Goodbye(None));
+    drop((client, stream));
+    let is_over = || {
+        let log = world.scratch.server_log();
+        log.contains("transfer done") || log.contains("transfer failed")
+    };
+    assert!(wait_until(AT_ONCE, is_over), "{}", world.scratch.server_log());
+    assert_eq!((facts(&readonly), top()), before);
+    let state = std::fs::read_dir(world.scratch.path("server-state")).unwrap();
+    let mut state = state.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    assert_eq!(state.find(|name| name.ends_with(".catalogue")), None, "nothing is remembered of a dry run");
+    std::fs::remove_dir_all(&shared).unwrap();
+    world.still_serves("after a dry run");
+}
+
+#[test]
+fn a_program_that_would_run_as_the_daemon_s_user_is_left_only_where_that_is_allowed() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let at = scratch.path("export").display().to_string();
+    let whole = format!("whole={at}:setid");
+    let flags = ["--export", &whole];
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", Path::new(&at))], &flags, |command| command);
+    let us = std::fs::metadata(&at).unwrap();
+    for (export, mode, lost) in [("data", 0o755, 1), ("whole", 0o4755, 0)] {
+        let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+        client.open_push(export, export);
+        let mut stream = client.stream(0);
+        let program = Entry { mode: 0o4755, uid: us.uid(), gid: us.gid(), ..file(0, "program", 5) };
+        offer_and_hear_want(&mut client, vec![program]);
+        stream.packed(b"five!", PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") });
+        client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 5, failed: 0, complete: true }));
+        let outcome = client.line.outcome_of(0, AT_ONCE);
+        let Some(Outcome::Done { losses, .. }) = outcome else { panic!("{export}: {outcome:?}") };
+        assert!(losses.len() == lost && losses.iter().all(|loss| loss.what == "set-id bits"), "{losses:?}");
+        let there = std::fs::metadata(scratch.path("export").join(export).join("program")).unwrap();
+        assert_eq!(there.mode() & 0o7777, mode, "{export}");
+        client.line.say(&Message::Goodbye(None));
+    }
+}
+
 #[test]
 fn frames_that_fit_no_entry_end_the_session() {
     let mut world = World::new();

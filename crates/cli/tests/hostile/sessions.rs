@@ -47,6 +47,16 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
     world.still_serves("after garbage");
 }
 
+/// Whoever finds a way to crash it gets its keys from none.
+#[test]
+fn a_daemon_that_crashes_leaves_no_core_dump() {
+    let world = World::new();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", world.daemon.pid())).unwrap();
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    let most: Vec<&str> = core.split_whitespace().take(2).collect();
+    assert!(most.iter().all(|bytes| matches!(*bytes, "0" | "1")), "{core}");
+}
+
 #[test]
 fn an_open_of_absurd_terms_or_places_is_refused() {
     let mut world = World::new();

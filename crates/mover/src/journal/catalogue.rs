@@ -8,11 +8,11 @@
 //! that come fast are written together, for losing one is harmless.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use table::{SLOTS_FIRST, Slot, Table, check_value, length_of};
 use thalweg_wire::{Digest, Evidence, RelativePath};
 
@@ -62,20 +62,22 @@ pub fn bind(source: &Evidence, destination: &Evidence) -> [u8; 16] {
 
 impl Catalogue {
     /// Opens or creates the catalogue of the destination that `identity` names, in the directory `state`.
-    /// `None` if another process has it open. A damaged one is begun anew.
+    /// `None` if another process has it open. A damaged one is begun anew. For a new one those go that were not
+    /// used for longest, if there are too many.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn open(state: &Path, identity: &[u8]) -> io::Result<Option<Catalogue>> {
+        Catalogue::open_within(state, identity, CATALOGUES_MAX)
+    }
+
+    fn open_within(state: &Path, identity: &[u8], catalogues_max: usize) -> io::Result<Option<Catalogue>> {
         std::fs::create_dir_all(state)?;
-        let name = blake3::hash(identity).to_hex();
-        let path = state.join(format!("{}.catalogue", &name[..32]));
-        let lock = options().truncate(false).create(true).open(path.with_extension("lock"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+        let path = path_of(state, identity);
+        if !path.exists() {
+            forget_oldest(state, catalogues_max);
         }
+        let Some(lock) = take_lock(&path)? else { return Ok(None) };
         let file = options().truncate(false).create(true).open(&path)?;
         let head = Head::read(&file);
         let (head, table) = match head {
@@ -98,6 +100,11 @@ impl Catalogue {
         catalogue.table.used += COUNT_EVERY;
         catalogue.write_head()?;
         Ok(Some(catalogue))
+    }
+
+    /// Whether there is one of the destination that `identity` names.
+    pub fn is_there(state: &Path, identity: &[u8]) -> bool {
+        path_of(state, identity).exists()
     }
 
     /// What is remembered of `path`.
@@ -177,6 +184,47 @@ impl Drop for Catalogue {
     }
 }
 
+fn path_of(state: &Path, identity: &[u8]) -> PathBuf {
+    let name = blake3::hash(identity).to_hex();
+    state.join(format!("{}.{EXTENSION}", &name[..32]))
+}
+
+/// The lock of the catalogue at `path`, unless another process has it.
+fn take_lock(path: &Path) -> io::Result<Option<File>> {
+    let path = path.with_extension("lock");
+    let lock = options().truncate(false).create(true).open(&path)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // Who removes old ones may have had it until now, and taken its name.
+    let held = lock.metadata()?;
+    let is_it = |named: Metadata| (named.dev(), named.ino()) == (held.dev(), held.ino());
+    Ok(std::fs::metadata(&path).is_ok_and(is_it).then_some(lock))
+}
+
+/// Makes room for another one. What cannot be looked at or removed stays: all of it is advisory.
+fn forget_oldest(state: &Path, catalogues_max: usize) {
+    let Ok(names) = std::fs::read_dir(state) else { return };
+    let paths = names.flatten().map(|entry| entry.path());
+    let paths: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == EXTENSION)).collect();
+    if paths.len() < catalogues_max {
+        return;
+    }
+    // Who opens one writes to it. Some at once, so that not each new one looks at them all.
+    let mut used: Vec<(SystemTime, PathBuf)> =
+        paths.into_iter().filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).collect();
+    used.sort_unstable();
+    let going = used.len() + 1 - catalogues_max.min(used.len()) + catalogues_max / 16;
+    for (_, path) in used.into_iter().take(going) {
+        let Ok(Some(_lock)) = take_lock(&path) else { continue };
+        for extension in [EXTENSION, "new", "lock"] {
+            let _ = std::fs::remove_file(path.with_extension(extension));
+        }
+    }
+}
+
 /// A set of byte strings on disk: which names a source offered. Memory does not grow with it. Two strings that
 /// collide in 128 bits of BLAKE3 count as one.
 pub struct OnDiskSet<F> {
@@ -220,6 +268,10 @@ impl<F: FnMut() -> io::Result<File>> OnDiskSet<F> {
     }
 }
 
+const EXTENSION: &str = "catalogue";
+/// Destinations that are remembered. Each directory that is one has a catalogue, and who may write to a daemon
+/// may name as many as they please. More than a site copies to in turn.
+const CATALOGUES_MAX: usize = 4096;
 /// The count of entries is stored this often.
 const COUNT_EVERY: u64 = 1024;
 /// Entries put and not written yet, at most: 2 MiB. And they wait no longer than [`WAIT_MAX`] while others come.
@@ -329,6 +381,32 @@ mod tests {
         assert!(Catalogue::open(state.path(), b"there").unwrap().is_some());
         drop(first);
         assert!(Catalogue::open(state.path(), b"here").unwrap().is_some());
+    }
+
+    #[test]
+    fn of_many_destinations_those_that_were_used_last_are_remembered() {
+        let state = tempfile::tempdir().unwrap();
+        let identity = |number: u32| number.to_le_bytes();
+        let open = |number| Catalogue::open_within(state.path(), &identity(number), 4).unwrap().unwrap();
+        // Used long ago, in this order; the first is in use all the time.
+        let _in_use = open(0);
+        for number in 0..4 {
+            drop((number > 0).then(|| open(number)));
+            let path = path_of(state.path(), &identity(number));
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(number.into())).unwrap();
+        }
+        drop(open(1));
+        drop(open(4));
+        let is_there = |number| Catalogue::is_there(state.path(), &identity(number));
+        // One more than there is room for goes, and that one is in use.
+        assert_eq!([0, 1, 2, 3, 4].map(is_there), [true; 5]);
+        drop(open(5));
+        assert_eq!([0, 1, 2, 3, 4, 5].map(is_there), [true, true, false, true, true, true]);
+        drop(open(2));
+        assert!(is_there(2) && !is_there(3), "it is begun anew, and the next goes");
+        let names = std::fs::read_dir(state.path()).unwrap().count();
+        assert_eq!(names, 2 * 5, "with its lock");
     }
 
     #[test]

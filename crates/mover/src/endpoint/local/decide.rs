@@ -330,7 +330,7 @@ impl LocalDestination {
     ) -> Result<Decision, Failure> {
         let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
         let preserve = &self.terms.preserve;
-        let wanted = Wanted::of(entry).within_reach(stat, preserve, &self.rights);
+        let wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
         // Then an entry without attributes has none there either.
         let may_differ = preserve.xattrs && (!is_remembered || !entry.xattrs.is_empty());
         let xattrs = may_differ

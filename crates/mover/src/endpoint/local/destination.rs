@@ -25,7 +25,9 @@ use super::shared::HardLinks;
 use super::spool::Spool;
 use super::staging::{self, Claim, Staging};
 use super::territory::{Territories, Territory, TerritoryKey};
-use super::{OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock};
+use super::{
+    DRY_RUN, OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock,
+};
 use crate::endpoint::together::Together;
 use crate::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
@@ -176,9 +178,10 @@ impl LocalDestination {
             terms,
         };
         if let Some(root) = destination.root.clone() {
+            let dry_run = destination.terms.dry_run;
             destination.territories.begin(&root.territory);
             destination.catalogue =
-                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &words, &root)));
+                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &words, &root, dry_run)));
             destination.has_catalogue = lock(&destination.catalogue).is_some();
             if !destination.terms.dry_run {
                 let named = |failure| at_words(place::of_export(failure, &place, &words), &words);
@@ -259,8 +262,12 @@ impl LocalDestination {
         self.nurseries.decide(&staging.dir, number, into, moved)
     }
 
-    /// The staging directory for entries in `place`.
+    /// The staging directory for entries in `place`. A dry run has none: without the job's lock and its journal
+    /// what is in there is another's.
     pub(super) fn staging_at(&self, place: &Place) -> io::Result<Arc<Staging>> {
+        if self.terms.dry_run {
+            return Err(io::Error::other(DRY_RUN));
+        }
         let territory = &place.territory;
         let staging = |of: &Territory| {
             let is_new = |staging: &Staging| self.drop_unknown_partials(staging);
@@ -565,7 +572,13 @@ fn inherited_gid(stat: &Stat) -> Option<u32> {
     (stat.mode & SET_GROUP_ID != 0).then_some(stat.gid)
 }
 
-fn open_catalogue(state: &Path, place: &DestinationPlace, words: &Path, root: &Place) -> Option<Catalogue> {
+fn open_catalogue(
+    state: &Path,
+    place: &DestinationPlace,
+    words: &Path,
+    root: &Place,
+    dry_run: bool,
+) -> Option<Catalogue> {
     let words = std::path::absolute(words).unwrap_or_else(|_| words.to_path_buf());
     let stat = root.dir.stat_self().ok()?;
     let below = place.below.as_ref().and_then(|below| below.stat_self().ok()).map_or(0, |stat| stat.inode);
@@ -574,6 +587,10 @@ fn open_catalogue(state: &Path, place: &DestinationPlace, words: &Path, root: &P
     let mut identity = words.as_os_str().as_bytes().to_vec();
     identity.extend_from_slice(&stat.inode.to_le_bytes());
     identity.extend_from_slice(&below.to_le_bytes());
+    // It would be made for nothing: nothing is remembered of a dry run.
+    if dry_run && !Catalogue::is_there(state, &identity) {
+        return None;
+    }
     match Catalogue::open(state, &identity) {
         Ok(Some(catalogue)) => Some(catalogue),
         Ok(None) => {

@@ -5,11 +5,13 @@ use super::destination::{LocalDestination, Place, Spot};
 use super::flight::{Flight, Seen};
 use super::foretold::Outlook;
 use super::guard::no_replace;
-use super::metadata::{Has, Named, Target, Wanted, apply, is_bare, look_what_stayed, take_over};
+use super::metadata::{Has, Named, Target, apply, is_bare, look_what_stayed, take_over};
 use super::nursery::{Fate, is_nursery};
 use super::partial::{LocalPartial, read_back_whole};
 use super::staging::{Staging, partial_name};
-use super::{conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room};
+use super::{
+    DRY_RUN, conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room,
+};
 use crate::endpoint::acl::{ACL, GROUP, mode_without_acl};
 use crate::endpoint::{Decision, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
@@ -23,6 +25,9 @@ use thalweg_wire::{Digest, Entry, RelativePath};
 
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        if self.terms.dry_run {
+            return Err(Failure::new(FailureKind::Internal, "preallocate", DRY_RUN));
+        }
         let _open = self.claim.while_open()?;
         self.durability.check()?;
         let of_io = |error: io::Error| failed("preallocate", &entry.path, &error);
@@ -37,7 +42,7 @@ impl LocalDestination {
                 (journal.begin(&entry.path, &entry.evidence), older)
             }
             None => {
-                return Err(Failure::new(FailureKind::Internal, "preallocate", "a dry run writes nothing"));
+                return Err(Failure::new(FailureKind::Internal, "preallocate", "it has no journal"));
             }
         };
         if let Some(older) = older {
@@ -109,7 +114,9 @@ impl LocalDestination {
             // It may have to be opened for them, and has then again what the kernel left of its mode.
             has.mode = Some(file.stat()?.mode);
         }
-        let (losses, _) = apply(file, &has, &Wanted::of(entry), preserve, &self.rights, true)?;
+        let wanted = self.wanted_of_file(entry);
+        let (mut losses, _) = apply(file, &has, &wanted, preserve, &self.rights, true)?;
+        losses.extend(self.lost_by_guard(entry, (has.uid, has.gid)));
         if !preserve.mode
             && let Some(seen) = self.flights.seen(entry.id)
             && seen.kind == Kind::File
@@ -208,7 +215,7 @@ impl LocalDestination {
             let named = Named(&place.dir, &name);
             look_what_stayed(
                 &named,
-                &Wanted::of(entry),
+                &self.wanted_of_file(entry),
                 &self.terms.preserve,
                 self.grain(&place),
                 &mut losses,

@@ -5,10 +5,15 @@
 //! not begin as it does is refused, and a file that was replaced or cut at the source goes under a name of its own,
 //! `NAME.~2~`, as the next one does under `NAME.~3~`.
 //!
+//! Of what stands there the sender judges whether its source begins with it. Where nothing is replaced
+//! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with, and behind a mark
+//! what stands there already has to be what comes.
+//!
 //! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do, where
 //! that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is written back
 //! later, by a sync that the next mark waits for. Who has the file open finds what is written from then on in memory.
 
+use super::guard::{Guard, REPLACE, no_replace};
 use super::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
@@ -51,6 +56,8 @@ pub struct LocalFlows {
     made_in: Mutex<Vec<Arc<Dir>>>,
     /// See [`DestinationPlace::made_mode`].
     made_mode: u32,
+    /// See [`Guard::no_replace`].
+    no_replace: bool,
     /// What is open, by its number; and some that were.
     opened: Mutex<BTreeMap<u64, Weak<Grown>>>,
     /// What earlier attempts did not complete, and nobody has asked for since.
@@ -75,6 +82,8 @@ struct Grown {
     no_direct: AtomicBool,
     /// What it is to have when it is complete, if its owner may not write it then.
     mode: Option<u32>,
+    /// See [`Guard::no_replace`].
+    no_replace: bool,
 }
 
 /// A flow's file, before what is in it was looked at.
@@ -138,10 +147,17 @@ impl LocalFlows {
             lock_file: Mutex::new(Some(lock_file)),
             made_in: Mutex::new(resolved.made_in),
             made_mode: place.made_mode(),
+            no_replace: false,
             opened: Mutex::default(),
             unasked: Mutex::new(unasked),
             given_up: Mutex::default(),
         })
+    }
+
+    /// The same, which replaces nothing if the guard says so. Room is kept free by who runs the transfer.
+    pub fn guarded(mut self, guard: Guard) -> LocalFlows {
+        self.no_replace = guard.no_replace;
+        self
     }
 
     /// Of a flow whose file is not there any more. If it was complete, who took it away had all of it.
@@ -303,6 +319,9 @@ impl LocalFlows {
                     let cause = "what stands there is no regular file";
                     return Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause).at(name));
                 }
+                if self.no_replace && !is_ours {
+                    return Err(no_replace(name));
+                }
                 let opened = match dir.open_read_write(&last) {
                     // It was complete, and has the mode of its source.
                     Err(error) if is_ours && error.kind() == io::ErrorKind::PermissionDenied => {
@@ -411,6 +430,7 @@ impl FlowDestination for LocalFlows {
             direct,
             no_direct: AtomicBool::new(false),
             mode: Some(begin.mode & 0o777).filter(|mode| mode & OWNERS != OWNERS),
+            no_replace: self.no_replace,
         };
         let file = Arc::new(grown);
         lock(&self.unasked).remove(&number);
@@ -541,6 +561,28 @@ impl Grown {
         }
     }
 
+    /// Where nothing is replaced: what stands there of these bytes already is the same. An attempt that was killed leaves
+    /// such behind its mark; somebody here may have written there since.
+    fn check_standing(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        if !self.no_replace {
+            return Ok(());
+        }
+        let of_io = |error: io::Error| failed("read what is there", &self.path, &error);
+        let behind = self.file.stat().map_err(of_io)?.size.saturating_sub(offset);
+        let mut there = vec![0; behind.min(bytes.len() as u64) as usize];
+        let read = self.file.read_at(&mut there, offset).map_err(of_io)?;
+        match there[..read] == bytes[..read] {
+            true => Ok(()),
+            false => Err(self.stays("what stands there behind its mark is not what comes")),
+        }
+    }
+
+    /// The failure of what would change what stands there, and may not.
+    fn stays(&self, why: &str) -> Failure {
+        let cause = format!("{why}, and nothing that stands there is replaced or cut (no-replace)");
+        Failure::new(FailureKind::Permission, REPLACE, cause).at(&self.path)
+    }
+
     /// Refuses to go on with a file that has lost its name: nobody finds there what was written, however durable it is.
     fn check_name(&self) -> Result<()> {
         let of_io = |error: &io::Error| failed(KEEP_NAME, &self.path, error);
@@ -577,6 +619,7 @@ impl FlowFile for TakenAway {
 
 impl FlowFile for Grown {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.check_standing(bytes, offset)?;
         self.put(bytes, offset).map_err(|error| {
             failed("write", &self.path, &error).in_range(offset, offset + bytes.len() as u64)
         })
@@ -603,6 +646,9 @@ impl FlowFile for Grown {
         }
         // What an attempt that was killed wrote behind its last mark.
         if stat.size > bytes {
+            if self.no_replace {
+                return Err(self.stays("it has more than was sent"));
+            }
             self.file.truncate(bytes).map_err(|error| of_io(&error))?;
         }
         // Somebody may have given it another since.
@@ -679,6 +725,27 @@ mod tests {
             ["lock", "marks"].iter().any(|file| name.starts_with(file))
         };
         assert_eq!(open.find(|path| path.starts_with(&staging) && is_file(path)), None);
+    }
+
+    #[test]
+    fn where_nothing_is_replaced_a_stream_goes_on_over_what_a_kill_left_and_over_nothing_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
+        let is_refused = |done: Result<()>| done.is_err_and(|why| why.kind == FailureKind::Permission);
+        let killed = open();
+        let grown = opened(&killed);
+        grown.write(b"marked", 0).unwrap();
+        grown.sync().unwrap();
+        killed.record(&[(grown.number, 6, Digest(*blake3::hash(b"marked").as_bytes()))]).unwrap();
+        grown.write(b" and not", 6).unwrap();
+        drop((grown, killed));
+        let again = open();
+        let grown = opened(&again);
+        assert!(is_refused(grown.write(b" but other", 6)));
+        grown.write(b" and not, and more", 6).unwrap();
+        assert!(is_refused(grown.complete(10)), "it would be cut");
+        grown.complete(24).unwrap();
+        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked and not, and more");
     }
 
     fn is_named(grown: &Grown) -> bool {

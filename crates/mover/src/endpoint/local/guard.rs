@@ -3,14 +3,22 @@
 //! Nothing that stands there is replaced: what differs is refused when it is decided, where content has to be compared
 //! first when it would get its name. What is the same stays, and gets the metadata of its entry.
 //!
+//! No file becomes a program that runs with the rights of its owner, its group or more: set-id bits and capabilities are
+//! not kept. Whoever asks for a copy would leave programs of the user that runs it.
+//!
 //! Room is kept free: a file whose room is to be reserved finds that out before it is. Of all else (small files, sparse
 //! ones, what others write) who runs the transfer looks from time to time.
 
 use super::destination::{LocalDestination, Place};
+use super::metadata::{SET_ID, Wanted};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::io;
 use thalweg_sys::{Dir, FileSystem};
+use thalweg_wire::message::Loss;
 use thalweg_wire::{Entry, Kind, RelativePath};
+
+/// What a program may do that only root may otherwise.
+const CAPABILITY: &[u8] = b"security.capability";
 
 /// What fails where something would take the place of what stands there, and may not.
 pub const REPLACE: &str = "replace";
@@ -20,6 +28,8 @@ pub const REPLACE: &str = "replace";
 pub struct Guard {
     /// Nothing that stands there is replaced.
     pub no_replace: bool,
+    /// Files have neither set-id bits nor capabilities.
+    pub no_set_id: bool,
     /// So much is kept free.
     pub min_free: Option<MinFree>,
 }
@@ -93,6 +103,32 @@ impl LocalDestination {
         self.guard.min_free.map_or(Ok(()), |min_free| min_free.check(dir, wanted))
     }
 
+    /// What a file is to have of its entry.
+    pub(super) fn wanted_of_file(&self, entry: &Entry) -> Wanted {
+        let mut wanted = Wanted::of(entry);
+        if self.guard.no_set_id {
+            wanted.mode &= !SET_ID;
+            wanted.xattrs.retain(|xattr| xattr.name != CAPABILITY);
+        }
+        wanted
+    }
+
+    /// What a file of this user and group does not have of its entry by that.
+    pub(super) fn lost_by_guard(&self, entry: &Entry, owner: (u32, u32)) -> Vec<Loss> {
+        if !self.guard.no_set_id {
+            return Vec::new();
+        }
+        let preserve = &self.terms.preserve;
+        let has_bits = preserve.mode
+            && entry.mode & SET_ID != 0
+            && Wanted::of(entry).mode_for(owner, preserve) & SET_ID != 0;
+        let has_capability = preserve.xattrs && entry.xattrs.iter().any(|xattr| xattr.name == CAPABILITY);
+        let lost = [("set-id bits", has_bits), ("xattr security.capability", has_capability)];
+        let why = "the export does not allow it (setid)";
+        let lost = lost.into_iter().filter(|(_, is_lost)| *is_lost);
+        lost.map(|(what, _)| Loss { what: what.to_owned(), why: why.to_owned() }).collect()
+    }
+
     /// Whether a link that leads where its entry does stands there: where nothing is replaced it stays, whatever else differs,
     /// for a link is changed by being made anew.
     pub(super) fn is_link_that_stays(&self, entry: &Entry, place: &Place, name: &[u8]) -> bool {
@@ -112,10 +148,11 @@ mod tests {
     use super::super::destination::DestinationPlace;
     use super::super::wire_time;
     use super::*;
-    use crate::endpoint::{Decision, Destination};
+    use crate::endpoint::{Decision, Destination, Ready};
     use crate::manifest::Filter;
+    use thalweg_wire::entry::Xattr;
     use thalweg_wire::message::{Outcome, Preserve, SourceForm, Terms};
-    use thalweg_wire::{EntryId, Evidence};
+    use thalweg_wire::{Digest, EntryId, Evidence};
 
     fn open(to: &std::path::Path, guard: Guard) -> LocalDestination {
         let place = DestinationPlace { path: to.to_path_buf(), below: None };
@@ -145,7 +182,7 @@ mod tests {
         ["first", "apart"].into_iter().for_each(|name| std::fs::write(at(name), "same").unwrap());
         std::fs::hard_link(at("first"), at("joined")).unwrap();
         std::os::unix::fs::symlink("first", at("link")).unwrap();
-        let to = open(scratch.path(), Guard { no_replace: true, min_free: None });
+        let to = open(scratch.path(), Guard { no_replace: true, ..Guard::default() });
         let dir = Dir::open(scratch.path()).unwrap();
         let file = Kind::File { sparse: false, marked: false };
         let evidence_of = |name: &str, inode: u64| {
@@ -177,9 +214,47 @@ mod tests {
     }
 
     #[test]
+    fn a_file_runs_with_no_rights_but_those_of_who_runs_it_unless_that_is_allowed() {
+        for (no_set_id, mode, lost) in
+            [(true, 0o755, &["set-id bits", "xattr security.capability"][..]), (false, 0o6755, &[][..])]
+        {
+            let scratch = tempfile::tempdir().unwrap();
+            let guard = Guard { no_set_id, ..Guard::default() };
+            let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
+            let terms = Terms::of(4 << 20, 1 << 20);
+            let to = LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
+            let to = to.unwrap().guarded(guard, None);
+            let mtime = thalweg_wire::Time { seconds: 1_000_000_000, nanos: 0 };
+            let evidence = Evidence { size: 4, mtime, ..Evidence::default() };
+            let mut program = entry(1, "program", Kind::File { sparse: false, marked: false }, evidence);
+            program.mode = 0o6755;
+            if no_set_id {
+                // None but root may give it elsewhere.
+                program.xattrs = vec![Xattr { name: CAPABILITY.to_vec(), value: vec![1, 0, 0, 2] }];
+            }
+            assert!(matches!(to.decide_entry(&program, &|_, _| true), Decision::Fresh));
+            let partial = to.begin_partial(&program).unwrap();
+            partial.write_at(b"1234", 0).unwrap();
+            let losses = to.finish_entry(&program, Ready::Partial(partial), Digest::default()).unwrap();
+            assert_eq!(losses.iter().map(|loss| &loss.what[..]).collect::<Vec<_>>(), lost);
+            let found = || Dir::open(scratch.path()).unwrap().stat(b"program").unwrap().mode;
+            assert_eq!(found(), mode);
+            to.close(true);
+            // What it has not is no change afterwards.
+            let to = open(scratch.path(), guard);
+            let decided = to.decide_entry(&program, &|_, _| true);
+            let is_unchanged =
+                matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, made: false });
+            assert!(is_unchanged && found() == mode, "{no_set_id}");
+            to.close(true);
+        }
+    }
+
+    #[test]
     fn what_is_too_large_for_the_room_that_is_kept_free_is_refused_before_any_is_reserved() {
         let scratch = tempfile::tempdir().unwrap();
-        let to = open(scratch.path(), Guard { no_replace: false, min_free: Some(MinFree::Bytes(1)) });
+        let guard = Guard { min_free: Some(MinFree::Bytes(1)), ..Guard::default() };
+        let to = open(scratch.path(), guard);
         // No file system has so large a file: the attempt to make it would fail by other words.
         let evidence = Evidence { size: 1 << 60, ..Evidence::default() };
         let large = entry(1, "large", Kind::File { sparse: false, marked: false }, evidence);

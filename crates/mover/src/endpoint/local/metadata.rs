@@ -17,7 +17,7 @@ use thalweg_wire::message::{Loss, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Time};
 
-const SET_ID: u32 = 0o6000;
+pub(super) const SET_ID: u32 = 0o6000;
 
 /// What is lost where a time is not kept.
 const TIME: &str = "time of change";
@@ -87,7 +87,7 @@ impl Wanted {
 
     /// The mode of what belongs to this user and group. Where those are not to be kept, set-id bits work for whom they were
     /// meant, or go.
-    fn mode_for(&self, owner: (u32, u32), preserve: &Preserve) -> u32 {
+    pub(super) fn mode_for(&self, owner: (u32, u32), preserve: &Preserve) -> u32 {
         match preserve.owner || owner == (self.uid, self.gid) {
             true => self.mode,
             false => self.mode & !SET_ID,

@@ -106,6 +106,8 @@ pub use source::{LocalSource, ScanOptions, SourceRoot};
 pub const OPEN_SOURCE: &str = "open the source";
 /// What fails where what is unfinished has no place, or another transfer has it.
 pub const OPEN_STAGING: &str = "open the staging directory";
+/// Why nothing is staged, where it is only asked what a copy would do.
+const DRY_RUN: &str = "a dry run writes nothing";
 /// What fails where another stream notes what grows there.
 pub const MARK_GROWING: &str = "mark what grows";
 /// What fails where a file lost its name while it was written.

@@ -9,7 +9,7 @@ use super::destination::{LocalDestination, Place};
 use super::metadata::Has;
 use super::partial::{Caching, write_past_cache, write_with_holes};
 use super::staging::Staging;
-use super::{failed, of_room};
+use super::{DRY_RUN, failed, of_room};
 use crate::endpoint::together::Together;
 use crate::endpoint::{Small, Staged};
 use crate::failure::{Failure, FailureKind, Result};
@@ -41,7 +41,7 @@ impl LocalDestination {
         together: &mut Together,
     ) -> Vec<Result<Staged>> {
         if self.terms.dry_run {
-            let refused = || Err(Failure::new(FailureKind::Internal, "stage", "a dry run writes nothing"));
+            let refused = || Err(Failure::new(FailureKind::Internal, "stage", DRY_RUN));
             return files.iter().map(|_| refused()).collect();
         }
         let open = match self.claim.while_open().and_then(|open| self.durability.check().map(|()| open)) {

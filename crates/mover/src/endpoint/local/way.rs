@@ -255,8 +255,11 @@ impl LocalDestination {
         replaced.names.retain(|name| !doomed.names.contains(name));
     }
 
-    /// Removes what was set aside, by this attempt and by earlier ones.
+    /// Removes what was set aside, by this attempt and by earlier ones. Not in a dry run.
     pub(super) fn remove_aside(&self, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+        if self.terms.dry_run {
+            return;
+        }
         let stays = |error: &io::Error| {
             let mut failure = failure::of_io("delete", error);
             failure.cause = format!("what made way for another entry stays in staging: {}", failure.cause);

@@ -87,6 +87,8 @@ pub struct Channel {
     memory_bytes_max: u64,
     is_unattended: bool,
     spill: Option<SpillTerms>,
+    /// Of a recorded log nothing is forgotten to make room.
+    keeps_all: bool,
     files: Files,
     spill_trouble: Option<String>,
     log: Log,
@@ -127,6 +129,7 @@ impl Channel {
             memory_bytes_max,
             is_unattended: wishes.is_unattended,
             spill: None,
+            keeps_all: false,
             files: Files::default(),
             spill_trouble: None,
             log: Log::default(),
@@ -150,6 +153,11 @@ impl Channel {
     /// There is a spill log, from now on.
     pub fn set_spill(&mut self, terms: SpillTerms) {
         self.spill = Some(terms);
+    }
+
+    /// Whether a recorded log that is full takes no more, where else its oldest frames go.
+    pub fn set_keeps_all(&mut self, keeps_all: bool) {
+        self.keeps_all = keeps_all;
     }
 
     /// Its terms, if there is one.

@@ -139,6 +139,10 @@ impl Channel {
     }
 
     pub(super) fn forget_oldest(&mut self) -> bool {
+        // Else whoever pushes enough deletes what others recorded.
+        if self.keeps_all && self.spill.is_some_and(|spill| spill.is_recorded) {
+            return false;
+        }
         let Some((file, last_place)) = self.files.oldest() else { return false };
         let is_promised = self
             .subscriptions

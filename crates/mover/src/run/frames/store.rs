@@ -2,18 +2,20 @@
 //!
 //! 1. One thread appends records, in the order of their places, and starts a new file when one is full.
 //! 2. When nothing waits, or a second after the last time, it syncs; what was written before is durable then.
-//! 3. What cannot be written is tried again until it can, and nothing after it is written meanwhile; files that nobody
-//!    needs are removed all the same, which may be the room that lacks. A sync that fails is final, and so is one of a
-//!    log that lost its name: the next hub does not find it.
+//! 3. What cannot be written, for want of room or because some is kept free, is tried again until it can, and nothing
+//!    after it is written meanwhile; files that nobody needs are removed all the same, which may be the room that lacks.
+//!    A sync that fails is final, and so is one of a log that lost its name: the next hub does not find it.
 //!
 //! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is cut
 //! off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only held what
 //! memory did not is removed: who knew its order is gone.
 
+use crate::endpoint::local::guard::MinFree;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
-use crate::frames::{OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
+use crate::frames::{OPEN_CHANNEL, OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
+use crate::journal::staging::is_staging;
 use crate::memory::Shelf;
 use crate::mutex::lock;
 use crate::run::thread;
@@ -36,6 +38,32 @@ pub struct StorePlace {
     pub below: Dir,
     /// Path of the channel; the log is a directory beside it.
     pub path: Vec<u8>,
+    /// So much is kept free there: no file is begun for which too little would be left.
+    pub min_free: Option<MinFree>,
+    /// Of a recorded log nothing is forgotten to make room.
+    pub keeps_all: bool,
+}
+
+impl StorePlace {
+    /// One that may take all room, and forget what is oldest.
+    pub fn of(below: Dir, path: Vec<u8>) -> StorePlace {
+        StorePlace { below, path, min_free: None, keeps_all: false }
+    }
+
+    /// Refuses a channel whose log would be a staging directory or in one: what is unfinished there is cleared up with
+    /// its directory, which a log would keep for ever.
+    ///
+    /// # Errors
+    /// `Conflict` if it would be.
+    pub fn check(path: &[u8]) -> Result<()> {
+        match path.split(|&byte| byte == b'/').any(is_staging) {
+            true => {
+                let cause = "the name belongs to thalweg's staging directory";
+                Err(Failure::new(FailureKind::Conflict, OPEN_CHANNEL, cause))
+            }
+            false => Ok(()),
+        }
+    }
 }
 
 /// What a thread that writes is told.
@@ -69,6 +97,7 @@ pub struct Store {
     /// Its path below the export.
     path: Vec<u8>,
     dir: Dir,
+    min_free: Option<MinFree>,
     files: Mutex<BTreeMap<u64, Arc<File>>>,
     is_stopped: AtomicBool,
     /// Held as long as the log is ours.
@@ -101,8 +130,9 @@ impl Store {
     /// Opens the log of a channel, which is made if need be.
     ///
     /// # Errors
-    /// `Busy` if another hub has it; why it cannot be had.
+    /// `Busy` if another hub has it; `Conflict` as [`StorePlace::check`]; why it cannot be had.
     pub fn open(place: &StorePlace) -> Result<Store> {
+        StorePlace::check(&place.path)?;
         let of_io = |error: io::Error| failure::of_io(OPEN_LOG, &error);
         let at = place.path.iter().rposition(|&byte| byte == b'/');
         let (parent, name) = match at {
@@ -128,6 +158,7 @@ impl Store {
             name,
             path: [&place.path, SUFFIX].concat(),
             dir,
+            min_free: place.min_free,
             files: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             _lock: lock,
@@ -558,6 +589,10 @@ impl Writer {
         let (number, file, offset) = match &self.now {
             Some((number, file, bytes)) => (*number, file.clone(), *bytes),
             None => {
+                let kept = self.store.min_free.map(|kept| kept.check(&self.store.dir, self.file_bytes));
+                if let Some(Err(error)) = kept {
+                    return Ok(Err(error));
+                }
                 let made = self.store.dir.create_new(&file_name(self.next), 0o600);
                 let file = match made.and_then(|file| self.store.dir.sync().map(|()| file)) {
                     Ok(file) => Arc::new(file),

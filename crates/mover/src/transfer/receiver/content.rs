@@ -20,11 +20,13 @@ impl Receiver {
         .collect()
     }
 
-    /// Whether chunks of this entry may be written: its entry if they are still wanted.
+    /// Whether chunks of this entry may be written: its entry if they are still wanted. In a dry run none are,
+    /// though they are compared.
     pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
+        let takes_content = self.full.is_none() && !self.terms.dry_run;
         self.items
             .get(&id)
-            .filter(|item| self.full.is_none() && matches!(item.state, State::Large(_)))
+            .filter(|item| takes_content && matches!(item.state, State::Large(_)))
             .map(|item| item.entry.clone())
     }
 
@@ -43,7 +45,7 @@ impl Receiver {
     /// writer, and a newcomer takes over only from one that is not writing at this moment, and never with a first copy
     /// from one sent again: else a copy that creeps in would put an end to the one that was sent because it is so slow.
     pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, begins: Option<Copy>) -> Claim {
-        if self.full.is_some() {
+        if self.full.is_some() || self.terms.dry_run {
             return Claim::Unwanted;
         }
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)

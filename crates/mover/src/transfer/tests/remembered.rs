@@ -2,6 +2,7 @@
 
 use super::*;
 use thalweg_wire::limits;
+use thalweg_wire::message::Seal;
 
 /// Lets the two talk until both are silent; whatever is to be decided is unchanged, but for the first entry.
 fn talk(sender: &mut Sender, receiver: &mut Receiver) {
@@ -143,6 +144,33 @@ fn a_dry_run_that_compares_is_done_with_a_file_at_its_first_difference() {
     assert_eq!((verified, receiver.unmoved_bytes()), (chunk_bytes + 5, unmoved));
     let progress = sender.progress();
     assert_eq!((progress.bytes_verified, progress.bytes_unmoved), (chunk_bytes + 5, unmoved));
+}
+
+#[test]
+fn in_a_dry_run_no_content_is_taken_and_none_asked_for_of_what_changed_while_it_was_compared() {
+    let now = Duration::ZERO;
+    let terms = Terms { dry_run: true, ..terms() };
+    let (bytes, digest, id) = (terms.chunk_bytes, Digest([1; 32]), EntryId(0));
+    let entry = file("f", bytes);
+    let evidence = entry.evidence;
+    let candidate = receiver::Candidate::of(bytes, bytes, terms.chunk_bytes);
+    let mut receiver = Receiver::new(terms, receiver::Limits::default());
+    receiver.link_up();
+    receiver.hear(Say::Offer(vec![entry]), now).unwrap();
+    receiver.decided(id, Decided::Wanted { present: Vec::new(), candidate }, now);
+    // Who sends it all the same finds nobody who would write it.
+    assert_eq!(receiver.chunks_wanted(id), None);
+    let claim = receiver.claim_chunk(1, id, 0, Some(crate::transfer::Copy::First));
+    assert_eq!(claim, receiver::Claim::Unwanted);
+    receiver.chunk_same(id, 0, digest, now);
+    receiver.hear(Say::Seal(vec![(id, Seal { evidence, digest, asked: 0 })]), now).unwrap();
+    let mut actions = std::iter::from_fn(|| receiver.take_action());
+    assert!(actions.any(|action| matches!(action, Action::Keep(..))), "it is to be kept");
+    while receiver.take_action().is_some() {}
+    receiver.kept(id, None, now);
+    let asks = |action: &Action| matches!(action, Action::Say(Say::Want(_) | Say::Differs(_)));
+    assert!(!std::iter::from_fn(|| receiver.take_action()).any(|action| asks(&action)));
+    assert_eq!(receiver.totals().done, 1, "a copy would bring it");
 }
 
 #[test]

@@ -129,3 +129,24 @@ fn what_waits_for_a_consumer_is_found_in_the_log_that_holds_what_memory_does_not
     written(&mut channel);
     assert_eq!(stays_for(&mut channel, 12, 2, 3)[..], ["frame 0", "frame 1", "frame 2"]);
 }
+
+#[test]
+fn where_nothing_is_deleted_a_recorded_log_that_is_full_keeps_what_it_has_and_producers_wait() {
+    for keeps_all in [false, true] {
+        // Nobody is promised what it has.
+        let wishes = ChannelWishes { is_unattended: true, ..ChannelWishes::default() };
+        let mut channel = Channel::new(&wishes, 1 << 20, 0);
+        channel.set_spill(SpillTerms { is_recorded: true, bytes_max: 1 << 30 });
+        channel.set_keeps_all(keeps_all);
+        let epoch = begun(&mut channel);
+        for file in 0..2 {
+            channel.files.found(file, Location { file, offset: 0, bytes: 1 << 29 });
+        }
+        let item = frame(&producer(), 0, None, 3);
+        assert!(channel.begin(1, epoch, 0, &item).unwrap());
+        channel.arrived(1, epoch, 0, item, Payload::from(b"abc".to_vec()), 0);
+        assert_eq!(channel.is_held_up(1), keeps_all);
+        let mut actions = std::iter::from_fn(|| channel.take_action());
+        assert_eq!(actions.any(|action| matches!(action, Action::Forget(_))), !keeps_all);
+    }
+}

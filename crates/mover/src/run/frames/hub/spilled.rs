@@ -65,6 +65,7 @@ impl HubChannel {
         state.store = Some(store);
         state.opened_at = Some(Instant::now());
         state.machine.set_spill(terms);
+        state.machine.set_keeps_all(place.keeps_all);
         state.machine.restored();
         Ok(())
     }

@@ -44,7 +44,7 @@ fn asks(channel: &ChannelWishes, role: FrameRole) -> FrameTerms {
 fn a_hub_that_goes_on_with_a_recorded_log_gives_it_no_less_than_it_had() {
     let directory = tempfile::tempdir().unwrap();
     let opened = |spill_bytes| {
-        let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+        let place = StorePlace::of(Dir::open(directory.path()).unwrap(), b"x".to_vec());
         let wishes = ChannelWishes { spill_bytes, is_recorded: false, ..ChannelWishes::default() };
         let channel = HubChannel::new(&wishes, 1 << 20, Some(place), spare());
         channel.open_found_store(&wishes).map(|()| (channel, wishes))
@@ -109,7 +109,7 @@ fn push(channel: &HubChannel, (link, epoch): (u64, u16), sequence: u64) {
 #[test]
 fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_memory() {
     let directory = tempfile::tempdir().unwrap();
-    let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+    let place = StorePlace::of(Dir::open(directory.path()).unwrap(), b"x".to_vec());
     let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
     let channel = HubChannel::new(&wishes, 1 << 20, Some(place), spare());
     let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
@@ -149,7 +149,7 @@ fn who_opens_a_channel_that_is_being_closed_waits_until_its_log_is_free() {
     let hub = Hub::new(64 << 20);
     let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
     let open = || {
-        let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+        let place = StorePlace::of(Dir::open(directory.path()).unwrap(), b"x".to_vec());
         hub.channel(&("data".to_owned(), b"x".to_vec()), &wishes, Some(place))
     };
     let channel = open().unwrap();
@@ -187,8 +187,7 @@ fn channels_that_are_over_give_their_memory_to_the_next_recorded_ones_too() {
     let directory = tempfile::tempdir().unwrap();
     let hub = Hub::new(4 * limits::CHANNEL_BYTES);
     let open = |name: &str| {
-        let place =
-            StorePlace { below: Dir::open(directory.path()).unwrap(), path: name.as_bytes().to_vec() };
+        let place = StorePlace::of(Dir::open(directory.path()).unwrap(), name.as_bytes().to_vec());
         let key = ("data".to_owned(), name.as_bytes().to_vec());
         hub.channel(&key, &ChannelWishes::default(), Some(place))
     };

@@ -32,7 +32,7 @@ impl Heard for Hub {
 /// An empty log, `scan.frames` in its directory.
 fn opened() -> (tempfile::TempDir, Arc<Store>) {
     let scratch = tempfile::tempdir().unwrap();
-    let place = StorePlace { below: Dir::open(scratch.path()).unwrap(), path: b"scan".to_vec() };
+    let place = StorePlace::of(Dir::open(scratch.path()).unwrap(), b"scan".to_vec());
     let store = Arc::new(Store::open(&place).unwrap());
     (scratch, store)
 }
@@ -190,5 +190,32 @@ fn what_is_synced_in_a_log_that_lost_its_name_is_not_told_to_be_durable() {
             let failure = writer.write(2, &Record::Note(Item::End), &queue).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Damage);
         }
+    }
+}
+
+#[test]
+fn no_log_is_in_a_staging_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join(".thalweg-staging")).unwrap();
+    for path in [&b".thalweg-staging/scan"[..], b".thalweg-staging", b".thalweg-staging-7/deep/scan"] {
+        let place = StorePlace::of(Dir::open(scratch.path()).unwrap(), path.to_vec());
+        assert_eq!(Store::open(&place).err().unwrap().kind, FailureKind::Conflict);
+    }
+    assert_eq!(std::fs::read_dir(scratch.path().join(".thalweg-staging")).unwrap().count(), 0);
+}
+
+/// What is begun goes on; producers wait for the next file, and whoever removes something gives them room.
+#[test]
+fn no_file_of_a_log_is_begun_where_too_little_stays_free() {
+    let (scratch, _) = opened();
+    for (min_free, is_begun) in [(MinFree::Bytes(u64::MAX), false), (MinFree::Bytes(0), true)] {
+        let place = StorePlace::of(Dir::open(scratch.path()).unwrap(), b"kept".to_vec());
+        let store = Arc::new(Store::open(&StorePlace { min_free: Some(min_free), ..place }).unwrap());
+        let (hub, _synced) = hub(true);
+        let mut writer = begun(store, &hub);
+        let written = writer.try_write(0, &Record::Note(Item::End)).unwrap();
+        let refused = written.err().map(|error| error.kind());
+        assert_eq!(refused, (!is_begun).then_some(io::ErrorKind::StorageFull));
+        assert_eq!(scratch.path().join("kept.frames/0000000000000000.spill").exists(), is_begun);
     }
 }
