@@ -130,9 +130,13 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-profile -d 'Ne
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l remove-source-files -d 'cp: remove each file and link of a source on this machine once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay. Not with --and or --copy-links'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
@@ -209,10 +213,14 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-profile -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s x -l one-file-system -d 'Do not cross into other file systems'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l remove-source-files -d 'cp: remove each file and link of a source on this machine once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay. Not with --and or --copy-links'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l delete -d 'sync: remove what the source does not have, and what stands where it has something of another kind'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-idle -d 'All is complete when nothing grew, and nothing new came, for so long' -r
@@ -256,6 +264,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s f -l follow -
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l wait -d 'Wait for a source that is not there yet'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l recheck -d 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s v -l verbose -d 'Name each file, and tell what the stream goes by and more of the link'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s P -l progress -d 'Show progress even when stderr is no terminal'
@@ -300,6 +310,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l index -d 'The files are indexes that `frames pull` wrote: send the frames that they name'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l durable -d 'A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies --record'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l record -d 'Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -l unattended -d 'If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from push" -s q -l quiet -d 'Only errors'
@@ -339,6 +351,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l patience -d 'Give up when there was no link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l record -d 'Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l unattended -d 'If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -s q -l quiet -d 'Only errors'
@@ -352,6 +366,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l json -d 'As JSON, one object'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from help" -f -a "push" -d 'Send files, or standard input, as frames'
@@ -366,6 +382,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l far-ports -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal' -r
@@ -379,6 +397,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l config -d 'Go
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l strict -d 'Also report what is there and not in the receipt'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l as-b3sum -d 'Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l sums -d 'Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in it are relative to SRC. What is not in it is not looked for' -r -F
@@ -398,6 +418,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l config -d 'Go 
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s D -l devices -d 'FIFOs and device nodes too, which a copy without --devices leaves out'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
@@ -410,6 +432,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l config -d 'Go by 
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s l -l long -d 'With kind, mode, owner, bytes and time'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s R -l recursive -d 'All levels'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
@@ -421,6 +445,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l near-ports -d 'Po
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s s -l summarize -d 'Only the sum. Always on; accepted for your fingers, as is `-h` beside it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
@@ -431,6 +457,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-ports -d 'Po
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
@@ -442,6 +470,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l near-ports -d 'Po
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s r -l recursive -d 'Directories, with everything in them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l older-than -d 'Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest' -r
@@ -449,7 +479,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l config -d 'Go by 
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l state -d 'Where thalweg keeps its keys and what it remembers: to reach a daemon, where that does' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l state -d 'Where thalweg keeps its keys and what it remembers: of a daemon, what it serves' -r -F
@@ -488,6 +518,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l near-ports -
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-measure -d 'Do not measure: only what is remembered counts'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l seconds -d 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, up to half as long again (up to 24 s if less was asked for), so that transfers come to their ends' -r
@@ -514,6 +546,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l config -d 'Go 
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s v -l verbose -d 'With the accounts of the whole way'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l no-profile -d 'Do not remember the result for `thalweg predict`'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l time -d 'Take no longer than this, from 10 s to 1 h: less tries less' -r
@@ -539,6 +573,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l config -d 'Go b
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s n -l dry-run -d 'Say what was found, and do not remember it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l forget -d 'Measure nothing: forget what was found for this way'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
@@ -551,7 +587,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l confi
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l listen -d 'Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l export -d 'A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only read; no-delete, they delete nothing; no-replace, what is there is never replaced; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free. A DIR whose own name ends like that is followed by :rw' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l export -d 'A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they leave may have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free. A DIR whose own name ends like that is followed by :rw' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l state -d 'Where the server keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d 'Write what a client needs (addresses, fingerprint, key) here, readable by you only' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times' -r
@@ -560,6 +596,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout 
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-sessions -d 'Serve at most so many sessions at a time; one more client is told that the server is busy' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-sessions-per-address -d 'Of these, at most so many from one address (of IPv6: one network of 64 bits) (default: half of them)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l memory -d 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l bwlimit -d 'Move no faster than this, all sessions and both directions together; for instance 5Gbit/s. Sessions that move data have equal parts, and what one does not use is the others\'. `thalweg limit PID RATE` changes it while the daemon runs, and a reload does. Not with --slots, whose promises it would break' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l slots -d 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody\'s window is open' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l frames-memory -d 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l log-format -d 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set' -r -f -a "text\t'Lines for people'
@@ -624,6 +661,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l config -d 'Go 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s z -l compress -d 'Compress where it pays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
