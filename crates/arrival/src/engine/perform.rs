@@ -404,7 +404,7 @@ fn short(name: &RelativePath) -> String {
 }
 
 /// Bytes of an item's name that are in that of its receipt, which has 25 more, and may have 255.
-const NAME_BYTES_MAX: usize = 200;
+const SHOWN_BYTES_MAX: usize = 200;
 /// Hexadecimal digits of the name of a receipt.
 const VERSION_DIGITS: usize = 16;
 
@@ -416,7 +416,7 @@ fn receipt_name(watch: &[u8], name: &RelativePath, version: Version) -> String {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
     }
     let mut shown = name.to_string().replace('/', "_");
-    shown.truncate(shown.floor_char_boundary(NAME_BYTES_MAX));
+    shown.truncate(shown.floor_char_boundary(SHOWN_BYTES_MAX));
     format!("{shown}.{}.receipt", &hasher.finalize().to_hex()[..VERSION_DIGITS])
 }
 

@@ -157,7 +157,7 @@ fn each_version_that_arrived_has_a_receipt_of_its_own_and_one_that_did_not_has_n
     let odd = RelativePath::new([&[0xff_u8; 100][..], b"/", &[b'n'; 255]].concat()).unwrap();
     assert!(name_of(b"here", &odd).len() <= 255 && name_of(b"here", &odd).starts_with("\\xff"));
     let umlauts = path(&format!("n{}", "ä".repeat(120)));
-    assert_eq!(name_of(b"here", &umlauts).matches('ä').count(), (NAME_BYTES_MAX - 1) / 2);
+    assert_eq!(name_of(b"here", &umlauts).matches('ä').count(), (SHOWN_BYTES_MAX - 1) / 2);
 }
 
 /// The destination is here: what is told of it is known.
