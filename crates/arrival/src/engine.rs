@@ -16,6 +16,7 @@ use crate::machine::{Action, Arrived, Input, Machine, Outcome, Record, Rules, Tr
 use crate::scan::Scanner;
 use looks::{Looked, Looks};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -30,6 +31,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Stop, Wishes};
 use thalweg_sys::Watch as Changes;
+use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::priority::Priority;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath};
@@ -57,6 +59,8 @@ pub struct Watch {
     pub analysis: Option<Analysis>,
     /// Where results go, each item's in a directory of its name.
     pub results: Option<Named>,
+    /// Where receipts go, made if need be; default: into the state directory of this watch.
+    pub receipts: Option<PathBuf>,
     /// How far movers are reached.
     pub how: How,
     /// How items are copied.
@@ -122,13 +126,15 @@ pub struct Ended {
 /// command that runs when it is stopped goes on; the next watch finds its end.
 ///
 /// # Errors
-/// When the directory cannot be looked at at the beginning, or the journal not be kept; `Usage` for places that cannot
-/// be watched, and for a program that cannot be run; `Unsupported` for a congestion control that a far side does not
-/// permit. What keeps the first copy from the far mover that items go to and does not pass: `Usage` without a ticket,
-/// `Permission` if it is not trusted or does not let us in, `NotFound` if it cannot be started.
+/// When the directory cannot be looked at at the beginning, the journal not be kept, or no file be made where receipts
+/// go; `Usage` for places that cannot be watched, and for a program that cannot be run; `Unsupported` for a
+/// congestion control that a far side does not permit. What keeps the first copy from the far mover that items go to
+/// and does not pass: `Usage` without a ticket, `Permission` if it is not trusted or does not let us in, `NotFound` if
+/// it cannot be started.
 pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     watch.check()?;
     watch.try_priority()?;
+    watch.make_receipts()?;
     let directory = watch.directory();
     let (journal, records) = Journal::open(&directory)?;
     for name in ["receipts", "runs", "results"] {
@@ -193,7 +199,28 @@ impl Watch {
                 return usage("the destination, or the place of results, is in the watched directory");
             }
         }
+        if let (Named::Local(source), Some(receipts)) = (&self.source, &self.receipts)
+            && nearest(receipts).starts_with(nearest(source))
+        {
+            return usage("the directory of receipts is in the watched directory");
+        }
         Ok(())
+    }
+
+    /// Makes the directory of receipts, if one is named, and tries whether a file can be begun there: where none can,
+    /// no item would ever arrive.
+    fn make_receipts(&self) -> Result<()> {
+        let Some(directory) = &self.receipts else { return Ok(()) };
+        let of_io = |error: &_| failure::at_path(failure::of_io("write receipts", error), directory);
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(thalweg_sys::usage::user_directory_mode())
+            .create(directory)
+            .map_err(|error| of_io(&error))?;
+        // It is gone again with this line.
+        AtomicFile::begin(&directory.join("new.receipt"), 0o600, Durability::Unsynced)
+            .map(drop)
+            .map_err(|error| of_io(&error.cause))
     }
 
     /// Whether threads may have what they are to have; tried in one of its own, because there may be no way back.

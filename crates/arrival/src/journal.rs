@@ -146,7 +146,8 @@ mod tests {
     fn records() -> Vec<Record> {
         let name = RelativePath::new(b"a\n\"\xff\x1b[2J".to_vec()).unwrap();
         let version = Version { bytes: 1, changed_ns: -2, mark: u64::MAX };
-        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1 };
+        let arrived =
+            Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1, receipt: "/r\\xff".into() };
         vec![
             Record::Arrived(name.clone(), arrived),
             Record::Started(name.clone(), 1),
@@ -187,13 +188,14 @@ mod tests {
         assert_eq!(Journal::open(directory.path()).unwrap().1, records());
     }
 
-    /// As it was written when a copy over what had arrived had no record.
+    /// As it was written when a copy over what had arrived had no record, and a receipt no name of its own.
     #[test]
     fn a_journal_of_an_earlier_program_says_what_it_said() {
         let json = r#"{"Known":["a",{"arrived":{"version":{"bytes":1,"changed_ns":-2,"mark":3},"digest":"d","key":"k","bytes":1},"attempt":2,"stage":"Arrived"}]}"#;
         let text = format!("{HEAD}{} {json}\n", check(json.as_bytes()));
         let version = Version { bytes: 1, changed_ns: -2, mark: 3 };
-        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1 };
+        let receipt = String::new();
+        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1, receipt };
         let known = Known { arrived, attempt: 2, stage: Stage::Arrived };
         let name = RelativePath::new(b"a".to_vec()).unwrap();
         assert_eq!(read(text.as_bytes()).unwrap(), [Record::Known(name, known)]);

@@ -28,6 +28,7 @@ use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
 use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{self, Check};
+use thalweg_wire::path::{Escaped, unescape};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Before what cannot be read of a run is looked at once more.
@@ -46,7 +47,9 @@ impl Driver<'_> {
                 let failure = match self.copy_item(&name, version, &placed) {
                     Ok((digest, bytes)) => {
                         let key = key_of(&name, &digest);
-                        let arrived = Arrived { version, digest: digest.to_string(), key, bytes };
+                        let receipt = self.receipt(&name, version);
+                        let receipt = Escaped(receipt.as_os_str().as_bytes()).to_string();
+                        let arrived = Arrived { version, digest: digest.to_string(), key, bytes, receipt };
                         return Some(Input::Moved(name, Ok(arrived)));
                     }
                     Err(failure) => failure,
@@ -163,10 +166,9 @@ impl Driver<'_> {
             compress: wishes.movement.asked.compress,
             delete: false,
         };
-        let receipt = ReceiptFile::begin(&self.receipt(name), &asked)?;
+        let receipt = ReceiptFile::begin(&self.receipt(name, version), &asked)?;
         wishes.receipt = Some(receipt.sink());
         let (report, settled) = self.copy(name, source, destination, &wishes, placed)?;
-        receipt.finish(&report.agreed)?;
         let scanner = &self.watch.scanner;
         let mut copied = scanner.version_of(name, settled.entries());
         let is_partial = settled.is_partial;
@@ -178,7 +180,8 @@ impl Driver<'_> {
             copied = scanner.look_at(name, &self.looker().reach()?)?;
         }
         match is_version(copied) {
-            true => Ok(digest),
+            true => receipt.finish(&report.agreed).map(|()| digest),
+            // Its receipt is one of nothing that arrived.
             false => {
                 let cause = "it is not what it was when it was seen to be complete";
                 Err(Failure::new(FailureKind::Changed, "copy", cause))
@@ -335,15 +338,30 @@ impl Driver<'_> {
             ("THALWEG_ITEM_DESTINATION", destination.to_string().into()),
             ("THALWEG_ITEM_DIGEST", arrived.digest.clone().into()),
             ("THALWEG_ITEM_BYTES", arrived.bytes.to_string().into()),
-            ("THALWEG_ITEM_RECEIPT", self.receipt(name).into_os_string()),
+            ("THALWEG_ITEM_RECEIPT", self.receipt_of(name, arrived)),
             ("THALWEG_ITEM_KEY", arrived.key.clone().into()),
             ("THALWEG_ITEM_ATTEMPT", attempt.to_string().into()),
             ("THALWEG_ITEM_RESULTS", self.results(name).into_os_string()),
         ]
     }
 
-    fn receipt(&self, name: &RelativePath) -> PathBuf {
-        self.directory.join("receipts").join(format!("{}.receipt", short(name)))
+    /// Where the receipt of this version of an item is put, as seen from anywhere: it is told to commands.
+    fn receipt(&self, name: &RelativePath, version: Version) -> PathBuf {
+        let directory = match &self.watch.receipts {
+            Some(directory) => std::path::absolute(directory).unwrap_or_else(|_| directory.clone()),
+            None => self.directory.join("receipts"),
+        };
+        let watch = self.directory.file_name().unwrap_or_default();
+        directory.join(receipt_name(watch.as_bytes(), name, version))
+    }
+
+    /// Where the receipt of what arrived is: it stays there, though later ones may go elsewhere.
+    fn receipt_of(&self, name: &RelativePath, arrived: &Arrived) -> OsString {
+        if arrived.receipt.is_empty() {
+            // An earlier program named it by the item alone.
+            return self.directory.join("receipts").join(format!("{}.receipt", short(name))).into_os_string();
+        }
+        OsString::from_vec(unescape(&arrived.receipt).unwrap_or_default())
     }
 
     fn results(&self, name: &RelativePath) -> PathBuf {
@@ -383,6 +401,23 @@ impl Driver<'_> {
 /// A file name that any item can have.
 fn short(name: &RelativePath) -> String {
     blake3::hash(name.as_bytes()).to_hex()[..32].to_owned()
+}
+
+/// Bytes of an item's name that are in that of its receipt, which has 25 more, and may have 255.
+const SHOWN_BYTES_MAX: usize = 200;
+/// Hexadecimal digits of the name of a receipt.
+const VERSION_DIGITS: usize = 16;
+
+/// The file name of the receipt of one version of an item. Its words are for people; its digits are others for each
+/// watch, item and version, so that none takes the place of another's.
+fn receipt_name(watch: &[u8], name: &RelativePath, version: Version) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 receipt name");
+    for part in [watch, &version.mark.to_le_bytes()[..], name.as_bytes()] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    let mut shown = name.to_string().replace('/', "_");
+    shown.truncate(shown.floor_char_boundary(SHOWN_BYTES_MAX));
+    format!("{shown}.{}.receipt", &hasher.finalize().to_hex()[..VERSION_DIGITS])
 }
 
 /// What a person may want to know of a copy that is none of its failures.

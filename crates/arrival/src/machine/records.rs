@@ -20,6 +20,9 @@ pub struct Arrived {
     pub key: String,
     /// Content bytes.
     pub bytes: u64,
+    /// Where its receipt is, escaped; empty once nothing is left to do, or if an earlier program recorded it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub receipt: String,
 }
 
 /// How a run of the command ended.
@@ -173,7 +176,10 @@ impl Machine {
                 Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
                 Record::Ended(..) | Record::Stands(_) => known.stage = Stage::Arrived,
                 Record::Replacing(_) => known.stage = Stage::Replacing,
-                Record::Done(_) => known.stage = Stage::Done,
+                Record::Done(_) => {
+                    // Of all that is done only what later arrivals are held against is kept.
+                    (known.arrived.receipt, known.stage) = (String::new(), Stage::Done);
+                }
                 Record::Arrived(..) | Record::Known(..) | Record::Past(_) => {}
             }
         }

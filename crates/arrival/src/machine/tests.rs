@@ -51,5 +51,6 @@ fn looked(all: Vec<Seen>) -> Input {
 
 fn arrived(name: &RelativePath, version: Version) -> Arrived {
     let digest = Digest([version.mark as u8; 32]);
-    Arrived { version, digest: digest.to_string(), key: key_of(name, &digest), bytes: version.bytes }
+    let (digest, key) = (digest.to_string(), key_of(name, &digest));
+    Arrived { version, digest, key, bytes: version.bytes, receipt: String::new() }
 }

@@ -56,6 +56,10 @@ pub struct WatchArgs {
     /// After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME
     #[arg(long, value_name = "PLACE", requires = "on_arrival")]
     pub results_back: Option<OsString>,
+    /// Write what both sides sign of each item into this directory of this machine, which is made: a file
+    /// NAME.DIGITS.receipt for each version that arrived, with _ for a slash (default: in the state directory)
+    #[arg(long, value_name = "DIR")]
+    pub receipts: Option<PathBuf>,
     /// Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub look_every: Option<Duration>,

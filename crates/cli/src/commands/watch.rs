@@ -159,6 +159,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         },
         analysis,
         results: args.results_back.as_deref().map(place).transpose()?,
+        receipts: args.receipts.clone(),
         how: args.link.how(places, &state, args.manners.priority(), events),
         wishes: Wishes {
             selection: Selection { filter: rules, ..Selection::default() },
@@ -387,7 +388,10 @@ fn object(told: &Told<'_>) -> serde_json::Value {
         Told::Arrived(name, arrived) => about(
             "arrived",
             name,
-            serde_json::json!({"bytes": arrived.bytes, "blake3": arrived.digest, "key": arrived.key}),
+            serde_json::json!({
+                "bytes": arrived.bytes, "blake3": arrived.digest, "key": arrived.key,
+                "receipt": arrived.receipt,
+            }),
         ),
         Told::Started(name, attempt) => about("started", name, serde_json::json!({"attempt": attempt})),
         Told::Ended(name, attempt, outcome) => about(

@@ -2,6 +2,8 @@
 
 use crate::support::{self, wait_until};
 use crate::{Bench, LIMIT, analysis, ends, start};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 /// What the program is told of an item, after it held the receipt against what arrived: of a directory it names what it is in.
 const TOLD: &str = r#"
@@ -66,6 +68,79 @@ fn what_the_program_is_told_of_a_directory_is_true_of_all_that_is_in_it() {
     assert_eq!(digest, of([("data", b"one"), ("deep/more", b"two")]), "the same is the same");
     assert_ne!(digest, of([("data", b"one"), ("deep/more", b"twO")]), "other content");
     assert_ne!(digest, of([("data", b"one"), ("deep/name", b"two")]), "another name");
+}
+
+/// What `arrived` told of receipts, which without a program nobody else tells.
+fn receipts_told(text: &str) -> Vec<PathBuf> {
+    let events = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let arrived = events.filter(|event| event["event"] == "arrived");
+    arrived.map(|event| event["receipt"].as_str().expect("a receipt").into()).collect()
+}
+
+#[test]
+fn receipts_are_where_they_were_asked_for_one_for_each_version_and_told() {
+    let bench = Bench::new();
+    let directory = bench.scratch.path("receipts/run7");
+    let to = directory.to_str().unwrap();
+    let arrived = bench.destination.join("shot 1");
+    let verifies = |receipt: &Path| {
+        let words = [OsStr::new("verify"), receipt.as_os_str(), arrived.as_os_str()];
+        bench.scratch.run(words).status.code()
+    };
+    let more = ["--idle-exit", "500ms", "--json", "--receipts", to];
+    let mut receipts = Vec::new();
+    for content in ["first", "second, corrected"] {
+        bench.put("shot 1", content.as_bytes());
+        let (code, text) = ends(bench.local(&more));
+        assert_eq!(code, Some(0), "{text}");
+        let told = receipts_told(&text);
+        let [receipt] = &told[..] else { panic!("one arrival: {text}") };
+        assert_eq!(receipt.parent(), Some(&*directory), "{text}");
+        let name = receipt.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("shot 1.") && name.ends_with(".receipt"), "{name}");
+        assert_eq!(verifies(receipt), Some(0), "{content}");
+        receipts.push(receipt.clone());
+    }
+    // That of the earlier version stays what it was.
+    assert_ne!(receipts[0], receipts[1]);
+    assert_eq!(verifies(&receipts[0]), Some(4));
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 2);
+    // What is written there would be an item.
+    let within = bench.source.join("receipts");
+    let (code, text) = ends(bench.local(&["--idle-exit", "500ms", "--receipts", within.to_str().unwrap()]));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("the directory of receipts is in the watched directory"), "{text}");
+    assert!(!within.exists());
+    // Where no file can be made none could be, for any item.
+    let file = bench.scratch.path("file");
+    std::fs::write(&file, "").unwrap();
+    let (code, text) = ends(bench.local(&["--idle-exit", "500ms", "--receipts", file.to_str().unwrap()]));
+    assert_ne!(code, Some(0), "{text}");
+    assert!(text.contains("write receipts failed"), "{text}");
+}
+
+#[test]
+fn the_program_is_told_where_the_receipt_is_though_later_ones_go_elsewhere() {
+    let bench = Bench::new();
+    let body = r#"test -e "$LOG.permit"
+        test -s "$THALWEG_ITEM_RECEIPT"
+        printf '%s\n' "$THALWEG_ITEM_RECEIPT" >> "$LOG""#;
+    let script = analysis(&bench.scratch, body);
+    bench.put("shot", b"shot");
+    let watch = |receipts: &str| {
+        let to = bench.scratch.path(receipts);
+        let more = ["--idle-exit", "500ms", "--attempts", "1", "--json", "--receipts", to.to_str().unwrap()];
+        ends(bench.local(&[&more[..], &["--on-arrival", script.to_str().unwrap()]].concat()))
+    };
+    let (code, text) = watch("one");
+    assert_eq!(code, Some(2), "it was not permitted yet: {text}");
+    let told = receipts_told(&text);
+    std::fs::write(bench.scratch.path("log.permit"), "").unwrap();
+    let (code, text) = watch("two");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(receipts_told(&text).is_empty(), "it had arrived: {text}");
+    assert_eq!(bench.log(), told.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(), "{text}");
+    assert!(told.len() == 1 && told[0].starts_with(bench.scratch.path("one")), "{told:?}");
 }
 
 /// Of a push it reads the source; of a copy within this machine what arrived.

@@ -11,7 +11,8 @@ it returns when everything is verified and durable; the same call resumes what w
 The interpreter lock is released while data move; calls may be made from several threads at once. Ctrl-C ends a call in
 order: what was written becomes durable first.
 
-:mod:`thalweg.aio` has what waits as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system.
+:mod:`thalweg.aio` has what waits as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system,
+:mod:`thalweg.arrival` the item that ``thalweg watch`` runs a program for.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
         },
         analysis: None,
         results: None,
+        receipts: None,
         how: How::to_ask(&Places::default(), None, SshOptions::default()),
         wishes: Wishes { selection: Selection { filter, ..Selection::default() }, ..Wishes::default() },
         results_congestion: None,
@@ -118,6 +119,47 @@ fn a_file_that_was_written_on_after_it_was_seen_complete_does_not_arrive_in_its_
     }
 }
 
+#[test]
+fn each_version_that_arrived_has_a_receipt_of_its_own_and_one_that_did_not_has_none() {
+    let scratch = tempfile::tempdir().unwrap();
+    let complete = Complete::Stable(Duration::ZERO);
+    let receipts = scratch.path().join("receipts/of/in");
+    let to = Some(receipts.clone());
+    let watch = Watch { receipts: to, ..watch_of(scratch.path(), ItemKind::File, complete, &[]) };
+    watch.make_receipts().unwrap();
+    assert_eq!(std::fs::read_dir(&receipts).unwrap().count(), 0, "what tried the place is gone");
+    let (name, file) = (path("deep/one"), scratch.path().join("in/deep/one"));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let of = |version: Version| driven(&watch, |driver| driver.receipt(&name, version));
+    let texts = || -> BTreeMap<PathBuf, Vec<u8>> {
+        let entries = std::fs::read_dir(&receipts).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|entry| (entry.clone(), std::fs::read(entry).unwrap())).collect()
+    };
+    std::fs::write(&file, "first").unwrap();
+    let first = seen(&watch, &name);
+    copied(&watch, &name, first).unwrap();
+    let before = texts();
+    assert_eq!(before.keys().collect::<Vec<_>>(), [&of(first)]);
+    assert!(of(first).file_name().unwrap().to_str().unwrap().starts_with("deep_one."), "{before:?}");
+    std::fs::write(&file, "corrected").unwrap();
+    assert_eq!(copied(&watch, &name, first).unwrap_err().kind, FailureKind::Changed);
+    assert_eq!(texts(), before, "that was no version which was seen to be complete");
+    let second = seen(&watch, &name);
+    copied(&watch, &name, second).unwrap();
+    let after = texts();
+    assert_eq!((after.len(), &after[&of(first)]), (2, &before[&of(first)]));
+    assert_ne!(after[&of(second)], after[&of(first)]);
+    // Another watch, which goes elsewhere, has others in the same directory.
+    let name_of = |watch: &[u8], name: &RelativePath| receipt_name(watch, name, first);
+    assert_ne!(name_of(b"here", &name), name_of(b"there", &name));
+    assert_ne!(name_of(b"here", &path("a/b")), name_of(b"here", &path("a_b")));
+    // Any name will do.
+    let odd = RelativePath::new([&[0xff_u8; 100][..], b"/", &[b'n'; 255]].concat()).unwrap();
+    assert!(name_of(b"here", &odd).len() <= 255 && name_of(b"here", &odd).starts_with("\\xff"));
+    let umlauts = path(&format!("n{}", "ä".repeat(120)));
+    assert_eq!(name_of(b"here", &umlauts).matches('ä').count(), (SHOWN_BYTES_MAX - 1) / 2);
+}
+
 /// The destination is here: what is told of it is known.
 #[test]
 fn a_copy_that_failed_tells_whether_something_of_it_may_be_in_place() {
@@ -167,7 +209,8 @@ fn what_came_of_a_copy_is_kept_though_the_watch_is_over_before_that_is_heard() {
     std::fs::create_dir(scratch.path().join("in")).unwrap();
     let name = path("one");
     let version = |number: u64| Version { bytes: number, changed_ns: number as i64, mark: number };
-    let arrived = Arrived { version: version(1), digest: "d".into(), key: "k".into(), bytes: 1 };
+    let (digest, key, receipt) = ("d".into(), "k".into(), String::new());
+    let arrived = Arrived { version: version(1), digest, key, bytes: 1, receipt };
     let mut machine = Machine::new(Rules { runs_command: true, ..watch.rules.clone() });
     machine.replay(Record::Known(name.clone(), Known { arrived, attempt: 1, stage: Stage::Arrived }));
     machine.begin();
@@ -237,7 +280,13 @@ fn a_run_does_not_begin_for_what_the_source_has_no_more() {
         std::fs::write(&file, "first").unwrap();
         let version = seen(&watch, &name);
         let (digest, bytes) = copied(&watch, &name, version).unwrap();
-        let arrived = || Arrived { version, digest: digest.to_string(), key: key_of(&name, &digest), bytes };
+        let arrived = || Arrived {
+            version,
+            digest: digest.to_string(),
+            key: key_of(&name, &digest),
+            bytes,
+            receipt: String::new(),
+        };
         let changed = || driven(&watch, |driver| driver.changed_source(&name, &arrived()));
         assert_eq!(changed(), None, "{kind:?}: it is as it arrived");
         std::fs::write(&file, "corrected").unwrap();

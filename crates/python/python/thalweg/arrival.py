@@ -1,0 +1,87 @@
+"""What ``thalweg watch --on-arrival`` tells the program that it runs for an item.
+
+>>> import thalweg.arrival
+>>> item = thalweg.arrival.item()  # doctest: +SKIP
+>>> item.path, item.digest, item.key  # doctest: +SKIP
+
+The program succeeds with exit code 0; an exception is a failure, and ``watch`` runs it again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from thalweg._docs import document
+from thalweg.errors import UsageError
+
+__all__ = ["Item", "item"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """An item that arrived, verified and durable."""
+
+    #: Where it can be read on this machine: at the destination if that is here, else at the source.
+    path: Path
+    #: Its name below the watched directory; bytes that are no UTF-8 are as :func:`os.fsdecode` has them.
+    name: str
+    #: Its place at the source as text, odd bytes escaped (``\\xNN``).
+    source: str
+    #: Its place at the destination as text, likewise.
+    destination: str
+    #: Of a file its BLAKE3, 64 digits; of a directory a digest over paths and contents in it.
+    digest: str
+    #: Bytes of content.
+    bytes: int
+    #: What both sides signed, for :func:`thalweg.verify` of the directory that ``path`` is in.
+    receipt: Path
+    #: 32 digits, the same for the same name and content: by it a run knows what an earlier one did.
+    key: str
+    #: Number of this run for this name, from 1.
+    attempt: int
+    #: A directory for results, empty at first.
+    results: Path
+
+
+def item() -> Item:
+    """The item that this program is run for, from its environment.
+
+    Raises :class:`~thalweg.UsageError` where ``thalweg watch`` did not start the program.
+    """
+    return Item(
+        path=Path(_told("PATH")),
+        name=_told("NAME"),
+        source=_told("SOURCE"),
+        destination=_told("DESTINATION"),
+        digest=_told("DIGEST"),
+        bytes=_number("BYTES"),
+        receipt=Path(_told("RECEIPT")),
+        key=_told("KEY"),
+        attempt=_number("ATTEMPT"),
+        results=Path(_told("RESULTS")),
+    )
+
+
+def _told(what: str) -> str:
+    name = f"THALWEG_ITEM_{what}"
+    value = os.environ.get(name)
+    if not value:
+        raise _refused(f"{name} is not set")
+    return value
+
+
+def _number(what: str) -> int:
+    text = _told(what)
+    if not (text.isascii() and text.isdigit()):
+        raise _refused(f"THALWEG_ITEM_{what}={text!r}: a whole number")
+    return int(text)
+
+
+def _refused(cause: str) -> UsageError:
+    hint = "this is for programs that `thalweg watch --on-arrival` starts"
+    return UsageError(cause, kind="usage", operation="read the item", hint=hint)
+
+
+document(Item)
