@@ -1,9 +1,9 @@
 //! What both movers agree was done, and sign.
 //!
-//! Each side makes its own statement from its own numbers: the sender from what it read, the receiver from
-//! what it wrote. The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry
-//! of 512 successive entry numbers; both sides compute it apart, so equal roots mean that both saw the same entries with
-//! the same digests.
+//! Each side makes its own statement from its own numbers: the sender from what it read and sent, the receiver from
+//! what it wrote; of what was found unchanged, and was not compared with the source, the sender takes the receiver's word.
+//! The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry of 512 successive
+//! entry numbers; both sides compute it apart, so equal roots mean that both say the same of the same entries.
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Kind};
@@ -19,7 +19,8 @@ use std::collections::btree_map::Entry as Slot;
 /// ```text
 /// 9f86d0…  4096  file  done  dir/name\x0awith newline
 /// ```
-/// Digest of the content, or of where a symbolic link leads (or `-`), bytes, kind, outcome, path; names escaped as everywhere, so a line is always one line.
+/// Digest of the content, or of the target of a symbolic link (or `-`), bytes, kind, outcome, path; names escaped as
+/// everywhere, so a line is always one line.
 pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
     let (word, digest) = match outcome {
         Outcome::Done { digest, .. } => ("done", digest),

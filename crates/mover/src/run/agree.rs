@@ -166,7 +166,7 @@ pub fn totals_of(ended: Ended) -> Result<Totals> {
 
 impl Signer<'_> {
     fn sign(&self, side: Side, root: Option<(Digest, u64)>, terms: &Terms, totals: Totals) -> Result<Signed> {
-        let internal = |cause| Failure::new(FailureKind::Internal, "sign the receipt", cause);
+        let internal = |cause: &str| Failure::new(FailureKind::Internal, "sign the receipt", cause);
         if terms.dry_run {
             return Err(internal("a dry run is not signed"));
         }
