@@ -483,9 +483,10 @@ fn a_receipt_with_lines_cut_elsewhere_or_words_that_nobody_signed_is_damage() {
     assert_eq!(verify(&scratch, &receipt, &to, &["--strict"]).0, 0);
 }
 
-/// What an auditor does who holds the certificates of both sites, and never saw their keys.
+/// What an auditor does who holds the certificates of both sites, and never saw their keys. Those of its tickets a daemon has
+/// too.
 #[test]
-fn a_receipt_names_the_certificates_that_both_sides_showed() {
+fn through_a_daemon_the_user_signs_with_a_key_of_his_own_and_the_daemon_says_where_it_wrote() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), noise(1, 1000)).unwrap();
     std::fs::create_dir(scratch.path("export")).unwrap();
@@ -502,12 +503,33 @@ fn a_receipt_names_the_certificates_that_both_sides_showed() {
         &path(&scratch.path("file")),
         &daemon.place("data", "file"),
     ]);
-    let both = format!("{},{}", ticket.server, ticket.identity().unwrap().fingerprint());
+    let own = thalweg_mover::link::Identity::load(&scratch.path("client-state/identity.pem")).unwrap();
+    let both = format!("{},{}", ticket.server, own.fingerprint());
     let place = scratch.path("export/file");
     assert_eq!(verify(&scratch, &receipt, &place, &["--keys", &both]).0, 0);
-    let one = ticket.server.to_string();
-    let (code, _, err) = verify(&scratch, &receipt, &place, &["--keys", &one]);
-    assert!(code == 4 && err.contains("sender signed with the certificate"), "{err}");
+    for with_tickets in [ticket.server, ticket.identity().unwrap().fingerprint()] {
+        let keys = format!("{},{with_tickets}", ticket.server);
+        let (code, _, err) = verify(&scratch, &receipt, &place, &["--keys", &keys]);
+        assert!(code == 4 && err.contains("sender signed with the certificate"), "{err}");
+    }
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let footer: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(footer["place"], serde_json::json!({ "export": "data", "path": "file" }));
+    assert_eq!((&footer["kind"], footer["session"].is_string()), (&"files".into(), true));
+    assert_eq!(footer["sender"]["ephemeral"], false);
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_is_found() {
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    std::fs::remove_file(to.join("link-to-directory")).unwrap();
+    symlink("elsewhere", to.join("link-to-directory")).unwrap();
+    let (code, out, err) = verify(&scratch, &receipt, &to, &[]);
+    assert_eq!(code, 4, "{out}{err}");
+    let told = "differs  link-to-directory  (it leads to `elsewhere`, and the copied one elsewhere)";
+    assert!(out.contains(told), "{out}");
 }
 
 #[test]

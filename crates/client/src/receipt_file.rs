@@ -17,8 +17,9 @@ use thalweg_mover::link::{Fingerprint, public_key_of};
 use thalweg_mover::run::agree::is_signed;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces};
 use thalweg_wire::hex::{hex, unhex};
-use thalweg_wire::message::Totals;
-use thalweg_wire::receipt::{self, Line, Side, Signed, Statement};
+use thalweg_wire::message::{Place, Totals};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::receipt::{self, Line, Side, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Version that is written.
@@ -58,12 +59,13 @@ pub fn pieces(path: &RelativePath, pieces: &Pieces) -> String {
 
 /// The footer.
 pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
-    let Statement { root, entries, totals: numbers, verify, check, chunk_bytes, segment_bytes, .. } =
-        &receiver.statement;
+    let Statement { root, entries, kind, session, place, totals: numbers, .. } = &receiver.statement;
+    let Statement { verify, check, chunk_bytes, segment_bytes, .. } = &receiver.statement;
     let word = |debug: String| debug.to_lowercase();
     let side = |signed: &Signed| {
         json!({
             "when": signed.statement.signed_at,
+            "ephemeral": signed.statement.signer.is_ephemeral,
             "fingerprint": Fingerprint::of(&signed.certificate.as_slice().into()).to_string(),
             "public_key": public_key_of(&signed.certificate).map(|key| hex(&key)),
             "signed": hex(&signed.to_bytes()),
@@ -72,6 +74,11 @@ pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
     json!({
         "root": root.to_string(),
         "entries": entries,
+        "kind": kind.word(),
+        "session": session.map(|session| session.to_string()),
+        "place": place.as_ref().map(|Place { export, path }| {
+            json!({ "export": export, "path": Escaped(path).to_string() })
+        }),
         "totals": totals(numbers),
         "terms": {
             "verify": word(format!("{verify:?}")),
@@ -146,6 +153,8 @@ pub struct Signer {
     pub public_key: [u8; 32],
     /// SHA-256 of the certificate.
     pub certificate: Fingerprint,
+    /// The key was kept nowhere: nobody can tell later whose it was.
+    pub is_ephemeral: bool,
 }
 
 impl std::fmt::Display for Signer {
@@ -161,6 +170,10 @@ pub struct Seal {
     pub sender: Signer,
     /// Who wrote the destination.
     pub receiver: Signer,
+    /// What was moved.
+    pub kind: TransferKind,
+    /// Where the receiver wrote, as it says; `None` if it kept nothing.
+    pub place: Option<Place>,
     /// When the copy began, in seconds since 1970 by the clock of who wrote the receipt.
     pub began: u64,
     /// Entries in the receipt.
@@ -291,12 +304,22 @@ impl<R: BufRead> Reader<R> {
             if statement.header.is_some_and(|header| header != self.header) {
                 return Err(damage(&format!("its header is not the one that the {who} signed")));
             }
-            if statement.side != side || statement.peer != fingerprint(other).0 {
+            if statement.signer.certificate != fingerprint(signed).0 {
+                return Err(damage(&format!("the {who} signed as somebody else")));
+            }
+            if statement.side != side || statement.peer != other.statement.signer {
                 return Err(damage(&format!("the {who} signed a copy with somebody else")));
             }
         }
-        // By its totals a copy of which a part failed differs from one of all with the same lines.
-        let copy = |s: &Statement| (s.verify, s.check, s.chunk_bytes, s.segment_bytes, s.totals);
+        if sender.statement.place.is_some() {
+            return Err(damage("the sender says where the receiver wrote"));
+        }
+        // By its totals a copy of which a part failed differs from one of all with the same lines, by its session from any
+        // other.
+        let copy = |s: &Statement| {
+            let terms = (s.verify, s.check, s.chunk_bytes, s.segment_bytes);
+            (s.kind, s.session, terms, s.totals)
+        };
         if copy(&sender.statement) != copy(&receiver.statement) {
             return Err(damage("the two statements are not of one copy"));
         }
@@ -309,11 +332,14 @@ impl<R: BufRead> Reader<R> {
         let signer = |signed: &Signed| Signer {
             public_key: public_key_of(&signed.certificate).unwrap_or_default(),
             certificate: fingerprint(signed),
+            is_ephemeral: signed.statement.signer.is_ephemeral,
         };
         let totals = &receiver.statement.totals;
         Ok(Seal {
             sender: signer(&sender),
             receiver: signer(&receiver),
+            kind: receiver.statement.kind,
+            place: receiver.statement.place.clone(),
             began: self.began,
             entries,
             hard_links: 0,
@@ -442,6 +468,8 @@ pub(crate) mod tests {
         blocks: Vec<(u64, Vec<String>)>,
         /// Of the sender, and of the receiver.
         totals: [Totals; 2],
+        /// The same.
+        sessions: [Option<Digest>; 2],
     }
 
     /// In two parts.
@@ -463,6 +491,7 @@ pub(crate) mod tests {
                 header: format!("{{\"thalweg_receipt\":{VERSION}}}"),
                 blocks: vec![(0, lines)],
                 totals: [totals; 2],
+                sessions: [None; 2],
             }
         }
 
@@ -492,7 +521,12 @@ pub(crate) mod tests {
                 totals: self.totals[usize::from(side == Side::Receiver)],
                 signed_at: 1_790_000_000,
                 side,
-                peer: self.identity.fingerprint().0,
+                kind: TransferKind::Files,
+                signer: self.identity.signatory(),
+                peer: self.identity.signatory(),
+                session: self.sessions[usize::from(side == Side::Receiver)],
+                place: (side == Side::Receiver)
+                    .then(|| Place { export: Some("data".into()), path: b"run/7".to_vec() }),
                 verify: VerifyLevel::Written,
                 check: Check::Evidence,
                 chunk_bytes: 64 << 10,
@@ -557,7 +591,7 @@ pub(crate) mod tests {
         assert_eq!(pieces(&path, &parts), expected);
         let footer = Sample::of_a_tree().texts().pop().unwrap();
         let mut keys = Vec::new();
-        for key in ["entries", "receiver", "root", "sender", "terms", "totals"] {
+        for key in ["entries", "kind", "place", "receiver", "root", "sender", "session", "terms", "totals"] {
             keys.push(footer.find(&format!("\"{key}\":")).unwrap());
         }
         assert!(keys.is_sorted() && keys[0] == 1, "{footer}");
@@ -649,6 +683,16 @@ pub(crate) mod tests {
         is_damage(&sample.text());
         sample.totals[1].failed = 1;
         assert_eq!(read(&sample.text()).unwrap().failed, 1);
+    }
+
+    #[test]
+    fn statements_of_two_sessions_with_the_same_lines_do_not_make_a_receipt() {
+        let mut sample = Sample::of_a_tree();
+        sample.sessions = [Some(Digest([1; 32])); 2];
+        let seal = read(&sample.text()).unwrap();
+        assert_eq!((seal.kind, seal.place.unwrap().path), (TransferKind::Files, b"run/7".to_vec()));
+        sample.sessions[1] = Some(Digest([2; 32]));
+        is_damage(&sample.text());
     }
 
     #[test]

@@ -293,8 +293,8 @@ fn copied(
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);
     let report = job.run(&wishes, &state, &heard.watch(meter), stop)?;
-    if let Some(receipt) = receipt {
-        receipt.finish(&report.agreed)?;
+    if let (Some(receipt), Some(agreed)) = (receipt, &report.agreed) {
+        receipt.finish(agreed)?;
     }
     let mut object = events::finished(&report, options.dry_run);
     object.insert("failures".into(), heard.failures());

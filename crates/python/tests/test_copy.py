@@ -31,7 +31,7 @@ def test_a_tree_goes_to_a_daemon_and_comes_back(daemon: Daemon, tmp_path: Path, 
     assert tree_of(daemon.root / "source") == content
     assert report.bytes_done == sum(map(len, content.values()))
     assert (report.failed, report.failures) == (0, [])
-    assert report.seconds > 0 and len(report.root) == 64 and "plan" in report.details
+    assert report.seconds > 0 and report.root and len(report.root) == 64 and "plan" in report.details
     settled = {event["path"] for event in events if event["event"] == "entry" and event["type"] == "file"}
     assert settled == {f"source/{name}" for name in content}
     assert any(event["event"] == "progress" for event in events)

@@ -166,7 +166,9 @@ impl Driver<'_> {
         let receipt = ReceiptFile::begin(&self.receipt(name), &asked)?;
         wishes.receipt = Some(receipt.sink());
         let (report, settled) = self.copy(name, source, destination, &wishes, placed)?;
-        receipt.finish(&report.agreed)?;
+        if let Some(agreed) = &report.agreed {
+            receipt.finish(agreed)?;
+        }
         let scanner = &self.watch.scanner;
         let mut copied = scanner.version_of(name, settled.entries());
         let is_partial = settled.is_partial;

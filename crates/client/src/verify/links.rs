@@ -106,7 +106,7 @@ mod tests {
     use thalweg_mover::failure::Failure;
     use thalweg_mover::link::Fingerprint;
     use thalweg_wire::Kind;
-    use thalweg_wire::receipt::Line;
+    use thalweg_wire::receipt::{Line, TransferKind};
 
     const SEGMENT_BYTES: u64 = 256 << 10;
 
@@ -124,10 +124,12 @@ mod tests {
 
     /// Of a receipt with hard links.
     fn seal() -> Seal {
-        let signer = Signer { public_key: [0; 32], certificate: Fingerprint([0; 32]) };
+        let signer = Signer { public_key: [0; 32], certificate: Fingerprint([0; 32]), is_ephemeral: false };
         Seal {
             sender: signer,
             receiver: signer,
+            kind: TransferKind::Files,
+            place: None,
             began: 0,
             entries: 5,
             hard_links: 3,

@@ -145,6 +145,19 @@ fn last_totals(run: &impl Party, totals: Totals) -> Totals {
     }
 }
 
+/// What is to be told where a receipt is written and nobody can tell later who signed it.
+pub fn note_of(signer: &Signer) -> Option<String> {
+    let who = match (signer.identity.signatory().is_ephemeral, signer.peer.is_ephemeral) {
+        _ if signer.header.is_none() => return None,
+        (false, false) => return None,
+        (true, true) => "both sides have",
+        (true, false) => "this side has",
+        (false, true) => "the far side has",
+    };
+    let text = "no state directory to keep a key in: nobody can tell later whose the key was that signs the receipt";
+    Some(format!("{who} {text}"))
+}
+
 /// A path of this machine as the place of a statement.
 pub fn place_of(path: &Path) -> Place {
     let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
@@ -277,6 +290,20 @@ mod tests {
             let refused = ours.check(&signed(&theirs, Side::Sender, 0), &statement).unwrap_err();
             assert_eq!(refused.kind, FailureKind::Damage, "{refused}");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_kept_nowhere_is_told_where_a_receipt_is_written() {
+        let [ephemeral, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
+        let kept = Identity::from_pem(&other.to_pem()).unwrap();
+        let noted = |own, peer, header| note_of(&Signer { header, ..signer(own, peer) });
+        let header = Some(Digest([4; 32]));
+        assert_eq!(noted(&kept, &kept, header), None);
+        assert_eq!(noted(&ephemeral, &other, None), None);
+        assert!(noted(&kept, &ephemeral, header).unwrap().starts_with("the far side has"));
+        assert!(noted(&ephemeral, &kept, header).unwrap().starts_with("this side has"));
+        let told = signed(&signer(&ephemeral, &kept), Side::Sender, 0).statement;
+        assert!(told.signer.is_ephemeral && !told.peer.is_ephemeral);
     }
 
     #[test]

@@ -28,7 +28,7 @@ from thalweg._work import (
     texts,
     whole,
 )
-from thalweg.errors import checked
+from thalweg.errors import UsageError, checked
 
 #: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
 #: ``paranoid`` reads the source twice too.
@@ -186,6 +186,9 @@ def start(
     tells: bool = True,
 ) -> Transfer:
     refuse_unknown(options, CopyOptions)
+    if options.get("dry_run") and options.get("receipt") is not None:
+        cause = "receipt: a dry run has none, nobody signs it"
+        raise UsageError(cause, kind="usage", operation="read options")
     sources = [source] if isinstance(source, str | bytes | os.PathLike) else list(source)
     places = [text_of(place) for place in [*sources, destination]]
     asked = {

@@ -2,6 +2,7 @@
 
 use super::{Job, Report, To, stopped};
 use crate::endpoint::Source;
+use crate::event::Event;
 use crate::failure::Result;
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
@@ -226,7 +227,12 @@ impl Job<'_> {
             _ => None,
         };
         let header = self.wishes.receipt.as_ref().map(|receipt| receipt.header);
-        Signer { identity: self.identity, kind: TransferKind::Files, peer, session: None, place, header }
+        let kind = TransferKind::Files;
+        let signer = Signer { identity: self.identity, kind, peer, session: None, place, header };
+        if let Some(text) = agree::note_of(&signer) {
+            (self.watch.events)(Event::Note(text));
+        }
+        signer
     }
 
     fn signer_with(&self, client: &Client, opened: &Opened) -> Signer<'_> {

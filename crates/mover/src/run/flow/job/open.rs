@@ -129,7 +129,12 @@ impl Job<'_> {
     /// `place`: where it is written, if that is here and keeps anything.
     pub(super) fn signer(&self, peer: Signatory, place: Option<Place>) -> Signer<'_> {
         let header = self.wishes.receipt.as_ref().map(|receipt| receipt.header);
-        Signer { identity: self.identity, kind: TransferKind::Stream, peer, session: None, place, header }
+        let kind = TransferKind::Stream;
+        let signer = Signer { identity: self.identity, kind, peer, session: None, place, header };
+        if let Some(text) = agree::note_of(&signer) {
+            (self.watch.events)(Event::Note(text));
+        }
+        signer
     }
 
     pub(super) fn signer_with(&self, client: &Client, opened: &Opened, place: Option<Place>) -> Signer<'_> {
