@@ -65,6 +65,16 @@ def test_sync_removes_what_the_source_lacks_only_if_asked(tmp_path: Path) -> Non
     assert tree_of(destination) == content
 
 
+def test_a_dry_run_has_no_receipt(daemon: Daemon, tmp_path: Path) -> None:
+    """It would look like one of a copy."""
+    (tmp_path / "f").write_bytes(b"x")
+    for place in (daemon.url(), tmp_path / "there"):
+        with pytest.raises(thalweg.UsageError, match="dry run"):
+            thalweg.copy(tmp_path / "f", place, ticket=daemon.ticket, dry_run=True, receipt=tmp_path / "r")
+        assert thalweg.copy(tmp_path / "f", place, ticket=daemon.ticket, dry_run=True).root is None
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, tmp_path: Path) -> None:
     source, receipt = tmp_path / "large", tmp_path / "receipt"
     source.write_bytes(os.urandom(9 << 20))
