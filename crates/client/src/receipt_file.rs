@@ -109,6 +109,8 @@ pub struct Reader<R> {
     header: Digest,
     /// What the header says of when the copy began, in seconds since 1970.
     began: u64,
+    /// What it says of places.
+    asked: Map<String, Value>,
     lines: Lines,
     /// As it was read, and as it is written.
     footer: Option<(Value, Vec<u8>)>,
@@ -188,6 +190,16 @@ pub struct Seal {
     pub segment_bytes: u64,
     /// What its lines join to.
     pub root: Digest,
+    /// An object of all that was signed beside the lines: `began`, `from` (a list) and `to` of the header, and what the footer
+    /// says in words. Texts are as they were written, and may hold anything.
+    pub words: Value,
+}
+
+impl Seal {
+    /// Whether one key signed for both sides: whoever has that can have written all of it.
+    pub fn has_one_signer(&self) -> bool {
+        self.sender.public_key == self.receiver.public_key
+    }
 }
 
 impl<R: BufRead> Reader<R> {
@@ -197,11 +209,13 @@ impl<R: BufRead> Reader<R> {
     /// `Usage` if this is no receipt, or one of a later version; what the file system says.
     pub fn begin(file: R) -> Result<Reader<R>> {
         let (header, lines) = (Digest::default(), Lines::default());
-        let mut reader = Reader { file, header, began: 0, lines, footer: None, is_cut: false };
+        let asked = Map::new();
+        let mut reader = Reader { file, header, began: 0, asked, lines, footer: None, is_cut: false };
         let text = reader.next_text()?.ok_or_else(|| none("it is empty"))?;
         let header: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
         reader.header = Digest(*blake3::hash(&text).as_bytes());
         reader.began = header.get("began").and_then(Value::as_u64).unwrap_or_default();
+        reader.asked = places(&header);
         match header.get("thalweg_receipt").and_then(Value::as_u64) {
             Some(VERSION) => Ok(reader),
             Some(version) => Err(none(&format!("version {version} is not known to this program"))),
@@ -347,7 +361,21 @@ impl<R: BufRead> Reader<R> {
             skipped: totals.skipped,
             segment_bytes: u64::from(receiver.statement.segment_bytes),
             root,
+            words: self.words(footer),
         })
+    }
+
+    /// See [`Seal::words`].
+    fn words(&self, footer: &Value) -> Value {
+        let mut words = footer.as_object().cloned().unwrap_or_default();
+        for who in ["sender", "receiver"] {
+            // What is said in words.
+            let side = words.get_mut(who).and_then(Value::as_object_mut);
+            drop(side.and_then(|side| side.remove("signed")));
+        }
+        words.extend(self.asked.clone());
+        words.insert("began".into(), self.began.into());
+        Value::Object(words)
     }
 
     /// The next line, without its end.
@@ -365,6 +393,14 @@ impl<R: BufRead> Reader<R> {
         }
         Ok((got > 0).then_some(text))
     }
+}
+
+/// From where a header says that it was copied, and to where. It is as it was signed, and may be of any form.
+fn places(header: &Value) -> Map<String, Value> {
+    let from = header.get("from").and_then(Value::as_array).into_iter().flatten();
+    let from: Value = from.filter(|place| place.is_string()).cloned().collect();
+    let to = header.get("to").filter(|place| place.is_string()).cloned().unwrap_or_default();
+    Map::from_iter([("from".to_owned(), from), ("to".to_owned(), to)])
 }
 
 fn closed((number, block): (u64, blake3::Hasher)) -> (u64, Digest) {
@@ -554,6 +590,10 @@ pub(crate) mod tests {
         pub(crate) fn text(&self) -> String {
             joined(&self.texts())
         }
+
+        pub(crate) fn seal(&self) -> Seal {
+            read(&self.text()).unwrap()
+        }
     }
 
     fn joined(texts: &[String]) -> String {
@@ -693,6 +733,28 @@ pub(crate) mod tests {
         assert_eq!((seal.kind, seal.place.unwrap().path), (TransferKind::Files, b"run/7".to_vec()));
         sample.sessions[1] = Some(Digest([2; 32]));
         is_damage(&sample.text());
+    }
+
+    #[test]
+    fn what_was_signed_beside_the_lines_is_told_in_words() {
+        let mut sample = Sample::of_a_tree();
+        sample.header =
+            format!(r#"{{"began":7,"from":["a",3,"b"],"thalweg_receipt":{VERSION},"to":"tw://host/x"}}"#);
+        let seal = sample.seal();
+        let words = &seal.words;
+        assert_eq!((&words["began"], &words["from"]), (&json!(7), &json!(["a", "b"])));
+        assert_eq!((&words["to"], &words["kind"]), (&json!("tw://host/x"), &json!("files")));
+        assert_eq!(words["place"], json!({"export": "data", "path": "run/7"}));
+        assert_eq!((&words["totals"]["unchanged"], &words["terms"]["check"]), (&json!(1), &json!("evidence")));
+        for side in ["sender", "receiver"] {
+            assert_eq!(words[side]["fingerprint"], sample.identity.fingerprint().to_string());
+            assert_eq!(words[side]["when"], 1_790_000_000);
+            assert!(words[side].get("signed").is_none());
+        }
+        assert!(seal.has_one_signer());
+        sample.header = format!(r#"{{"from":7,"thalweg_receipt":{VERSION},"to":["x"]}}"#);
+        let words = sample.seal().words;
+        assert_eq!((&words["from"], &words["to"]), (&json!([]), &Value::Null));
     }
 
     #[test]

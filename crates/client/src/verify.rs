@@ -11,8 +11,8 @@
 //!
 //! What failed when it was copied has no line: the signed totals say how much that was, and such a copy is not whole.
 //!
-//! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
-//! digest (found unchanged by evidence, never read) are compared by size and counted.
+//! Not checked: modes, owners, times; the receipt does not hold them. Files of which the receipt has no digest (found
+//! unchanged by evidence, never read) are compared by size and counted: as long as there are any, not all was verified.
 
 use crate::reach::Reach;
 use crate::receipt_file::Seal;
@@ -45,7 +45,7 @@ mod links;
 /// 4. Which bytes differ.
 mod damage;
 
-pub use receipt::{Receipt, parse_key, seal};
+pub use receipt::{Expected, Receipt, certified, parse_key, seal};
 
 /// Files that are asked about at the same time at a far place, where it hides the round trip.
 pub const FAR_WORKERS: usize = 16;
@@ -82,7 +82,8 @@ pub struct Found {
     pub extra: Option<u64>,
     /// Entries that could not be read; when it is strict, also directories that could not be listed.
     pub unreadable: u64,
-    /// Files of the right size of which the receipt has no digest, and hard links of which it has no file.
+    /// Files of the right size, not empty, of which the receipt has no digest, and hard links of which it has no file: nobody
+    /// knows whether they have the content that was copied.
     pub without_digest: u64,
     /// Entries that failed when it was copied: the receipt has nothing of them but how many they are.
     pub failed: u64,
@@ -96,9 +97,9 @@ impl Found {
         self.missing + self.differing + self.extra.unwrap_or(0) + self.unreadable == 0
     }
 
-    /// Whether that is also all that was to be copied.
+    /// Whether that is also all that was to be copied, and the content of all of it was compared.
     pub fn is_whole(&self) -> bool {
-        self.is_same() && self.failed == 0
+        self.is_same() && self.failed == 0 && self.without_digest == 0
     }
 }
 
@@ -248,7 +249,7 @@ mod tests {
             let text = Sample::new(&[format!("-  0  {kind}  done  once\n").as_str()]).text();
             std::fs::write(at("receipt"), text).unwrap();
             let receipt = Receipt::open(&at("receipt")).unwrap();
-            let sealed = seal(&receipt, &[]).unwrap();
+            let sealed = seal(&receipt, &Expected::default()).unwrap();
             // How many entries are missing, different and extra.
             let of = |place: &Path| {
                 let reach = Reach::local(place.to_owned());
@@ -280,7 +281,7 @@ mod tests {
             let text = Sample::new(&["-  0  symlink  done  link\n"]).that_began(began).text();
             std::fs::write(at("receipt"), text).unwrap();
             let receipt = Receipt::open(&at("receipt")).unwrap();
-            let sealed = seal(&receipt, &[]).unwrap();
+            let sealed = seal(&receipt, &Expected::default()).unwrap();
             let reach = Reach::local(at(place));
             let found = verify(&receipt, &sealed, &reach, false, &mut |_: Told<'_>| {}, &Stop::default());
             let found = found.unwrap();

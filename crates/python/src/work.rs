@@ -18,7 +18,7 @@ use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::verify::{self as verifying, Receipt, Told};
+use thalweg_client::verify::{self as verifying, Expected, Receipt, Told};
 use thalweg_client::{events, identity, units};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -440,24 +440,32 @@ fn rules(lines: &[String]) -> Result<Vec<FilterRule>> {
     Ok(rules)
 }
 
-/// Begins to compare a place with a receipt.
+/// Begins to compare a place with a receipt. `keys`: of either side, of the sender, of the receiver.
 #[pyfunction]
 pub fn verify(
     py: Python<'_>,
     receipt: PathBuf,
     place: OsString,
     strict: bool,
-    keys: Vec<String>,
+    keys: (Vec<String>, Vec<String>, Vec<String>),
     reaching: Reaching,
 ) -> PyResult<Work> {
-    let read = |key: &String| {
-        let usage = |why: String| Failure::new(FailureKind::Usage, "verify", format!("keys={key:?}: {why}"));
-        verifying::parse_key(key).map_err(usage)
+    let read = |name: &str, keys: &[String]| -> Result<Vec<String>> {
+        let read = |key: &String| {
+            let refuse = |why: String| format!("{name}={key:?}: {why}");
+            let usage = |why: String| Failure::new(FailureKind::Usage, "verify", refuse(why));
+            verifying::parse_key(key).map_err(usage)
+        };
+        keys.iter().map(read).collect()
     };
-    let keys = keys.iter().map(read).collect::<Result<Vec<_>>>().map_err(|failure| raise(py, &failure))?;
+    let (both, sender, receiver) = &keys;
+    let expected = read("keys", both).and_then(|both| {
+        Ok(Expected { both, sender: read("sender", sender)?, receiver: read("receiver", receiver)? })
+    });
+    let expected = expected.map_err(|failure| raise(py, &failure))?;
     Work::start(Arc::default(), events::progress, true, move |teller, stop| {
         let receipt = Receipt::open(&receipt)?;
-        let seal = verifying::seal(&receipt, &keys)?;
+        let seal = verifying::seal(&receipt, &expected)?;
         let mut far_movers = reaching.to_ask();
         let (_far_movers, reach) = unless_stopped(stop, move || {
             let reach = Reach::open(&place, &mut far_movers)?;
@@ -482,6 +490,7 @@ pub fn verify(
             "extra": found.extra, "unreadable": found.unreadable, "without_digest": found.without_digest,
             "failed": found.failed, "skipped": found.skipped,
             "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
+            "receipt": verifying::certified(&seal, &expected),
         }))
     })
 }

@@ -82,6 +82,9 @@ def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, 
     good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
     assert good.ok and good.bytes == 9 << 20 and good.findings == []
     assert (good.extra, good.failed, good.skipped) == (None, 0, 0)
+    assert good.receipt["from"] == [str(source)] and good.receipt["totals"]["bytes_done"] == 9 << 20
+    assert good.receipt["terms"]["check"] == "evidence" and good.receipt["began"] > 0
+    assert not good.receipt["one_signer"] and not good.receipt["sender"]["expected"]
     with (daemon.root / "large").open("r+b") as file:
         file.seek(5 << 20)
         file.write(b"damage")
@@ -155,6 +158,13 @@ def test_keys_are_read_as_openssl_prints_them(daemon: Daemon, tmp_path: Path) ->
     footer = json.loads(receipt.read_text().splitlines()[-1])
     keys = [bytes.fromhex(footer[side]["fingerprint"]).hex(":").upper() for side in ("sender", "receiver")]
     assert thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=keys).ok
+    sender, receiver = [keys[0]], [keys[1]]
+    found = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, sender=sender, receiver=receiver)
+    assert found.ok and found.receipt["receiver"]["expected"]
+    with pytest.raises(thalweg.DamageError, match="the receiver signed"):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, receiver=sender)
+    with pytest.raises(thalweg.UsageError, match='sender="xy".*64 hexadecimal digits'):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, sender=["xy"])
     with pytest.raises(thalweg.DamageError):
         thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=["00" * 32])
     with pytest.raises(thalweg.UsageError, match="64 hexadecimal digits"):

@@ -112,7 +112,7 @@ class Verified(Tabled):
     extra: int | None
     #: Entries that could not be read.
     unreadable: int
-    #: Files of the right size of which the receipt has no digest, and hard links of which it has no file.
+    #: Files of the right size, not empty, of which the receipt has no digest, and hard links of which it has no file.
     without_digest: int
     #: Entries that failed when it was copied: the receipt has nothing of them but how many they are.
     failed: int
@@ -122,13 +122,17 @@ class Verified(Tabled):
     sender: str
     #: Who signed as the receiver.
     receiver: str
+    #: What the receipt certifies, as ``receipt`` of the event ``verified`` in docs/reference/json.md: when, from where and to
+    #: where, terms, totals, and who signed when.
+    receipt: Event = field(repr=False, hash=False)
     #: Events ``difference``, ``damage`` (byte ranges) and ``error``; the first 10,000.
     findings: list[Event] = field(repr=False, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Whether all is as the receipt says, and nothing failed when it was copied."""
-        return not (self.missing or self.differing or self.extra or self.unreadable or self.failed)
+        """Whether all is as the receipt says, all content was compared, and nothing failed when it was copied."""
+        wrong = self.missing or self.differing or self.extra or self.unreadable
+        return not (wrong or self.without_digest or self.failed)
 
 
 @dataclass(frozen=True)
@@ -288,28 +292,37 @@ def verify(
     place: Place,
     *,
     strict: bool = False,
+    sender: Sequence[str] = (),
+    receiver: Sequence[str] = (),
     keys: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
     **reaching: Unpack[Reaching],
 ) -> Verified:
     """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is.
 
-    ``strict``: what the receipt does not have is a difference. ``keys``: public keys or fingerprints of certificates, in
-    hexadecimal, with colons or without, that both signers must be among; without, anybody may have signed. Raises
-    :class:`~thalweg.DamageError` for a receipt that is not what was signed; differences are no error but findings. Further
-    options: ``help(thalweg.Reaching)``.
+    ``strict``: what the receipt does not have is a difference. ``sender``, ``receiver``: public keys or fingerprints of
+    certificates, in hexadecimal, with colons or without, of which one must have signed as that side; ``keys``: of which one
+    must have signed as either, maybe the same as both. Without, anybody may have signed. Raises
+    :class:`~thalweg.DamageError` for a receipt that is not what was signed, or that others signed; differences are no error
+    but findings. Further options: ``help(thalweg.Reaching)``.
     """
     listens(on_event)
-    return drive(start_verify(receipt, place, strict, keys, reaching), on_event)
+    return drive(start_verify(receipt, place, strict, (keys, sender, receiver), reaching), on_event)
 
 
 def start_verify(
-    receipt: str | os.PathLike[str], place: Place, strict: bool, keys: Sequence[str], reaching: Reaching
+    receipt: str | os.PathLike[str],
+    place: Place,
+    strict: bool,
+    expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    reaching: Reaching,
 ) -> Underway[Verified]:
     refuse_unknown(reaching, Reaching)
     findings: list[Event] = []
     places = [os.fsdecode(receipt), text_of(place)]
-    work = _thalweg.verify(receipt, places[1], strict, texts("keys", keys), reaching_of(reaching))
+    keys, sender, receiver = expected
+    signers = (texts("keys", keys), texts("sender", sender), texts("receiver", receiver))
+    work = _thalweg.verify(receipt, places[1], strict, signers, reaching_of(reaching))
     return Underway(work, lambda told: Verified(**told, findings=findings), None, _keeping(findings), (places, None))
 
 
