@@ -324,6 +324,7 @@ fn receipt_of(identity: &Identity) -> String {
             root: Digest(*blake3::hash(&digest_of(&line).0).as_bytes()),
             entries: 1,
             totals: Totals::default(),
+            unread: 0,
             signed_at: 1_790_000_000,
             side,
             kind: TransferKind::Files,

@@ -80,6 +80,7 @@ pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
             json!({ "export": export, "path": Escaped(path).to_string() })
         }),
         "totals": totals(numbers),
+        "unread": sender.statement.unread,
         "terms": {
             "verify": word(format!("{verify:?}")),
             "check": word(format!("{check:?}")),
@@ -325,8 +326,8 @@ impl<R: BufRead> Reader<R> {
                 return Err(damage(&format!("the {who} signed a copy with somebody else")));
             }
         }
-        if sender.statement.place.is_some() {
-            return Err(damage("the sender says where the receiver wrote"));
+        if sender.statement.place.is_some() || receiver.statement.unread != 0 {
+            return Err(damage("a side states what is the other's to say"));
         }
         // By its totals a copy of which a part failed differs from one of all with the same lines, by its session from any
         // other.
@@ -555,6 +556,7 @@ pub(crate) mod tests {
                 root: receipt::root_of(sorted.values().map(|lines| hashed(&lines.concat()))),
                 entries: sorted.values().map(|lines| lines.len() as u64).sum(),
                 totals: self.totals[usize::from(side == Side::Receiver)],
+                unread: u64::from(side == Side::Sender),
                 signed_at: 1_790_000_000,
                 side,
                 kind: TransferKind::Files,
@@ -631,7 +633,10 @@ pub(crate) mod tests {
         assert_eq!(pieces(&path, &parts), expected);
         let footer = Sample::of_a_tree().texts().pop().unwrap();
         let mut keys = Vec::new();
-        for key in ["entries", "kind", "place", "receiver", "root", "sender", "session", "terms", "totals"] {
+        let words = [
+            "entries", "kind", "place", "receiver", "root", "sender", "session", "terms", "totals", "unread",
+        ];
+        for key in words {
             keys.push(footer.find(&format!("\"{key}\":")).unwrap());
         }
         assert!(keys.is_sorted() && keys[0] == 1, "{footer}");

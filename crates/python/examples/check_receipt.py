@@ -24,6 +24,7 @@ class Statement:
     root: bytes
     entries: int
     totals: tuple[int, ...]
+    unread: int
     signed_at: int
     side: int
     kind: int
@@ -79,6 +80,7 @@ def statement_of(signed: bytes) -> Statement:
         root=fields.take(32),
         entries=fields.number(),
         totals=tuple(fields.number() for _ in range(10)),
+        unread=fields.number(),
         # Zigzag: twice the number, as it is not negative.
         signed_at=fields.number() // 2,
         side=fields.number(),
@@ -140,6 +142,7 @@ def main(receipt: Path) -> None:
         print(f"signed by the {who} {side.signer[0].hex()} at {side.signed_at}{kept}")
     kind = ("files", "a stream")[receiver.kind]
     print(f"{kind}: {receiver.entries} entries, {receiver.totals[3]} failed, to {receiver.place}")
+    print(f"{sender.unread} digests that the sender did not read")
 
 
 if __name__ == "__main__":

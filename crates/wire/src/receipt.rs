@@ -231,6 +231,9 @@ pub struct Statement {
     pub entries: u64,
     /// The receiver's totals.
     pub totals: Totals,
+    /// By the sender: entries in it with a digest that is the receiver's word, as it did not read them for this transfer, or
+    /// not all of them. 0 by the receiver.
+    pub unread: u64,
     /// When, in seconds since 1970 by the signer's clock.
     pub signed_at: i64,
     /// Which side the signer was.

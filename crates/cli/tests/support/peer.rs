@@ -472,6 +472,7 @@ impl HostileServer {
             root,
             entries,
             totals,
+            unread: 0,
             signed_at: 1_700_000_000,
             side,
             kind: TransferKind::Files,

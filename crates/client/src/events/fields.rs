@@ -228,6 +228,7 @@ fn agreed() -> Agreed {
         root: Digest::default(),
         entries: 0,
         totals: Totals::default(),
+        unread: 0,
         signed_at: 0,
         side: Side::Receiver,
         kind: TransferKind::Files,

@@ -2,7 +2,7 @@
 //!
 //! The sender says its statement when the receiver has finished; the receiver cleans up, checks the statement
 //! against its own, and answers with its own. Equal roots mean that both say the same of the same entries. What was sent
-//! each digested itself; of what was found there the digest is the receiver's, unless the two compared it.
+//! each digested itself; of what the sender did not read it takes the receiver's digest, and states how many these are.
 //!
 //! A server signs with the key of the certificate that it shows in TLS, a client with one of its own: a daemon hands out
 //! tickets, and has the key in them. So a client says in [`Open`](thalweg_wire::message::Open) who signs for it, each
@@ -56,7 +56,7 @@ pub struct Agreed {
 /// # Errors
 /// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
 pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
-    let ours = signer.sign(Side::Sender, run.take_root(), run.terms(), totals)?;
+    let ours = signer.sign(Side::Sender, run, totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
     run.say(TransferMessage::Receipt(Box::new(ours.clone())));
@@ -76,7 +76,7 @@ pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: 
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
     let totals = last_totals(run, totals);
-    let ours = signer.sign(Side::Receiver, run.take_root(), run.terms(), totals)?;
+    let ours = signer.sign(Side::Receiver, run, totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
     run.say(TransferMessage::Receipt(Box::new(ours.clone())));
@@ -97,8 +97,8 @@ pub(crate) fn as_both(
     receiver.wait(STATEMENT_TIMEOUT);
     receiver.close();
     let agreed = Agreed {
-        sender: signer.sign(Side::Sender, sender.take_root(), sender.terms(), totals)?,
-        receiver: signer.sign(Side::Receiver, receiver.take_root(), receiver.terms(), totals)?,
+        sender: signer.sign(Side::Sender, sender, totals)?,
+        receiver: signer.sign(Side::Receiver, receiver, totals)?,
     };
     signer.check(&agreed.sender, &agreed.receiver)?;
     Ok(agreed)
@@ -178,7 +178,17 @@ pub fn totals_of(ended: Ended) -> Result<Totals> {
 }
 
 impl Signer<'_> {
-    fn sign(&self, side: Side, root: Option<(Digest, u64)>, terms: &Terms, totals: Totals) -> Result<Signed> {
+    fn sign(&self, side: Side, run: &impl Party, totals: Totals) -> Result<Signed> {
+        self.sign_root(side, run.take_root(), run.terms(), (totals, run.unread()))
+    }
+
+    fn sign_root(
+        &self,
+        side: Side,
+        root: Option<(Digest, u64)>,
+        terms: &Terms,
+        (totals, unread): (Totals, u64),
+    ) -> Result<Signed> {
         let internal = |cause: &str| Failure::new(FailureKind::Internal, "sign the receipt", cause);
         if terms.dry_run {
             return Err(internal("a dry run is not signed"));
@@ -188,6 +198,7 @@ impl Signer<'_> {
             root,
             entries,
             totals,
+            unread,
             signed_at: i64::try_from(unix_seconds()).unwrap_or(i64::MAX),
             side,
             kind: self.kind,
@@ -263,7 +274,7 @@ mod tests {
     fn signed(signer: &Signer, side: Side, failed: u64) -> Signed {
         let totals = Totals { done: 1, failed, ..Totals::default() };
         let terms = Terms::of(4 << 20, 256 << 10);
-        signer.sign(side, Some((Digest([1; 32]), 1)), &terms, totals).unwrap()
+        signer.sign_root(side, Some((Digest([1; 32]), 1)), &terms, (totals, 0)).unwrap()
     }
 
     /// Else the statements of two copies could be joined: of one in which a part failed, and of one of all.
@@ -313,7 +324,8 @@ mod tests {
         let [sent, received] = [Side::Sender, Side::Receiver].map(|side| signed(&signer, side, 0).statement);
         assert_eq!((sent.place, received.place), (None, signer.place.clone()));
         let terms = Terms { dry_run: true, ..Terms::of(4 << 20, 256 << 10) };
-        let refused = signer.sign(Side::Receiver, Some((Digest([1; 32]), 1)), &terms, Totals::default());
+        let root = Some((Digest([1; 32]), 1));
+        let refused = signer.sign_root(Side::Receiver, root, &terms, (Totals::default(), 0));
         assert_eq!(refused.unwrap_err().kind, FailureKind::Internal);
     }
 }

@@ -25,6 +25,11 @@ pub trait Party {
     /// What it has like every other.
     fn common(&self) -> &Common<Self::Machine, Self::Beside>;
 
+    /// Of a sender: entries whose digest is the receiver's word alone.
+    fn unread(&self) -> u64 {
+        0
+    }
+
     /// Of a receiver: ends its threads and puts away what it received. A sender has nothing to put away.
     fn close(&self) {}
 

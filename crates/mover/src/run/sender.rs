@@ -402,6 +402,10 @@ impl Party for SendRun {
     fn number(&self) -> TransferNumber {
         self.number
     }
+
+    fn unread(&self) -> u64 {
+        self.progress().entries_unread
+    }
 }
 
 #[cfg(test)]

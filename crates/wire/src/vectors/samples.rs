@@ -188,7 +188,8 @@ pub(super) fn statements() -> Vec<Sample<Statement>> {
     };
     let mut all = within(sides, "by the", |side| {
         let place = (side == Side::Receiver).then(place);
-        Statement { side, place, ..statement() }
+        let unread = if side == Side::Sender { 150 } else { 0 };
+        Statement { side, place, unread, ..statement() }
     });
     let kinds = each! { TransferKind;
         TransferKind::Files => "files": TransferKind::Files;
@@ -633,6 +634,7 @@ fn statement() -> Statement {
         root: digest(8),
         entries: 500,
         totals: totals(),
+        unread: 0,
         signed_at: 1_790_000_000,
         side: Side::Sender,
         kind: TransferKind::Files,
