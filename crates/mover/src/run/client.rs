@@ -638,6 +638,7 @@ mod tests {
             trial: None,
             flow: None,
             frames: None,
+            signer: None,
         };
         assert!(client.open(open).is_err());
         assert!(client.boxes().openings.is_empty());
