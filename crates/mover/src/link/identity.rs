@@ -156,6 +156,15 @@ impl Identity {
         out
     }
 
+    /// The certificates alone as PEM. No secret: what others know us by.
+    pub fn certificates_pem(&self) -> String {
+        let mut out = String::new();
+        for certificate in &self.chain {
+            pem_block("CERTIFICATE", certificate, &mut out);
+        }
+        out
+    }
+
     /// Reads what [`Identity::to_pem`] wrote: one PKCS #8 Ed25519 key, then its certificate and at most seven more.
     ///
     /// # Errors
