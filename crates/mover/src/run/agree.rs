@@ -147,8 +147,8 @@ fn last_totals(run: &impl Party, totals: Totals) -> Totals {
 
 /// What is to be told where a receipt is written and nobody can tell later who signed it.
 pub fn note_of(signer: &Signer) -> Option<String> {
+    signer.header.as_ref()?;
     let who = match (signer.identity.signatory().is_ephemeral, signer.peer.is_ephemeral) {
-        _ if signer.header.is_none() => return None,
         (false, false) => return None,
         (true, true) => "both sides have",
         (true, false) => "this side has",
