@@ -123,6 +123,11 @@ fn lines(seal: &Seal) -> Vec<String> {
         word("/terms/verify"),
         word("/terms/check"),
     ));
+    let unread = count("/unread");
+    if unread > 0 {
+        let whose = "are the receiver's word: the sender did not read those files for this transfer";
+        lines.push(format!("of {} the digests {whose}", units::entries(unread)));
+    }
     lines.push(format!("root {}", seal.root));
     lines.push(format!("signed by the sender {sent} with {}", seal.sender));
     lines.push(format!("  and the receiver {received} with {}", seal.receiver));
