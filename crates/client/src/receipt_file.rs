@@ -181,6 +181,8 @@ pub struct Seal {
     pub began: u64,
     /// Entries in the receipt.
     pub entries: u64,
+    /// Content bytes of them.
+    pub bytes: u64,
     /// Hard links among them.
     pub hard_links: u64,
     /// Entries that failed: they are not in the receipt.
@@ -268,13 +270,14 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Damage`, saying what is not what was signed; as [`Reader::next_part`].
     pub fn authenticate(mut self) -> Result<Seal> {
-        let mut hard_links = 0u64;
+        let (mut hard_links, mut bytes) = (0u64, 0u64);
         let mut waiting = Waiting::default();
         while let Some(part) = self.next_part()? {
             match part {
                 Part::Block(_) => {}
                 Part::Line(line) => {
                     hard_links += u64::from(line.kind == "hardlink");
+                    bytes = bytes.saturating_add(line.bytes);
                     waiting.come(line)?;
                 }
                 Part::Pieces(path, pieces) => waiting.wait(path, &pieces)?,
@@ -291,7 +294,7 @@ impl<R: BufRead> Reader<R> {
         let entries = self.lines.entries;
         let root = std::mem::take(&mut self.lines).root();
         let seal = self.authenticate_footer(&footer, root, entries)?;
-        Ok(Seal { hard_links, ..seal })
+        Ok(Seal { hard_links, bytes, ..seal })
     }
 
     fn authenticate_footer(
@@ -357,6 +360,7 @@ impl<R: BufRead> Reader<R> {
             place: receiver.statement.place.clone(),
             began: self.began,
             entries,
+            bytes: 0,
             hard_links: 0,
             failed: totals.failed,
             skipped: totals.skipped,
@@ -615,7 +619,7 @@ pub(crate) mod tests {
     fn what_a_mover_writes_is_authenticated() {
         let sample = Sample::of_a_tree();
         let seal = read(&sample.text()).unwrap();
-        assert_eq!((seal.entries, seal.hard_links, seal.failed), (3, 1, 0));
+        assert_eq!((seal.entries, seal.bytes, seal.hard_links, seal.failed), (3, 100_000, 1, 0));
         assert_eq!(seal.root, sample.signed(Side::Sender).statement.root);
         let of_none = Sample { blocks: Vec::new(), ..Sample::new(&[]) };
         assert_eq!(read(&of_none.text()).unwrap().entries, 0);

@@ -23,10 +23,11 @@ use links::compare_links;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use thalweg_mover::endpoint::local::survey::{Found as Listed, WORKERS};
 use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::receipt::Line;
 use thalweg_wire::{Kind, RelativePath};
 
@@ -56,12 +57,28 @@ const CLOCKS_APART_S: u64 = 60;
 /// What is found on the way.
 #[derive(Debug)]
 pub enum Told<'a> {
+    /// One more entry of the receipt was looked at, which has so many bytes of content.
+    Looked(u64),
     /// `missing`, `differs` or `extra`: a path, and why.
     Difference(&'static str, &'a RelativePath, &'a str),
     /// A file whose content differs, read again: these bytes do, or none any more.
     Damage(&'a RelativePath, &'a [Range<u64>]),
     /// What could not be looked at.
     Trouble(&'a Failure),
+}
+
+/// What there is to be looked at, for who is told how far it is.
+pub fn expect(meter: &Meter, seal: &Seal) {
+    meter.entries_found.store(seal.entries, Ordering::Relaxed);
+    meter.bytes_found.store(seal.bytes, Ordering::Relaxed);
+    meter.scan_over.store(true, Ordering::Relaxed);
+    meter.came(0);
+}
+
+/// One more entry was [looked at](Told::Looked).
+pub fn looked(meter: &Meter, bytes: u64) {
+    meter.entries_settled.fetch_add(1, Ordering::Relaxed);
+    meter.came(meter.bytes_verified.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
 }
 
 /// Takes what is found, from one thread at a time.
@@ -268,6 +285,35 @@ mod tests {
                 _ => assert!(found[..2].iter().all(|found| found.0 == 1), "{found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn how_far_it_is_is_told_entry_by_entry() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("a"), "content").unwrap();
+        let digest = blake3::hash(b"content");
+        let lines = [format!("{digest}  7  file  done  a\n"), format!("{digest}  7  file  done  missing\n")];
+        let text = Sample::new(&[lines[0].as_str(), lines[1].as_str()]).text();
+        std::fs::write(at("receipt"), text).unwrap();
+        let receipt = Receipt::open(&at("receipt")).unwrap();
+        let sealed = seal(&receipt, &Expected::default()).unwrap();
+        let meter = Meter::default();
+        expect(&meter, &sealed);
+        assert_eq!((meter.entries_found.load(Ordering::Relaxed), meter.bytes_settled()), (2, 0));
+        let mut told = Vec::new();
+        let mut tell = |what: Told<'_>| match what {
+            Told::Looked(bytes) => {
+                looked(&meter, bytes);
+                told.push((meter.entries_settled.load(Ordering::Relaxed), meter.bytes_settled()));
+            }
+            Told::Difference(what, ..) => assert_eq!(what, "missing"),
+            other => panic!("{other:?}"),
+        };
+        let reach = Reach::local(scratch.path().to_owned());
+        let found = verify(&receipt, &sealed, &reach, false, &mut tell, &Stop::default()).unwrap();
+        assert_eq!((told, found.missing), (vec![(1, 7), (2, 14)], 1));
+        assert_eq!(meter.bytes_found.load(Ordering::Relaxed), 14);
     }
 
     #[test]

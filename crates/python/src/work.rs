@@ -463,9 +463,11 @@ pub fn verify(
         Ok(Expected { both, sender: read("sender", sender)?, receiver: read("receiver", receiver)? })
     });
     let expected = expected.map_err(|failure| raise(py, &failure))?;
-    Work::start(Arc::default(), events::progress, true, move |teller, stop| {
+    let meter = Arc::new(Meter::default());
+    Work::start(meter.clone(), events::progress, true, move |teller, stop| {
         let receipt = Receipt::open(&receipt)?;
         let seal = verifying::seal(&receipt, &expected)?;
+        verifying::expect(&meter, &seal);
         let mut far_movers = reaching.to_ask();
         let (_far_movers, reach) = unless_stopped(stop, move || {
             let reach = Reach::open(&place, &mut far_movers)?;
@@ -483,6 +485,7 @@ pub fn verify(
                 }
             }
             Told::Trouble(failure) => teller.tell(events::error(failure)),
+            Told::Looked(bytes) => verifying::looked(&meter, bytes),
         };
         let found = verifying::verify(&receipt, &seal, &reach, strict, &mut tell, stop)?;
         Ok(json!({

@@ -79,7 +79,9 @@ def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, 
     source, receipt = tmp_path / "large", tmp_path / "receipt"
     source.write_bytes(os.urandom(9 << 20))
     thalweg.copy(source, daemon.url(), ticket=daemon.ticket, receipt=receipt)
-    good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
+    told: list[thalweg.Event] = []
+    good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, on_event=told.append)
+    assert (told[-1]["event"], told[-1]["bytes_settled"]) == ("progress", 9 << 20)
     assert good.ok and good.bytes == 9 << 20 and good.findings == []
     assert (good.extra, good.failed, good.skipped) == (None, 0, 0)
     assert good.receipt["from"] == [str(source)] and good.receipt["totals"]["bytes_done"] == 9 << 20

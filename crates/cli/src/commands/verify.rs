@@ -5,15 +5,18 @@ use crate::args::places::VerifyArgs;
 use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
+use crate::progress::{Progress, Ticker};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use serde_json::{Map, Value};
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use thalweg_client::receipt_file::Seal;
 use thalweg_client::sums;
 use thalweg_client::verify::{self, Expected, Found, Receipt, Told};
 use thalweg_mover::failure::Result;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::{Escaped, Sentence};
@@ -41,16 +44,27 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let mut far_movers = reach::far_movers(&args.ask, places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
+    let meter = Arc::new(Meter::default());
+    verify::expect(&meter, &seal);
+    let ticker = json.then(|| Ticker::start(meter.clone())).transpose()?;
+    let progress = Mutex::new(Progress::start(std::slice::from_ref(&meter), false, json));
+    let aside = |work: &mut dyn FnMut()| match &*lock(&progress) {
+        Some(progress) => progress.aside(work),
+        None => work(),
+    };
     let mut troubles = Troubles::new(json);
     let mut tell = |told: Told<'_>| match told {
-        Told::Difference(what, path, why) => difference(json, what, path, why),
-        Told::Damage(path, ranges) => damage(json, path, ranges),
-        Told::Trouble(failure) => troubles.add(failure),
+        Told::Looked(bytes) => verify::looked(&meter, bytes),
+        Told::Difference(what, path, why) => aside(&mut || difference(json, what, path, why)),
+        Told::Damage(path, ranges) => aside(&mut || damage(json, path, ranges)),
+        Told::Trouble(failure) => aside(&mut || troubles.add(failure)),
     };
     // A signal ends the process: nothing is left half done by reading.
     let never = Stop::default();
-    let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never)?;
-    Ok(end(json, &found, || verify::certified(&seal, &expected)))
+    let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never);
+    // Nothing comes behind the last line.
+    drop((ticker, progress));
+    Ok(end(json, &found?, || verify::certified(&seal, &expected)))
 }
 
 /// `--show`.
@@ -220,8 +234,8 @@ fn end(json: bool, found: &Found, certified: impl FnOnce() -> Map<String, Value>
     ));
     if without_digest > 0 {
         show::line(
-            "hint: what was found unchanged by size and time was not read, and may have no digest: a copy with \
-             --check digest and --receipt, over what is there, gives a receipt with all of them",
+            "hint: what was found unchanged by size and time was not read, and may have no digest: a copy \
+             with --check digest and --receipt, over what is there, gives a receipt with all of them",
         );
     }
     exit

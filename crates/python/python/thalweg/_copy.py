@@ -298,7 +298,8 @@ def verify(
     on_event: Callable[[Event], object] | None = None,
     **reaching: Unpack[Reaching],
 ) -> Verified:
-    """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is.
+    """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is. ``on_event`` is
+    called on this thread, with each finding, and with ``progress`` every second.
 
     ``strict``: what the receipt does not have is a difference. ``sender``, ``receiver``: public keys or fingerprints of
     certificates, in hexadecimal, with colons or without, of which one must have signed as that side; ``keys``: of which one
@@ -323,7 +324,7 @@ def start_verify(
     keys, sender, receiver = expected
     signers = (texts("keys", keys), texts("sender", sender), texts("receiver", receiver))
     work = _thalweg.verify(receipt, places[1], strict, signers, reaching_of(reaching))
-    return Underway(work, lambda told: Verified(**told, findings=findings), None, _keeping(findings), (places, None))
+    return Underway(work, lambda told: Verified(**told, findings=findings), 1.0, _keeping(findings), (places, None))
 
 
 def check(
