@@ -22,7 +22,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::stage::compress::Packer;
 use thalweg_wire::digest::{self, Pieces};
 use thalweg_wire::message::{Check, Totals, VerifyLevel};
-use thalweg_wire::receipt::{Side, Signed, Statement};
+use thalweg_wire::receipt::{Side, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, RelativePath, journal, limits, vectors};
 
 #[derive(clap::Args)]
@@ -324,9 +324,14 @@ fn receipt_of(identity: &Identity) -> String {
             root: Digest(*blake3::hash(&digest_of(&line).0).as_bytes()),
             entries: 1,
             totals: Totals::default(),
+            unread: 0,
             signed_at: 1_790_000_000,
             side,
-            peer: identity.fingerprint().0,
+            kind: TransferKind::Files,
+            signer: identity.signatory(),
+            peer: identity.signatory(),
+            session: None,
+            place: None,
             verify: VerifyLevel::Written,
             check: Check::Evidence,
             chunk_bytes: 64 << 10,

@@ -24,6 +24,8 @@ pub mod watch;
 
 pub mod places;
 
+pub mod identity;
+
 pub mod running;
 
 pub mod probe;
@@ -55,6 +57,7 @@ use copy::CopyArgs;
 use dataset::DatasetCommand;
 use doctor::DoctorArgs;
 use frames::FramesCommand;
+use identity::IdentityArgs;
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use probe::{PredictArgs, ProbeArgs};
@@ -108,6 +111,8 @@ pub enum Command {
     Slots(SlotsArgs),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
+    /// Say who signs receipts here: fingerprint, public key and certificate
+    Identity(IdentityArgs),
     /// Compare two places by content, changing nothing
     Check(CheckArgs),
     /// List what is at a place
@@ -217,6 +222,7 @@ impl Command {
             Command::Frames(command) => command.wants_json(),
             Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
+            Command::Identity(args) => args.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,
             Command::Du(args) => args.ask.json,

@@ -16,6 +16,8 @@ mod mover;
 
 mod verify;
 
+mod identity;
+
 mod places;
 
 mod check;
@@ -63,6 +65,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Cp(args) => copy::cp(&args, places),
         Command::Sync(args) => copy::sync(&args, places),
         Command::Verify(args) => verify::verify(&args, places),
+        Command::Identity(args) => identity::identity(&args),
         Command::Check(args) => check::check(&args, places),
         Command::Ls(args) => places::ls(&args, places),
         Command::Du(args) => places::du(&args, places),

@@ -1,6 +1,6 @@
 //! Progress on a terminal, silence in a pipe; who asks for it there too gets lines.
 
-use crate::{show, threads, units};
+use crate::{json, show, threads, units};
 use indicatif::{
     HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
@@ -8,10 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_mover::failure::Result;
 use thalweg_mover::run::copy::Meter;
 
 /// Time between two lines where nothing can be drawn: a log of a day has some thousands.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Time between two events.
+const TICK_EVERY: Duration = Duration::from_secs(1);
 
 /// Draws a bar for each meter until it is dropped, or writes lines where nothing can be drawn.
 pub struct Progress {
@@ -74,6 +78,49 @@ impl Progress {
         }
         // A terminal that is gone is no reason to stop copying.
         let _ = self.bars.println(text);
+    }
+
+    /// Does what writes to the terminal by itself, while no bar is in its way.
+    pub fn aside(&self, work: impl FnOnce()) {
+        self.bars.suspend(work);
+    }
+}
+
+/// Tells as JSON how far it is, once a second, until it is dropped.
+pub struct Ticker {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticker {
+    /// Starts.
+    ///
+    /// # Errors
+    /// If no thread can be had.
+    pub fn start(meter: Arc<Meter>) -> Result<Ticker> {
+        let over = Arc::new(AtomicBool::new(false));
+        let thread_over = over.clone();
+        let thread = threads::spawn("progress", move || {
+            let mut next = Instant::now() + TICK_EVERY;
+            while !thread_over.load(Ordering::Acquire) {
+                std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+                if Instant::now() >= next && !thread_over.load(Ordering::Acquire) {
+                    next += TICK_EVERY;
+                    json::tell(&json::progress(&meter));
+                }
+            }
+        })?;
+        Ok(Ticker { over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 

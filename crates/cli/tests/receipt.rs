@@ -312,7 +312,43 @@ fn a_hard_link_to_a_file_that_was_skipped_is_no_difference() {
         to.clone(),
     ]);
     let (code, out, err) = verify(&scratch, &receipt, &to, &[]);
-    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("0 missing, 0 differ, "), "{out}{err}");
+    // If that is how they came, the receipt has nothing to compare its content with.
+    let is_link = std::fs::read_to_string(&receipt).unwrap().contains("hardlink  done  b");
+    let expected = if is_link { (2, true) } else { (0, false) };
+    assert_eq!((code, out.starts_with("NOT all compared: ")), expected, "{out}");
+}
+
+/// By size and time it is unchanged, and neither side has read it.
+#[test]
+fn content_that_nobody_digested_is_not_verified_until_a_copy_compares_it() {
+    let scratch = Scratch::new();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    for (tree, content) in [("from", "content"), ("to", "CONTENT")] {
+        std::fs::create_dir(scratch.path(tree)).unwrap();
+        for (name, content) in [("a", content), ("empty", "")] {
+            std::fs::write(scratch.path(tree).join(name), content).unwrap();
+            let file = std::fs::File::options().write(true).open(scratch.path(tree).join(name)).unwrap();
+            file.set_modified(time).unwrap();
+        }
+    }
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    let copy = |check: &str| {
+        let words = ["cp", "--check", check, "--receipt"].map(PathBuf::from);
+        scratch.ok(words.into_iter().chain([receipt.clone(), scratch.path("from/"), to.clone()]))
+    };
+    copy("evidence");
+    let (code, out, err) = verify(&scratch, &receipt, &to, &["--json"]);
+    let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!((code, &last["exit"]), (2, &2.into()), "{out}{err}");
+    // An empty file has no content that could differ.
+    assert_eq!((&last["without_digest"], &last["differing"]), (&1.into(), &0.into()), "{out}");
+    let (_, out, err) = verify(&scratch, &receipt, &to, &[]);
+    assert!(out.starts_with("NOT all compared: ") && err.contains("--check digest"), "{out}{err}");
+    copy("digest");
+    let (code, out, err) = verify(&scratch, &receipt, &to, &["--strict"]);
+    assert!(code == 0 && out.starts_with("verified: "), "{out}{err}");
+    assert_eq!(std::fs::read(to.join("a")).unwrap(), b"content");
 }
 
 #[test]
@@ -483,9 +519,10 @@ fn a_receipt_with_lines_cut_elsewhere_or_words_that_nobody_signed_is_damage() {
     assert_eq!(verify(&scratch, &receipt, &to, &["--strict"]).0, 0);
 }
 
-/// What an auditor does who holds the certificates of both sites, and never saw their keys.
+/// What an auditor does who holds the certificates of both sites, and never saw their keys. Those of its tickets a daemon has
+/// too.
 #[test]
-fn a_receipt_names_the_certificates_that_both_sides_showed() {
+fn through_a_daemon_the_user_signs_with_a_key_of_his_own_and_the_daemon_says_where_it_wrote() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), noise(1, 1000)).unwrap();
     std::fs::create_dir(scratch.path("export")).unwrap();
@@ -502,12 +539,33 @@ fn a_receipt_names_the_certificates_that_both_sides_showed() {
         &path(&scratch.path("file")),
         &daemon.place("data", "file"),
     ]);
-    let both = format!("{},{}", ticket.server, ticket.identity().unwrap().fingerprint());
+    let own = thalweg_mover::link::Identity::load(&scratch.path("client-state/identity.pem")).unwrap();
+    let both = format!("{},{}", ticket.server, own.fingerprint());
     let place = scratch.path("export/file");
     assert_eq!(verify(&scratch, &receipt, &place, &["--keys", &both]).0, 0);
-    let one = ticket.server.to_string();
-    let (code, _, err) = verify(&scratch, &receipt, &place, &["--keys", &one]);
-    assert!(code == 4 && err.contains("sender signed with the certificate"), "{err}");
+    for with_tickets in [ticket.server, ticket.identity().unwrap().fingerprint()] {
+        let keys = format!("{},{with_tickets}", ticket.server);
+        let (code, _, err) = verify(&scratch, &receipt, &place, &["--keys", &keys]);
+        assert!(code == 4 && err.contains("sender signed with the certificate"), "{err}");
+    }
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let footer: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(footer["place"], serde_json::json!({ "export": "data", "path": "file" }));
+    assert_eq!((&footer["kind"], footer["session"].is_string()), (&"files".into(), true));
+    assert_eq!(footer["sender"]["ephemeral"], false);
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_is_found() {
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    std::fs::remove_file(to.join("link-to-directory")).unwrap();
+    symlink("elsewhere", to.join("link-to-directory")).unwrap();
+    let (code, out, err) = verify(&scratch, &receipt, &to, &[]);
+    assert_eq!(code, 4, "{out}{err}");
+    let told = "differs  link-to-directory  (it leads to `elsewhere`, and the copied one elsewhere)";
+    assert!(out.contains(told), "{out}");
 }
 
 #[test]
@@ -525,6 +583,102 @@ fn only_the_keys_that_are_expected_may_have_signed() {
     assert_eq!(verify(&scratch, &receipt, &to, &["--keys", &as_openssl.join(":")]).0, 0);
     assert_eq!(verify(&scratch, &receipt, &to, &["--keys", &"ab".repeat(32)]).0, 4);
     assert_eq!(verify(&scratch, &receipt, &to, &["--keys", "abc"]).0, 1);
+    // A list of two does not say that both took part: the warning does, and each side can be asked for.
+    let other = "ab".repeat(32);
+    let (code, _, err) = verify(&scratch, &receipt, &to, &["--keys", &format!("{key},{other}")]);
+    assert!(code == 0 && err.contains("ONE key signed for both sides") && !err.contains("anybody"), "{err}");
+    assert_eq!(verify(&scratch, &receipt, &to, &["--sender", key, "--receiver", key]).0, 0);
+    let (code, _, err) = verify(&scratch, &receipt, &to, &["--sender", key, "--receiver", &other]);
+    assert!(code == 4 && err.contains("the receiver signed with") && err.contains("--receiver"), "{err}");
+    let (code, _, err) = verify(&scratch, &receipt, &to, &["--receiver", key]);
+    assert!(code == 0 && err.contains("anybody can have signed as the sender"), "{err}");
+}
+
+#[test]
+fn what_a_receipt_certifies_is_told_with_and_without_a_place() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let [header, footer] = [text.lines().next(), text.lines().last()]
+        .map(|line| serde_json::from_str::<serde_json::Value>(line.unwrap()).unwrap());
+    let shown = scratch.ok([Path::new("verify"), Path::new("--show"), &receipt]);
+    let fingerprint = footer["sender"]["fingerprint"].as_str().unwrap();
+    for what in [
+        header["from"][0].as_str().unwrap(),
+        header["to"].as_str().unwrap(),
+        "--verify written, --check evidence",
+        footer["root"].as_str().unwrap(),
+        fingerprint,
+        "0 failed",
+    ] {
+        assert!(shown.contains(what), "{what}: {shown}");
+    }
+    let told = |words: &[&str]| -> serde_json::Value {
+        let words = words.iter().map(PathBuf::from).chain([receipt.clone()]);
+        serde_json::from_str(scratch.ok(words).lines().last().unwrap()).unwrap()
+    };
+    let alone = told(&["verify", "--show", "--json"]);
+    assert_eq!(alone["event"], "receipt");
+    let (code, out, err) = verify(&scratch, &receipt, &to, &["--json", "--sender", fingerprint]);
+    assert_eq!(code, 0, "{out}{err}");
+    let verified: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let beside = &verified["receipt"];
+    for told in [&alone, beside] {
+        for key in ["began", "from", "to"] {
+            assert_eq!(told[key], header[key], "{told}");
+        }
+        for key in ["root", "entries", "kind", "place", "terms", "totals"] {
+            assert_eq!(told[key], footer[key], "{told}");
+        }
+        for key in ["when", "fingerprint", "public_key", "ephemeral"] {
+            assert_eq!(told["receiver"][key], footer["receiver"][key], "{told}");
+        }
+        assert_eq!(told["one_signer"], true, "{told}");
+        assert_eq!(told["receiver"]["expected"], false, "{told}");
+    }
+    let of_sender = [&alone, beside].map(|told| told["sender"]["expected"].as_bool());
+    assert_eq!(of_sender, [Some(false), Some(true)]);
+    // What was not signed is not shown.
+    std::fs::write(&receipt, text.replacen(r#""began":1"#, r#""began":2"#, 1)).unwrap();
+    let refused = scratch.run([Path::new("verify"), Path::new("--show"), &receipt]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(4), 0));
+    assert_eq!(scratch.run([Path::new("verify"), Path::new("--show"), &receipt, &to]).status.code(), Some(1));
+}
+
+/// What an auditor has to be given: never a key.
+#[test]
+fn identity_prints_the_certificate_and_fingerprint_that_receipts_name_and_no_key() {
+    let scratch = Scratch::new();
+    let ask = |words: &[&str]| scratch.ok(std::iter::once("identity").chain(words.iter().copied()));
+    // It is there before the first copy.
+    let told = ask(&[]);
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    std::fs::write(scratch.path("file"), "x").unwrap();
+    let (ticket, receipt) = (daemon.ticket.display().to_string(), scratch.path("receipt"));
+    let (shown, file) = (receipt.display().to_string(), scratch.path("file").display().to_string());
+    scratch.ok(["cp", "--ticket", &ticket, "--receipt", &shown, &file, &daemon.place("data", "file")]);
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let footer: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let state = scratch.path("server-state").display().to_string();
+    let of_server = ask(&["--server", "--state", &state]);
+    for (told, side) in [(&told, "sender"), (&of_server, "receiver")] {
+        let [fingerprint, key] = ["fingerprint", "public_key"].map(|key| footer[side][key].as_str().unwrap());
+        assert!(told.contains(fingerprint) && told.contains(key), "{side}: {told}");
+        assert!(told.contains("-----BEGIN CERTIFICATE-----") && !told.contains("PRIVATE"), "{told}");
+    }
+    // Who has only the ticket knows whom to expect too.
+    let server = footer["receiver"]["fingerprint"].as_str().unwrap();
+    assert!(ask(&[ticket.as_str()]).contains(server));
+    let event: serde_json::Value = serde_json::from_str(&ask(&["--json", ticket.as_str()])).unwrap();
+    assert_eq!((&event["event"], &event["fingerprint"]), (&"identity".into(), &server.into()));
+    assert!(event["certificate"].is_null(), "{event}");
+    let event: serde_json::Value = serde_json::from_str(&ask(&["--json"])).unwrap();
+    assert_eq!(event["public_key"], footer["sender"]["public_key"]);
+    // Nothing is made where a daemon never was.
+    let nowhere = scratch.path("nowhere").display().to_string();
+    assert_eq!(scratch.run(["identity", "--server", "--state", &nowhere]).status.code(), Some(3));
+    assert!(!scratch.path("nowhere").exists());
 }
 
 #[test]

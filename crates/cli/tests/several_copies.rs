@@ -290,6 +290,7 @@ fn many_sources_dry_runs_and_reports_work_for_several_copies() {
     let told = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(told.contains("1: dry run: ") && told.contains("2: dry run: "), "{told}");
     assert!(!site.scratch.path("one").exists() && !site.scratch.path("export/many").exists());
+    std::fs::remove_file(&report).unwrap();
     let out = run(&[]);
     assert!(out.status.success(), "{}", said(&out));
     for name in ["small-2", "small-3"] {

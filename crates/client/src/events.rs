@@ -316,11 +316,12 @@ pub fn lag(lag: &Lag) -> [(&'static str, Value); 6] {
 /// The last event of a copy.
 pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     let mut object = totals(&report.totals);
+    let root = report.agreed.as_ref().map(|agreed| agreed.receiver.statement.root.to_string());
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
     put("event", "finished".into());
     put("dry_run", dry_run.into());
     put("seconds", report.elapsed.as_secs_f64().into());
-    put("root", report.agreed.receiver.statement.root.to_string().into());
+    put("root", root.into());
     put("attempts", report.attempts.into());
     put("sources_removed", report.sources.removed.into());
     put("sources_left", report.sources.left.into());

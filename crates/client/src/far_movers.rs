@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Family, Identity, ServerTrust, Ticket, client_config};
+use thalweg_mover::link::{Family, ServerTrust, Ticket, client_config};
 use thalweg_mover::run::client::{CONNECT, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::{Local, may_be_of};
@@ -30,7 +30,7 @@ pub struct How {
     pub patience: Duration,
     /// After how long a silent link counts as lost there.
     pub stall_timeout: Duration,
-    /// Where our own identity is, which copies are signed with: by ssh we are it. Without, we are nobody in particular.
+    /// Where our own identity is: by ssh we are it. Without, we are nobody in particular.
     pub state: Option<PathBuf>,
     /// Hears notes about the way, before there is a copy.
     pub events: Events,
@@ -113,8 +113,6 @@ pub enum Whom {
 pub struct Reached {
     /// The far mover.
     pub far: Arc<FarMover>,
-    /// Who we are there.
-    pub identity: Arc<Identity>,
 }
 
 /// See the module. They are closed with the value.
@@ -276,9 +274,9 @@ impl FarMovers {
                     let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
                     return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
                 }
-                let (far, identity) = ssh::far(host, *port, &self.how)?;
+                let far = ssh::far(host, *port, &self.how)?;
                 let far = far.spread(self.how.via.clone(), self.how.bind.clone())?;
-                Reached { far: Arc::new(far), identity: Arc::new(identity) }
+                Reached { far: Arc::new(far) }
             }
         };
         self.known.push((whom.clone(), reached.clone()));
@@ -323,12 +321,13 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
         _ => vec![via.clone()],
     });
     let far = FarMover::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
-    Ok(Reached { far: Arc::new(far), identity: Arc::new(identity) })
+    Ok(Reached { far: Arc::new(far) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::link::Identity;
 
     #[test]
     fn addresses_for_data_streams_are_those_of_one_far_side() {
@@ -393,6 +392,6 @@ mod tests {
         let identity = Identity::generate("somebody").unwrap();
         let tls = client_config(&identity, &ServerTrust::Pinned(identity.fingerprint())).unwrap();
         let connect = Arc::new(TcpConnect::new(vec!["a:1".to_owned()]));
-        Reached { far: Arc::new(FarMover::new(connect, tls, "thalweg")), identity: Arc::new(identity) }
+        Reached { far: Arc::new(FarMover::new(connect, tls, "thalweg")) }
     }
 }

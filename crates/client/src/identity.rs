@@ -27,10 +27,39 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The key that this user's copies are signed with; made at first use.
+/// Name of the file of our key in the state directory.
+const OWN: &str = "identity.pem";
+/// For people who look into its certificate.
+const OWN_NAME: &str = "thalweg user";
+
+/// The key that this user's copies are signed with; made at first use. Where it cannot be kept, one that is kept nowhere,
+/// which stands in what it signs.
 ///
 /// # Errors
-/// If it cannot be read or made.
+/// If it is there and cannot be read.
 pub fn own(state: &Path) -> Result<Identity> {
-    Identity::load_or_create(&state.join("identity.pem"), "thalweg user")
+    let path = state.join(OWN);
+    match Identity::load_or_create(&path, OWN_NAME) {
+        // One that is there is for its owner to mend.
+        Err(_) if path.symlink_metadata().is_err() => Identity::generate(OWN_NAME),
+        own => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_kept_is_ephemeral_and_one_that_is_there_is_not_passed_over() {
+        let scratch = tempfile::tempdir().unwrap();
+        let kept = own(scratch.path()).unwrap();
+        assert!(!kept.signatory().is_ephemeral);
+        assert_eq!(own(scratch.path()).unwrap().signatory(), kept.signatory());
+        // Nobody makes a file below a file, root neither.
+        let no_directory = scratch.path().join(OWN);
+        assert!(own(&no_directory).unwrap().signatory().is_ephemeral);
+        std::fs::write(scratch.path().join(OWN), "no key").unwrap();
+        assert!(own(scratch.path()).is_err());
+    }
 }

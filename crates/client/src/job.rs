@@ -112,20 +112,17 @@ impl Asked {
         (from.join(" "), self.destination.to_string())
     }
 
-    /// Reaches them.
+    /// Reaches them. `state` is where our own keys are: those of a ticket, which its daemon has too, sign nothing.
     ///
     /// # Errors
-    /// As [`FarMovers::reach`]; if our own identity cannot be read or made.
+    /// As [`FarMovers::reach`] and [`identity::own`].
     pub fn reach(self, far_movers: &mut FarMovers, state: &Path) -> Result<Job> {
         let names = self.names();
-        let mut identity = None;
         let mut reach = |place: &Named| -> Result<Option<(Arc<FarMover>, Place)>> {
             let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else {
                 return Ok(None);
             };
-            let reached = far_movers.reach(&whom)?;
-            identity.get_or_insert(reached.identity);
-            Ok(Some((reached.far, there)))
+            Ok(Some((far_movers.reach(&whom)?.far, there)))
         };
         let to = match (reach(&self.destination)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
@@ -146,10 +143,7 @@ impl Asked {
                 (None, ..) => return Err(usage("this is no source")),
             }
         }
-        let signer = match identity {
-            Some(identity) => identity,
-            None => Arc::new(identity::own(state)?),
-        };
+        let signer = Arc::new(identity::own(state)?);
         Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names })
     }
 }

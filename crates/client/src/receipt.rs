@@ -7,7 +7,7 @@ use crate::receipt_file;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -132,24 +132,33 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks whether it is there.
 const READER_LOOK: Duration = Duration::from_millis(20);
 
-/// One line for each entry with its outcome.
+/// One line for each entry with its outcome. What an earlier run left in the file stays: a deletion is told once only, by the
+/// run that made it.
 pub struct ReportFile {
     path: PathBuf,
     inner: Mutex<Inner>,
 }
 
 impl ReportFile {
-    /// Begins it.
+    /// Begins it, or goes on behind what is in it, after a line that says so.
     ///
     /// # Errors
     /// What the kernel says; `Usage` of a FIFO that nobody reads, which would have us wait for ever.
     pub fn begin(path: &Path) -> Result<ReportFile> {
-        let file = match path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
+        let found = path.metadata().ok();
+        let file = match found.as_ref().is_some_and(|meta| meta.file_type().is_fifo()) {
             true => open_fifo(path, READER_TIMEOUT)?,
             false => for_user().open(path).map_err(|error| of_io(path, &error))?,
         };
         let file = BufWriter::with_capacity(256 << 10, file);
-        Ok(ReportFile { path: path.to_owned(), inner: Mutex::new(Inner { file, error: None }) })
+        let report = ReportFile { path: path.to_owned(), inner: Mutex::new(Inner { file, error: None }) };
+        if let Some(bytes) = found.filter(|meta| meta.is_file() && meta.len() > 0).map(|meta| meta.len()) {
+            if !ends_a_line(path, bytes) {
+                lock(&report.inner).attempt(|file| writeln!(file));
+            }
+            report.line(&json!({"event": "continued", "at": unix_seconds()}));
+        }
+        Ok(report)
     }
 
     /// Writes a line.
@@ -182,11 +191,19 @@ impl ReportFile {
     }
 }
 
-/// A file of the user's own, begun anew.
+/// A file of the user's own; what is in it stays.
 fn for_user() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(thalweg_sys::usage::user_mode());
+    options.append(true).create(true).mode(thalweg_sys::usage::user_mode());
     options
+}
+
+/// Whether a file of so many bytes ends with its last line: a run that was killed may have left a part of one. Of a file that
+/// may not be read it is taken for granted.
+fn ends_a_line(path: &Path, bytes: u64) -> bool {
+    let mut last = [b'\n'];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, bytes - 1));
+    read.is_err() || last == [b'\n']
 }
 
 /// A FIFO whose reader is there, or comes within that time.
@@ -245,6 +262,28 @@ mod tests {
         drop(receipt);
         // What was planted, and nothing of ours.
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 4);
+    }
+
+    /// Also behind one that was killed while it wrote a line.
+    #[test]
+    fn a_report_of_an_earlier_run_is_not_lost_to_the_run_that_resumes_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("report");
+        let run = |line: &str| {
+            let report = ReportFile::begin(&path).unwrap();
+            report.line(&json!(line));
+            report.finish().unwrap();
+        };
+        run("one");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "\"one\"\n");
+        run("two");
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "\"cut").unwrap();
+        run("three");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (marks, lines): (Vec<&str>, Vec<&str>) =
+            text.lines().partition(|line| line.contains("\"continued\""));
+        assert_eq!(lines, ["\"one\"", "\"two\"", "\"cut", "\"three\""]);
+        assert_eq!(marks.len(), 2, "{text}");
     }
 
     #[test]

@@ -17,8 +17,9 @@ use thalweg_mover::link::{Fingerprint, public_key_of};
 use thalweg_mover::run::agree::is_signed;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces};
 use thalweg_wire::hex::{hex, unhex};
-use thalweg_wire::message::Totals;
-use thalweg_wire::receipt::{self, Line, Side, Signed, Statement};
+use thalweg_wire::message::{Place, Totals};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::receipt::{self, Line, Side, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Version that is written.
@@ -58,12 +59,13 @@ pub fn pieces(path: &RelativePath, pieces: &Pieces) -> String {
 
 /// The footer.
 pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
-    let Statement { root, entries, totals: numbers, verify, check, chunk_bytes, segment_bytes, .. } =
-        &receiver.statement;
+    let Statement { root, entries, kind, session, place, totals: numbers, .. } = &receiver.statement;
+    let Statement { verify, check, chunk_bytes, segment_bytes, .. } = &receiver.statement;
     let word = |debug: String| debug.to_lowercase();
     let side = |signed: &Signed| {
         json!({
             "when": signed.statement.signed_at,
+            "ephemeral": signed.statement.signer.is_ephemeral,
             "fingerprint": Fingerprint::of(&signed.certificate.as_slice().into()).to_string(),
             "public_key": public_key_of(&signed.certificate).map(|key| hex(&key)),
             "signed": hex(&signed.to_bytes()),
@@ -72,7 +74,13 @@ pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
     json!({
         "root": root.to_string(),
         "entries": entries,
+        "kind": kind.word(),
+        "session": session.map(|session| session.to_string()),
+        "place": place.as_ref().map(|Place { export, path }| {
+            json!({ "export": export, "path": Escaped(path).to_string() })
+        }),
         "totals": totals(numbers),
+        "unread": sender.statement.unread,
         "terms": {
             "verify": word(format!("{verify:?}")),
             "check": word(format!("{check:?}")),
@@ -102,6 +110,8 @@ pub struct Reader<R> {
     header: Digest,
     /// What the header says of when the copy began, in seconds since 1970.
     began: u64,
+    /// What it says of places.
+    asked: Map<String, Value>,
     lines: Lines,
     /// As it was read, and as it is written.
     footer: Option<(Value, Vec<u8>)>,
@@ -146,6 +156,8 @@ pub struct Signer {
     pub public_key: [u8; 32],
     /// SHA-256 of the certificate.
     pub certificate: Fingerprint,
+    /// The key was kept nowhere: nobody can tell later whose it was.
+    pub is_ephemeral: bool,
 }
 
 impl std::fmt::Display for Signer {
@@ -161,10 +173,16 @@ pub struct Seal {
     pub sender: Signer,
     /// Who wrote the destination.
     pub receiver: Signer,
+    /// What was moved.
+    pub kind: TransferKind,
+    /// Where the receiver wrote, as it says; `None` if it kept nothing.
+    pub place: Option<Place>,
     /// When the copy began, in seconds since 1970 by the clock of who wrote the receipt.
     pub began: u64,
     /// Entries in the receipt.
     pub entries: u64,
+    /// Content bytes of them.
+    pub bytes: u64,
     /// Hard links among them.
     pub hard_links: u64,
     /// Entries that failed: they are not in the receipt.
@@ -175,6 +193,16 @@ pub struct Seal {
     pub segment_bytes: u64,
     /// What its lines join to.
     pub root: Digest,
+    /// An object of all that was signed beside the lines: `began`, `from` (a list) and `to` of the header, and what the footer
+    /// says in words. Texts are as they were written, and may hold anything.
+    pub words: Value,
+}
+
+impl Seal {
+    /// Whether one key signed for both sides: whoever has that can have written all of it.
+    pub fn has_one_signer(&self) -> bool {
+        self.sender.public_key == self.receiver.public_key
+    }
 }
 
 impl<R: BufRead> Reader<R> {
@@ -184,11 +212,13 @@ impl<R: BufRead> Reader<R> {
     /// `Usage` if this is no receipt, or one of a later version; what the file system says.
     pub fn begin(file: R) -> Result<Reader<R>> {
         let (header, lines) = (Digest::default(), Lines::default());
-        let mut reader = Reader { file, header, began: 0, lines, footer: None, is_cut: false };
+        let asked = Map::new();
+        let mut reader = Reader { file, header, began: 0, asked, lines, footer: None, is_cut: false };
         let text = reader.next_text()?.ok_or_else(|| none("it is empty"))?;
         let header: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
         reader.header = Digest(*blake3::hash(&text).as_bytes());
         reader.began = header.get("began").and_then(Value::as_u64).unwrap_or_default();
+        reader.asked = places(&header);
         match header.get("thalweg_receipt").and_then(Value::as_u64) {
             Some(VERSION) => Ok(reader),
             Some(version) => Err(none(&format!("version {version} is not known to this program"))),
@@ -240,13 +270,14 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Damage`, saying what is not what was signed; as [`Reader::next_part`].
     pub fn authenticate(mut self) -> Result<Seal> {
-        let mut hard_links = 0u64;
+        let (mut hard_links, mut bytes) = (0u64, 0u64);
         let mut waiting = Waiting::default();
         while let Some(part) = self.next_part()? {
             match part {
                 Part::Block(_) => {}
                 Part::Line(line) => {
                     hard_links += u64::from(line.kind == "hardlink");
+                    bytes = bytes.saturating_add(line.bytes);
                     waiting.come(line)?;
                 }
                 Part::Pieces(path, pieces) => waiting.wait(path, &pieces)?,
@@ -263,7 +294,7 @@ impl<R: BufRead> Reader<R> {
         let entries = self.lines.entries;
         let root = std::mem::take(&mut self.lines).root();
         let seal = self.authenticate_footer(&footer, root, entries)?;
-        Ok(Seal { hard_links, ..seal })
+        Ok(Seal { hard_links, bytes, ..seal })
     }
 
     fn authenticate_footer(
@@ -291,12 +322,22 @@ impl<R: BufRead> Reader<R> {
             if statement.header.is_some_and(|header| header != self.header) {
                 return Err(damage(&format!("its header is not the one that the {who} signed")));
             }
-            if statement.side != side || statement.peer != fingerprint(other).0 {
+            if statement.signer.certificate != fingerprint(signed).0 {
+                return Err(damage(&format!("the {who} signed as somebody else")));
+            }
+            if statement.side != side || statement.peer != other.statement.signer {
                 return Err(damage(&format!("the {who} signed a copy with somebody else")));
             }
         }
-        // By its totals a copy of which a part failed differs from one of all with the same lines.
-        let copy = |s: &Statement| (s.verify, s.check, s.chunk_bytes, s.segment_bytes, s.totals);
+        if sender.statement.place.is_some() || receiver.statement.unread != 0 {
+            return Err(damage("a side states what is the other's to say"));
+        }
+        // By its totals a copy of which a part failed differs from one of all with the same lines, by its session from any
+        // other.
+        let copy = |s: &Statement| {
+            let terms = (s.verify, s.check, s.chunk_bytes, s.segment_bytes);
+            (s.kind, s.session, terms, s.totals)
+        };
         if copy(&sender.statement) != copy(&receiver.statement) {
             return Err(damage("the two statements are not of one copy"));
         }
@@ -309,19 +350,37 @@ impl<R: BufRead> Reader<R> {
         let signer = |signed: &Signed| Signer {
             public_key: public_key_of(&signed.certificate).unwrap_or_default(),
             certificate: fingerprint(signed),
+            is_ephemeral: signed.statement.signer.is_ephemeral,
         };
         let totals = &receiver.statement.totals;
         Ok(Seal {
             sender: signer(&sender),
             receiver: signer(&receiver),
+            kind: receiver.statement.kind,
+            place: receiver.statement.place.clone(),
             began: self.began,
             entries,
+            bytes: 0,
             hard_links: 0,
             failed: totals.failed,
             skipped: totals.skipped,
             segment_bytes: u64::from(receiver.statement.segment_bytes),
             root,
+            words: self.words(footer),
         })
+    }
+
+    /// See [`Seal::words`].
+    fn words(&self, footer: &Value) -> Value {
+        let mut words = footer.as_object().cloned().unwrap_or_default();
+        for who in ["sender", "receiver"] {
+            // What is said in words.
+            let side = words.get_mut(who).and_then(Value::as_object_mut);
+            drop(side.and_then(|side| side.remove("signed")));
+        }
+        words.extend(self.asked.clone());
+        words.insert("began".into(), self.began.into());
+        Value::Object(words)
     }
 
     /// The next line, without its end.
@@ -339,6 +398,14 @@ impl<R: BufRead> Reader<R> {
         }
         Ok((got > 0).then_some(text))
     }
+}
+
+/// From where a header says that it was copied, and to where. It is as it was signed, and may be of any form.
+fn places(header: &Value) -> Map<String, Value> {
+    let from = header.get("from").and_then(Value::as_array).into_iter().flatten();
+    let from: Value = from.filter(|place| place.is_string()).cloned().collect();
+    let to = header.get("to").filter(|place| place.is_string()).cloned().unwrap_or_default();
+    Map::from_iter([("from".to_owned(), from), ("to".to_owned(), to)])
 }
 
 fn closed((number, block): (u64, blake3::Hasher)) -> (u64, Digest) {
@@ -442,6 +509,8 @@ pub(crate) mod tests {
         blocks: Vec<(u64, Vec<String>)>,
         /// Of the sender, and of the receiver.
         totals: [Totals; 2],
+        /// The same.
+        sessions: [Option<Digest>; 2],
     }
 
     /// In two parts.
@@ -463,6 +532,7 @@ pub(crate) mod tests {
                 header: format!("{{\"thalweg_receipt\":{VERSION}}}"),
                 blocks: vec![(0, lines)],
                 totals: [totals; 2],
+                sessions: [None; 2],
             }
         }
 
@@ -490,9 +560,15 @@ pub(crate) mod tests {
                 root: receipt::root_of(sorted.values().map(|lines| hashed(&lines.concat()))),
                 entries: sorted.values().map(|lines| lines.len() as u64).sum(),
                 totals: self.totals[usize::from(side == Side::Receiver)],
+                unread: u64::from(side == Side::Sender),
                 signed_at: 1_790_000_000,
                 side,
-                peer: self.identity.fingerprint().0,
+                kind: TransferKind::Files,
+                signer: self.identity.signatory(),
+                peer: self.identity.signatory(),
+                session: self.sessions[usize::from(side == Side::Receiver)],
+                place: (side == Side::Receiver)
+                    .then(|| Place { export: Some("data".into()), path: b"run/7".to_vec() }),
                 verify: VerifyLevel::Written,
                 check: Check::Evidence,
                 chunk_bytes: 64 << 10,
@@ -520,6 +596,10 @@ pub(crate) mod tests {
         pub(crate) fn text(&self) -> String {
             joined(&self.texts())
         }
+
+        pub(crate) fn seal(&self) -> Seal {
+            read(&self.text()).unwrap()
+        }
     }
 
     fn joined(texts: &[String]) -> String {
@@ -539,7 +619,7 @@ pub(crate) mod tests {
     fn what_a_mover_writes_is_authenticated() {
         let sample = Sample::of_a_tree();
         let seal = read(&sample.text()).unwrap();
-        assert_eq!((seal.entries, seal.hard_links, seal.failed), (3, 1, 0));
+        assert_eq!((seal.entries, seal.bytes, seal.hard_links, seal.failed), (3, 100_000, 1, 0));
         assert_eq!(seal.root, sample.signed(Side::Sender).statement.root);
         let of_none = Sample { blocks: Vec::new(), ..Sample::new(&[]) };
         assert_eq!(read(&of_none.text()).unwrap().entries, 0);
@@ -557,7 +637,10 @@ pub(crate) mod tests {
         assert_eq!(pieces(&path, &parts), expected);
         let footer = Sample::of_a_tree().texts().pop().unwrap();
         let mut keys = Vec::new();
-        for key in ["entries", "receiver", "root", "sender", "terms", "totals"] {
+        let words = [
+            "entries", "kind", "place", "receiver", "root", "sender", "session", "terms", "totals", "unread",
+        ];
+        for key in words {
             keys.push(footer.find(&format!("\"{key}\":")).unwrap());
         }
         assert!(keys.is_sorted() && keys[0] == 1, "{footer}");
@@ -649,6 +732,41 @@ pub(crate) mod tests {
         is_damage(&sample.text());
         sample.totals[1].failed = 1;
         assert_eq!(read(&sample.text()).unwrap().failed, 1);
+    }
+
+    #[test]
+    fn statements_of_two_sessions_with_the_same_lines_do_not_make_a_receipt() {
+        let mut sample = Sample::of_a_tree();
+        sample.sessions = [Some(Digest([1; 32])); 2];
+        let seal = read(&sample.text()).unwrap();
+        assert_eq!((seal.kind, seal.place.unwrap().path), (TransferKind::Files, b"run/7".to_vec()));
+        sample.sessions[1] = Some(Digest([2; 32]));
+        is_damage(&sample.text());
+    }
+
+    #[test]
+    fn what_was_signed_beside_the_lines_is_told_in_words() {
+        let mut sample = Sample::of_a_tree();
+        sample.header =
+            format!(r#"{{"began":7,"from":["a",3,"b"],"thalweg_receipt":{VERSION},"to":"tw://host/x"}}"#);
+        let seal = sample.seal();
+        let words = &seal.words;
+        assert_eq!((&words["began"], &words["from"]), (&json!(7), &json!(["a", "b"])));
+        assert_eq!((&words["to"], &words["kind"]), (&json!("tw://host/x"), &json!("files")));
+        assert_eq!(words["place"], json!({"export": "data", "path": "run/7"}));
+        assert_eq!(
+            (&words["totals"]["unchanged"], &words["terms"]["check"]),
+            (&json!(1), &json!("evidence"))
+        );
+        for side in ["sender", "receiver"] {
+            assert_eq!(words[side]["fingerprint"], sample.identity.fingerprint().to_string());
+            assert_eq!(words[side]["when"], 1_790_000_000);
+            assert!(words[side].get("signed").is_none());
+        }
+        assert!(seal.has_one_signer());
+        sample.header = format!(r#"{{"from":7,"thalweg_receipt":{VERSION},"to":["x"]}}"#);
+        let words = sample.seal().words;
+        assert_eq!((&words["from"], &words["to"]), (&json!([]), &Value::Null));
     }
 
     #[test]

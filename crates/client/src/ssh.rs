@@ -9,12 +9,12 @@ use thalweg_mover::run::by_ssh::{self, SshWishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_wire::message::Place;
 
-/// Starts the far mover and finds a way to it; and who we are there. Its user may be asked for a password here, so this
+/// Starts the far mover and finds a way to it. Its user may be asked for a password here, so this
 /// comes before anything that draws on the terminal.
 ///
 /// # Errors
 /// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.
-pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(FarMover, Identity)> {
+pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<FarMover> {
     let asked = &how.ssh;
     if port.is_some() && asked.port.is_some() && port != asked.port {
         let cause = "--port and the port in ssh:// differ";
@@ -35,7 +35,7 @@ pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<(FarMover, Identi
         Some(state) => identity::own(state)?,
         None => Identity::generate("thalweg by ssh")?,
     };
-    Ok((by_ssh::reach(wishes, &identity, how.events.clone())?, identity))
+    by_ssh::reach(wishes, &identity, how.events.clone())
 }
 
 /// A path as the far user means it: relative ones, and those that begin with `~/`, are below the home directory, in

@@ -74,28 +74,24 @@ impl Ends {
         {
             return Err(elsewhere::both_far("stream", std::slice::from_ref(from), to));
         }
-        let (from, who_from) = match source {
-            End::Pipe(pipe) => (FlowFrom::Pipe(pipe), None),
-            End::Named(Named::Local(path)) => (FlowFrom::Local(path), None),
+        let from = match source {
+            End::Pipe(pipe) => FlowFrom::Pipe(pipe),
+            End::Named(Named::Local(path)) => FlowFrom::Local(path),
             End::Named(named) => match far(&named, far_movers)? {
-                Some((far, place, identity)) => (FlowFrom::Far(far, place), Some(identity)),
+                Some((far, place)) => FlowFrom::Far(far, place),
                 None => return Err(usage("this is no source of a stream")),
             },
         };
-        let (to, who_to) = match destination {
-            End::Pipe(pipe) => (FlowTo::Pipe(pipe), None),
-            End::Named(Named::Local(path)) => (FlowTo::Local(path), None),
-            End::Named(Named::Null) => (FlowTo::Null, None),
+        let to = match destination {
+            End::Pipe(pipe) => FlowTo::Pipe(pipe),
+            End::Named(Named::Local(path)) => FlowTo::Local(path),
+            End::Named(Named::Null) => FlowTo::Null,
             End::Named(named) => match far(&named, far_movers)? {
-                Some((far, place, identity)) => (FlowTo::Far(far, place), Some(identity)),
+                Some((far, place)) => FlowTo::Far(far, place),
                 None => return Err(usage("this is no destination of a stream")),
             },
         };
-        let signer = match who_from.or(who_to) {
-            Some(identity) => identity,
-            None => Arc::new(identity::own(state)?),
-        };
-        Ok(Ends { from, to, signer })
+        Ok(Ends { from, to, signer: Arc::new(identity::own(state)?) })
     }
 
     /// Streams, and tells what it does in the state directory, under the `names` of source and destination as a user would
@@ -129,13 +125,12 @@ impl Ends {
     }
 }
 
-/// A far mover, the place there, and who we are there.
-type There = (Arc<FarMover>, Place, Arc<Identity>);
+/// A far mover, and the place there.
+type There = (Arc<FarMover>, Place);
 
 fn far(named: &Named, far_movers: &mut FarMovers) -> Result<Option<There>> {
     let Some((whom, there)) = Whom::of(named).zip(far_movers::place_there(named)) else { return Ok(None) };
-    let reached = far_movers.reach(&whom)?;
-    Ok(Some((reached.far, there, reached.identity)))
+    Ok(Some((far_movers.reach(&whom)?.far, there)))
 }
 
 /// The pipe of this number, of which the caller keeps the original.

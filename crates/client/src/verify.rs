@@ -11,8 +11,8 @@
 //!
 //! What failed when it was copied has no line: the signed totals say how much that was, and such a copy is not whole.
 //!
-//! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
-//! digest (found unchanged by evidence, never read) are compared by size and counted.
+//! Not checked: modes, owners, times; the receipt does not hold them. Files of which the receipt has no digest (found
+//! unchanged by evidence, never read) are compared by size and counted: as long as there are any, not all was verified.
 
 use crate::reach::Reach;
 use crate::receipt_file::Seal;
@@ -23,10 +23,11 @@ use links::compare_links;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use thalweg_mover::endpoint::local::survey::{Found as Listed, WORKERS};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::receipt::Line;
 use thalweg_wire::{Kind, RelativePath};
 
@@ -45,7 +46,7 @@ mod links;
 /// 4. Which bytes differ.
 mod damage;
 
-pub use receipt::{Receipt, parse_key, seal};
+pub use receipt::{Expected, Receipt, certified, parse_key, seal};
 
 /// Files that are asked about at the same time at a far place, where it hides the round trip.
 pub const FAR_WORKERS: usize = 16;
@@ -56,12 +57,28 @@ const CLOCKS_APART_S: u64 = 60;
 /// What is found on the way.
 #[derive(Debug)]
 pub enum Told<'a> {
+    /// One more entry of the receipt was looked at, which has so many bytes of content.
+    Looked(u64),
     /// `missing`, `differs` or `extra`: a path, and why.
     Difference(&'static str, &'a RelativePath, &'a str),
     /// A file whose content differs, read again: these bytes do, or none any more.
     Damage(&'a RelativePath, &'a [Range<u64>]),
     /// What could not be looked at.
     Trouble(&'a Failure),
+}
+
+/// What there is to be looked at, for who is told how far it is.
+pub fn expect(meter: &Meter, seal: &Seal) {
+    meter.entries_found.store(seal.entries, Ordering::Relaxed);
+    meter.bytes_found.store(seal.bytes, Ordering::Relaxed);
+    meter.scan_over.store(true, Ordering::Relaxed);
+    meter.came(0);
+}
+
+/// One more entry was [looked at](Told::Looked).
+pub fn looked(meter: &Meter, bytes: u64) {
+    meter.entries_settled.fetch_add(1, Ordering::Relaxed);
+    meter.came(meter.bytes_verified.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
 }
 
 /// Takes what is found, from one thread at a time.
@@ -82,7 +99,8 @@ pub struct Found {
     pub extra: Option<u64>,
     /// Entries that could not be read; when it is strict, also directories that could not be listed.
     pub unreadable: u64,
-    /// Files of the right size of which the receipt has no digest, and hard links of which it has no file.
+    /// Files of the right size, not empty, of which the receipt has no digest, and hard links of which it has no file: nobody
+    /// knows whether they have the content that was copied.
     pub without_digest: u64,
     /// Entries that failed when it was copied: the receipt has nothing of them but how many they are.
     pub failed: u64,
@@ -96,9 +114,9 @@ impl Found {
         self.missing + self.differing + self.extra.unwrap_or(0) + self.unreadable == 0
     }
 
-    /// Whether that is also all that was to be copied.
+    /// Whether that is also all that was to be copied, and the content of all of it was compared.
     pub fn is_whole(&self) -> bool {
-        self.is_same() && self.failed == 0
+        self.is_same() && self.failed == 0 && self.without_digest == 0
     }
 }
 
@@ -249,7 +267,7 @@ mod tests {
             let text = Sample::new(&[format!("-  0  {kind}  done  once\n").as_str()]).text();
             std::fs::write(at("receipt"), text).unwrap();
             let receipt = Receipt::open(&at("receipt")).unwrap();
-            let sealed = seal(&receipt, &[]).unwrap();
+            let sealed = seal(&receipt, &Expected::default()).unwrap();
             // How many entries are missing, different and extra.
             let of = |place: &Path| {
                 let reach = Reach::local(place.to_owned());
@@ -271,6 +289,35 @@ mod tests {
     }
 
     #[test]
+    fn how_far_it_is_is_told_entry_by_entry() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("a"), "content").unwrap();
+        let digest = blake3::hash(b"content");
+        let lines = [format!("{digest}  7  file  done  a\n"), format!("{digest}  7  file  done  missing\n")];
+        let text = Sample::new(&[lines[0].as_str(), lines[1].as_str()]).text();
+        std::fs::write(at("receipt"), text).unwrap();
+        let receipt = Receipt::open(&at("receipt")).unwrap();
+        let sealed = seal(&receipt, &Expected::default()).unwrap();
+        let meter = Meter::default();
+        expect(&meter, &sealed);
+        assert_eq!((meter.entries_found.load(Ordering::Relaxed), meter.bytes_settled()), (2, 0));
+        let mut told = Vec::new();
+        let mut tell = |what: Told<'_>| match what {
+            Told::Looked(bytes) => {
+                looked(&meter, bytes);
+                told.push((meter.entries_settled.load(Ordering::Relaxed), meter.bytes_settled()));
+            }
+            Told::Difference(what, ..) => assert_eq!(what, "missing"),
+            other => panic!("{other:?}"),
+        };
+        let reach = Reach::local(scratch.path().to_owned());
+        let found = verify(&receipt, &sealed, &reach, false, &mut tell, &Stop::default()).unwrap();
+        assert_eq!((told, found.missing), (vec![(1, 7), (2, 14)], 1));
+        assert_eq!(meter.bytes_found.load(Ordering::Relaxed), 14);
+    }
+
+    #[test]
     fn one_link_that_leads_to_a_directory_is_the_one_copied_if_its_copy_can_have_made_it() {
         let scratch = tempfile::tempdir().unwrap();
         let at = |name: &str| scratch.path().join(name);
@@ -281,7 +328,7 @@ mod tests {
             let text = Sample::new(&["-  0  symlink  done  link\n"]).that_began(began).text();
             std::fs::write(at("receipt"), text).unwrap();
             let receipt = Receipt::open(&at("receipt")).unwrap();
-            let sealed = seal(&receipt, &[]).unwrap();
+            let sealed = seal(&receipt, &Expected::default()).unwrap();
             let reach = Reach::local(at(place));
             let found = verify(&receipt, &sealed, &reach, false, &mut |_: Told<'_>| {}, &Stop::default());
             let found = found.unwrap();

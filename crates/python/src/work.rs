@@ -18,7 +18,7 @@ use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::verify::{self as verifying, Receipt, Told};
+use thalweg_client::verify::{self as verifying, Expected, Receipt, Told};
 use thalweg_client::{events, identity, units};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -294,8 +294,8 @@ fn copied(
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);
     let report = job.run(&wishes, &state, &heard.watch(meter), stop)?;
-    if let Some(receipt) = receipt {
-        receipt.finish(&report.agreed)?;
+    if let (Some(receipt), Some(agreed)) = (receipt, &report.agreed) {
+        receipt.finish(agreed)?;
     }
     let mut object = events::finished(&report, options.dry_run);
     object.insert("failures".into(), heard.failures());
@@ -442,24 +442,34 @@ fn rules(lines: &[String]) -> Result<Vec<FilterRule>> {
     Ok(rules)
 }
 
-/// Begins to compare a place with a receipt.
+/// Begins to compare a place with a receipt. `keys`: of either side, of the sender, of the receiver.
 #[pyfunction]
 pub fn verify(
     py: Python<'_>,
     receipt: PathBuf,
     place: OsString,
     strict: bool,
-    keys: Vec<String>,
+    keys: (Vec<String>, Vec<String>, Vec<String>),
     reaching: Reaching,
 ) -> PyResult<Work> {
-    let read = |key: &String| {
-        let usage = |why: String| Failure::new(FailureKind::Usage, "verify", format!("keys={key:?}: {why}"));
-        verifying::parse_key(key).map_err(usage)
+    let read = |name: &str, keys: &[String]| -> Result<Vec<String>> {
+        let read = |key: &String| {
+            let refuse = |why: String| format!("{name}={key:?}: {why}");
+            let usage = |why: String| Failure::new(FailureKind::Usage, "verify", refuse(why));
+            verifying::parse_key(key).map_err(usage)
+        };
+        keys.iter().map(read).collect()
     };
-    let keys = keys.iter().map(read).collect::<Result<Vec<_>>>().map_err(|failure| raise(py, &failure))?;
-    Work::start(Arc::default(), events::progress, true, move |teller, stop| {
+    let (both, sender, receiver) = &keys;
+    let expected = read("keys", both).and_then(|both| {
+        Ok(Expected { both, sender: read("sender", sender)?, receiver: read("receiver", receiver)? })
+    });
+    let expected = expected.map_err(|failure| raise(py, &failure))?;
+    let meter = Arc::new(Meter::default());
+    Work::start(meter.clone(), events::progress, true, move |teller, stop| {
         let receipt = Receipt::open(&receipt)?;
-        let seal = verifying::seal(&receipt, &keys)?;
+        let seal = verifying::seal(&receipt, &expected)?;
+        verifying::expect(&meter, &seal);
         let mut far_movers = reaching.to_ask();
         let (_far_movers, reach) = unless_stopped(stop, move || {
             let reach = Reach::open(&place, &mut far_movers)?;
@@ -477,6 +487,7 @@ pub fn verify(
                 }
             }
             Told::Trouble(failure) => teller.tell(events::error(failure)),
+            Told::Looked(bytes) => verifying::looked(&meter, bytes),
         };
         let found = verifying::verify(&receipt, &seal, &reach, strict, &mut tell, stop)?;
         Ok(json!({
@@ -484,6 +495,7 @@ pub fn verify(
             "extra": found.extra, "unreadable": found.unreadable, "without_digest": found.without_digest,
             "failed": found.failed, "skipped": found.skipped,
             "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
+            "receipt": verifying::certified(&seal, &expected),
         }))
     })
 }

@@ -31,7 +31,7 @@ def test_a_tree_goes_to_a_daemon_and_comes_back(daemon: Daemon, tmp_path: Path, 
     assert tree_of(daemon.root / "source") == content
     assert report.bytes_done == sum(map(len, content.values()))
     assert (report.failed, report.failures) == (0, [])
-    assert report.seconds > 0 and len(report.root) == 64 and "plan" in report.details
+    assert report.seconds > 0 and report.root and len(report.root) == 64 and "plan" in report.details
     settled = {event["path"] for event in events if event["event"] == "entry" and event["type"] == "file"}
     assert settled == {f"source/{name}" for name in content}
     assert any(event["event"] == "progress" for event in events)
@@ -76,13 +76,28 @@ def test_what_links_lead_to_is_copied_if_asked(daemon: Daemon, tmp_path: Path) -
     assert copied.read_bytes() == b"x" and not copied.is_symlink()
 
 
+def test_a_dry_run_has_no_receipt(daemon: Daemon, tmp_path: Path) -> None:
+    """It would look like one of a copy."""
+    (tmp_path / "f").write_bytes(b"x")
+    for place in (daemon.url(), tmp_path / "there"):
+        with pytest.raises(thalweg.UsageError, match="dry run"):
+            thalweg.copy(tmp_path / "f", place, ticket=daemon.ticket, dry_run=True, receipt=tmp_path / "r")
+        assert thalweg.copy(tmp_path / "f", place, ticket=daemon.ticket, dry_run=True).root is None
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, tmp_path: Path) -> None:
     source, receipt = tmp_path / "large", tmp_path / "receipt"
     source.write_bytes(os.urandom(9 << 20))
     thalweg.copy(source, daemon.url(), ticket=daemon.ticket, receipt=receipt)
-    good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
+    told: list[thalweg.Event] = []
+    good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, on_event=told.append)
+    assert (told[-1]["event"], told[-1]["bytes_settled"]) == ("progress", 9 << 20)
     assert good.ok and good.bytes == 9 << 20 and good.findings == []
     assert (good.extra, good.failed, good.skipped) == (None, 0, 0)
+    assert good.receipt["from"] == [str(source)] and good.receipt["totals"]["bytes_done"] == 9 << 20
+    assert good.receipt["terms"]["check"] == "evidence" and good.receipt["began"] > 0
+    assert not good.receipt["one_signer"] and not good.receipt["sender"]["expected"]
     with (daemon.root / "large").open("r+b") as file:
         file.seek(5 << 20)
         file.write(b"damage")
@@ -156,6 +171,13 @@ def test_keys_are_read_as_openssl_prints_them(daemon: Daemon, tmp_path: Path) ->
     footer = json.loads(receipt.read_text().splitlines()[-1])
     keys = [bytes.fromhex(footer[side]["fingerprint"]).hex(":").upper() for side in ("sender", "receiver")]
     assert thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=keys).ok
+    sender, receiver = [keys[0]], [keys[1]]
+    found = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, sender=sender, receiver=receiver)
+    assert found.ok and found.receipt["receiver"]["expected"]
+    with pytest.raises(thalweg.DamageError, match="the receiver signed"):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, receiver=sender)
+    with pytest.raises(thalweg.UsageError, match='sender="xy".*64 hexadecimal digits'):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, sender=["xy"])
     with pytest.raises(thalweg.DamageError):
         thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket, keys=["00" * 32])
     with pytest.raises(thalweg.UsageError, match="64 hexadecimal digits"):

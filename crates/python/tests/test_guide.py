@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pydoc
 import re
@@ -51,6 +52,34 @@ def test_the_example_runs(daemon: Daemon, tmp_path: Path) -> None:
     ended = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     assert "sixteen bytes at" in ended.stdout and "undamaged" in ended.stdout
+
+
+def test_a_receipt_is_checked_by_its_documentation_alone(daemon: Daemon, tmp_path: Path) -> None:
+    """A file in parts and a name with a control character among them; one word changed is found."""
+    source, receipt = tmp_path / "run7", tmp_path / "receipt"
+    source.mkdir()
+    (source / "large").write_bytes(os.urandom(9 << 20))
+    (source / "a\nb é").write_bytes(b"x")
+    (source / "link").symlink_to("large")
+    thalweg.copy(source, daemon.url(), ticket=daemon.ticket, receipt=receipt)
+    words = [sys.executable, ROOT / "crates/python/examples/check_receipt.py", receipt]
+
+    def checked() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, capture_output=True, text=True, timeout=600)
+
+    good = checked()
+    assert good.returncode == 0, good.stderr
+    text = receipt.read_text()
+    footer = json.loads(text.splitlines()[-1])
+    for side in ("sender", "receiver"):
+        assert f"signed by the {side} {footer[side]['fingerprint']} at {footer[side]['when']}" in good.stdout
+    assert f"files: {footer['entries']} entries, 0 failed, to ('data', b'')" in good.stdout
+    for word, other in (("  done  ", "  unchanged  "), ('"from":', '"From":')):
+        receipt.write_text(text.replace(word, other, 1))
+        assert checked().returncode != 0
+    changed = footer["receiver"]["signed"].replace("0", "1", 1)
+    receipt.write_text(text.replace(footer["receiver"]["signed"], changed))
+    assert checked().returncode != 0
 
 
 def test_docstrings_have_every_field_with_its_text() -> None:

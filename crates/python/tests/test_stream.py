@@ -68,7 +68,7 @@ def test_a_pipe_goes_to_a_daemon_as_it_is_written(daemon: Daemon, leaves_no_thre
     assert (daemon.root / "shot").read_bytes() == content
     report = result[0]
     assert (report.files_complete, report.files_failed, report.bytes) == (1, 0, len(content))
-    assert report.seconds > 0 and len(report.root) == 64 and report.failures == []
+    assert report.seconds > 0 and report.root and len(report.root) == 64 and report.failures == []
 
 
 def test_a_far_file_comes_out_of_a_pipe(daemon: Daemon, tmp_path: Path) -> None:

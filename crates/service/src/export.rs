@@ -1,12 +1,13 @@
 //! What a server lets its clients reach.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_mover::endpoint::local::guard::{Guard, MinFree};
 use thalweg_mover::endpoint::local::{DestinationPlace, scratch};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::run::agree::place_of;
 use thalweg_sys::Dir;
 use thalweg_wire::limits;
 use thalweg_wire::message::Place;
@@ -155,6 +156,14 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// As it is told to clients: what of it is outside of its export is no concern of theirs.
+    pub fn stated(&self) -> Place {
+        match self.below {
+            Some(_) => Place { export: Some(self.export.clone()), path: self.path.clone() },
+            None => place_of(Path::new(OsStr::from_bytes(&self.path))),
+        }
+    }
+
     /// Something there is to be deleted by this `operation`.
     ///
     /// # Errors

@@ -29,19 +29,20 @@ impl Host {
         flow: FlowTerms,
         line: &Line,
     ) -> Result<()> {
-        let (destination, kept_free) = self.when_free(session, &open.terms.job_key, || {
+        let (destination, kept_free, stated) = self.when_free(session, &open.terms.job_key, || {
             let place = self.exports().resolve(&open.places[0], true)?;
             let kept_free = place.kept_free(0)?;
-            let guard = place.rights.guard;
+            let (guard, stated) = (place.rights.guard, place.stated());
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
             let opened = LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key);
-            opened.map(|destination| (destination.guarded(guard), kept_free))
+            opened.map(|destination| (destination.guarded(guard), kept_free, stated))
         })?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let signs = Host::signs(session, &open, Some(stated));
         let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
         let host = self.strong()?;
-        let told = (told, false, line.clone());
+        let told = (told, false, line.clone(), signs);
         let progress = move |run: &FlowReceive| {
             if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
                 slots.note_settled(took, Instant::now());
@@ -74,6 +75,7 @@ impl Host {
         let from = GrowingPlace { path: path_of(place.path), below: place.below };
         let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let signs = Host::signs(session, &open, None);
         let run = FlowSend::new(open.terms, flow, logged_notes(session));
         let kept = run.clone();
         let told = told.map(|told| told.with_rate(move || kept.rate()));
@@ -91,9 +93,13 @@ impl Host {
             let seen = || (run.progress().settled, run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
-                let signer = host.signer(&session);
+                let Some(signs) = &signs else {
+                    agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
+                    return Ok((totals, None));
+                };
+                let signer = host.signer(signs);
                 let agreed = agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((totals, agreed.sender.statement.root))
+                Ok((totals, Some(agreed.sender.statement.root)))
             });
             let progress = run.progress();
             line.end(&ended, Done::by_then(progress.settled, progress.marked_bytes));

@@ -42,7 +42,8 @@ impl Host {
             // What the client says to it now crossed our answer.
             session.remove(number);
         }
-        let opened = Opened { transfer: number, source: SourceForm::Many, instance, refused };
+        let source = SourceForm::Many;
+        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral: false };
         if let Err(failure) = session.say(Message::Opened(opened)) {
             of_session!(info, session, %failure, "not opened");
         }

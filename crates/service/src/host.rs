@@ -27,7 +27,9 @@ use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::thread;
 use thalweg_sys::machine;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
-use thalweg_wire::limits;
+use thalweg_wire::message::{Open, Place};
+use thalweg_wire::receipt::{Signatory, TransferKind};
+use thalweg_wire::{Digest, limits};
 
 mod opening;
 
@@ -458,8 +460,25 @@ impl Host {
         }
     }
 
-    pub(crate) fn signer(&self, session: &Session) -> Signer<'_> {
-        Signer { identity: &self.identity, peer: session.peer, header: None }
+    /// Who signs what was opened so; `None` if nobody does. `place`: where we write.
+    pub(crate) fn signs(session: &Session, open: &Open, place: Option<Place>) -> Option<Signs> {
+        // What is thrown away, or was not moved, would pass for what is kept.
+        if open.trial.is_some() || open.terms.dry_run {
+            return None;
+        }
+        let shown = Signatory { certificate: session.peer.0, is_ephemeral: false };
+        Some(Signs {
+            kind: if open.flow.is_some() { TransferKind::Stream } else { TransferKind::Files },
+            client: open.signer.unwrap_or(shown),
+            session: session.tie(open.transfer),
+            place,
+        })
+    }
+
+    pub(crate) fn signer(&self, signs: &Signs) -> Signer<'_> {
+        let Signs { kind, client, session, place } = signs.clone();
+        let session = Some(session);
+        Signer { identity: &self.identity, kind, peer: client, session, place, header: None }
     }
 
     pub(crate) fn strong(&self) -> Result<Arc<Host>> {
@@ -471,6 +490,16 @@ impl Host {
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
         lock(&self.sessions)
     }
+}
+
+/// What is known of the statements of a transfer when it is opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Signs {
+    kind: TransferKind,
+    /// Who signs for the client.
+    client: Signatory,
+    session: Digest,
+    place: Option<Place>,
 }
 
 /// Who counts as one.
@@ -561,7 +590,7 @@ mod tests {
         let question = Question::Digest { place, chunk_bytes: 0 };
         let line = Line::of_question(&session, &question).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
-        let told = (None, false, line);
+        let told = (None, false, line, None);
         let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
         let taken: TakenBy<ReceiveRun> = |_| 0;
         let kept = (None, taken);

@@ -152,10 +152,10 @@ impl Line {
         })
     }
 
-    /// It is over: by the totals and the root that both sides agreed on, or failed with so much done.
-    pub fn end(&self, ended: &Result<(Totals, Digest)>, by_then: Done) {
+    /// It is over: by the totals and, if it is signed, the root that both sides agreed on, or failed with so much done.
+    pub fn end(&self, ended: &Result<(Totals, Option<Digest>)>, by_then: Done) {
         match ended {
-            Ok((totals, root)) => self.tell(Done::from(*totals), Ok(Some(*root))),
+            Ok((totals, root)) => self.tell(Done::from(*totals), Ok(*root)),
             Err(failure) => self.tell(by_then, Err(failure)),
         }
     }

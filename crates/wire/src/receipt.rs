@@ -1,17 +1,17 @@
 //! What both movers agree was done, and sign.
 //!
-//! Each side makes its own statement from its own numbers: the sender from what it read, the receiver from
-//! what it wrote. The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry
-//! of 512 successive entry numbers; both sides compute it apart, so equal roots mean that both saw the same entries with
-//! the same digests.
+//! Each side makes its own statement from its own numbers: the sender from what it read and sent, the receiver from
+//! what it wrote; of what was found unchanged, and was not compared with the source, the sender takes the receiver's word.
+//! The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry of 512 successive
+//! entry numbers; both sides compute it apart, so equal roots mean that both say the same of the same entries.
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Kind};
-use crate::message::{Check, Outcome, Totals, VerifyLevel};
-use crate::{DecodeError, RelativePath};
+use crate::message::{Check, Outcome, Place, Totals, VerifyLevel};
+use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Place;
+use std::collections::btree_map::Entry as Slot;
 
 /// The line of an entry in a receipt: what its root is computed over. `None` for entries that were not
 /// copied and are not there.
@@ -19,7 +19,8 @@ use std::collections::btree_map::Entry as Place;
 /// ```text
 /// 9f86d0…  4096  file  done  dir/name\x0awith newline
 /// ```
-/// Digest (or `-`), bytes, outcome, path; names escaped as everywhere, so a line is always one line.
+/// Digest of the content, or of the target of a symbolic link (or `-`), bytes, kind, outcome, path; names escaped as
+/// everywhere, so a line is always one line.
 pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
     let (word, digest) = match outcome {
         Outcome::Done { digest, .. } => ("done", digest),
@@ -35,7 +36,16 @@ pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
         Kind::Fifo => "fifo",
         Kind::Device { .. } => "device",
     };
-    Some(text_of(*digest, entry.content_bytes(), (kind, word), &entry.path))
+    let digest = match &entry.kind {
+        Kind::Symlink { target } => Some(digest_of_target(target)),
+        _ => *digest,
+    };
+    Some(text_of(digest, entry.content_bytes(), (kind, word), &entry.path))
+}
+
+/// What stands for where a symbolic link leads: BLAKE3 of its target.
+pub fn digest_of_target(target: &[u8]) -> Digest {
+    Digest(*blake3::hash(target).as_bytes())
 }
 
 /// What [`line()`] has for kinds and for outcomes.
@@ -114,7 +124,7 @@ impl RootHasher {
             return None;
         }
         let lines = self.open.entry(number).or_default();
-        if let Place::Vacant(place) = lines.entry(id.0) {
+        if let Slot::Vacant(place) = lines.entry(id.0) {
             self.line_bytes += bytes_of(&line);
             place.insert(line);
         }
@@ -172,6 +182,8 @@ fn bytes_of(line: &Option<String>) -> usize {
 
 /// First bytes of what is signed, so that no other signature of the same key passes for one of these.
 const CONTEXT: &[u8] = b"thalweg receipt v1\n";
+/// Of an Ed25519 signature.
+const SIGNATURE_BYTES: usize = 64;
 
 /// Which side of a transfer a mover was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +192,34 @@ pub enum Side {
     Sender,
     /// It wrote the destination.
     Receiver,
+}
+
+/// What was moved. Of a dry run and of a transfer that only measures nobody states anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransferKind {
+    /// Files as they stood: a copy.
+    Files,
+    /// What was still being made: a stream.
+    Stream,
+}
+
+impl TransferKind {
+    /// As a receipt and the log of a daemon have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            TransferKind::Files => "files",
+            TransferKind::Stream => "stream",
+        }
+    }
+}
+
+/// Who signs, as that side says when a transfer is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signatory {
+    /// SHA-256 of the certificate whose key signs.
+    pub certificate: [u8; 32],
+    /// The key is kept nowhere and goes with its process: nobody can tell later whose it was.
+    pub is_ephemeral: bool,
 }
 
 /// What a mover says about a transfer.
@@ -191,12 +231,25 @@ pub struct Statement {
     pub entries: u64,
     /// The receiver's totals.
     pub totals: Totals,
+    /// By the sender: entries in it with a digest that is the receiver's word, as it did not read them for this transfer, or
+    /// not all of them. 0 by the receiver.
+    pub unread: u64,
     /// When, in seconds since 1970 by the signer's clock.
     pub signed_at: i64,
     /// Which side the signer was.
     pub side: Side,
-    /// SHA-256 of the certificate that the other side proved to own; the signer's own if both were one process.
-    pub peer: [u8; 32],
+    /// What was moved.
+    pub kind: TransferKind,
+    /// Who makes this statement.
+    pub signer: Signatory,
+    /// Who makes the other side's, as that said when the transfer was opened; the signer itself if both were one process.
+    pub peer: Signatory,
+    /// What ties the two statements of a transfer to each other: made from a secret of their TLS session and the number of
+    /// the transfer in it. `None` if both sides were one process.
+    pub session: Option<Digest>,
+    /// By the receiver: the place that it wrote to, as it resolved it: an export, and the path below it; of a mover without
+    /// exports, and of the client, a path of that machine. `None` by the sender, and by a receiver that keeps nothing.
+    pub place: Option<Place>,
     /// How far it was checked.
     pub verify: VerifyLevel,
     /// How what was there already was recognised.
@@ -214,7 +267,7 @@ pub struct Statement {
 pub struct Signed {
     /// The statement.
     pub statement: Statement,
-    /// The signer's certificate, DER: the one of its TLS connection. Its key, Ed25519, makes the signature.
+    /// The certificate of [`Statement::signer`], DER. Its key, Ed25519, makes the signature.
     #[serde(with = "serde_bytes")]
     pub certificate: Vec<u8>,
     /// Signature over [`Statement::signed_bytes`].
@@ -223,6 +276,30 @@ pub struct Signed {
 }
 
 impl Signed {
+    /// What a correct peer would not send is refused.
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        let place = self.statement.place.as_ref();
+        let export = place.and_then(|place| place.export.as_ref());
+        for (what, bytes, limit) in [
+            ("signature", self.signature.len(), SIGNATURE_BYTES),
+            ("certificate", self.certificate.len(), limits::CERTIFICATE_BYTES_MAX),
+            ("name of an export", export.map_or(0, String::len), limits::TEXT_BYTES_MAX),
+            ("path", place.map_or(0, |place| place.path.len()), limits::PATH_BYTES_MAX),
+        ] {
+            if bytes > limit {
+                return Err(DecodeError::TooLarge { what, value: bytes as u64, limit: limit as u64 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Heap bytes, about.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let place = self.statement.place.as_ref();
+        let place = place.map_or(0, |place| place.export.as_ref().map_or(0, String::len) + place.path.len());
+        size_of::<Signed>() + self.certificate.len() + self.signature.len() + place
+    }
+
     /// All of it, as postcard: what a receipt file keeps.
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_extend(self, Vec::new()).unwrap_or_default()
@@ -243,7 +320,7 @@ impl Signed {
 /// A line of a receipt, read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Digest of the content, if the entry has one that was known.
+    /// Digest of the content, if the entry has one that was known; of a symbolic link that of its target.
     pub digest: Option<Digest>,
     /// Bytes of content.
     pub bytes: u64,

@@ -180,7 +180,12 @@ impl Driver<'_> {
             copied = scanner.look_at(name, &self.looker().reach()?)?;
         }
         match is_version(copied) {
-            true => receipt.finish(&report.agreed).map(|()| digest),
+            true => {
+                if let Some(agreed) = &report.agreed {
+                    receipt.finish(agreed)?;
+                }
+                Ok(digest)
+            }
             // Its receipt is one of nothing that arrived.
             false => {
                 let cause = "it is not what it was when it was seen to be complete";

@@ -189,7 +189,7 @@ pub struct CopyArgs {
     /// with --and
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
-    /// Write how each entry ended, and what was deleted, as JSON lines, to a file
+    /// Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout

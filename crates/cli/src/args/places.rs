@@ -120,23 +120,38 @@ pub struct CheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
-extra, with --strict) or failed when it was copied, with 4 if something is damaged or the receipt is not what was signed."
+extra, with --strict), failed when it was copied, or has content of which the receipt has no digest, with 4 \
+if something is damaged, or the receipt is not what was signed, or not by whom was expected."
 )]
 pub struct VerifyArgs {
     /// What `--receipt` wrote
     #[arg(value_name = "RECEIPT")]
     pub receipt: PathBuf,
     /// Where it was copied to: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
-    #[arg(value_name = "PLACE", required_unless_present = "as_b3sum", conflicts_with = "as_b3sum")]
+    #[arg(
+        value_name = "PLACE",
+        required_unless_present_any = ["as_b3sum", "show"],
+        conflicts_with_all = ["as_b3sum", "show"]
+    )]
     pub place: Option<OsString>,
+    /// Look at no place: say what the receipt certifies (when, from where, to where, how far it was verified, how much, who
+    /// signed), if it is what was signed
+    #[arg(long, conflicts_with_all = ["strict", "as_b3sum"])]
+    pub show: bool,
     /// Also report what is there and not in the receipt
     #[arg(long)]
     pub strict: bool,
     /// Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them
     #[arg(long, conflicts_with_all = ["strict", "json"])]
     pub as_b3sum: bool,
-    /// Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or
-    /// Ed25519 public keys, in hexadecimal
+    /// Who may have signed as the sender: SHA-256 fingerprints of certificates (`thalweg identity`, or `openssl x509 -in CERT
+    /// -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal
+    #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
+    pub sender: Vec<String>,
+    /// Who may have signed as the receiver, in the same form
+    #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
+    pub receiver: Vec<String>,
+    /// Who may have signed on either side, in the same form. One of them may have signed for both
     #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
     pub keys: Vec<String>,
     /// Whom to ask.

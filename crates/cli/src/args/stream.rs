@@ -89,7 +89,7 @@ pub struct StreamArgs {
     /// Write what both sides signed, and a line for each file, to a file: see `thalweg verify`
     #[arg(long, value_name = "FILE", conflicts_with = "follow")]
     pub receipt: Option<PathBuf>,
-    /// Write how each file ended, as JSON lines, to a file
+    /// Write how each file ended, as JSON lines, to a file, behind what is in it
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout; on stderr if stdout is the destination

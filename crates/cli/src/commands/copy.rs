@@ -105,8 +105,10 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     teller.tell_held(held_before, priority::held());
     done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
-    if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..]) {
-        reported = reported.worst(teller.kept(receipt.finish(&report.agreed)));
+    if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..])
+        && let Some(agreed) = &report.agreed
+    {
+        reported = reported.worst(teller.kept(receipt.finish(agreed)));
     }
     Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(args, reported))))
 }

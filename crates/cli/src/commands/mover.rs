@@ -90,7 +90,7 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
         _ => Identity::generate("thalweg mover")?,
     };
     let fingerprint = identity.fingerprint();
-    let host = Host::new(Identity::from_pem(&identity.to_pem())?, Exports::User, state, limits);
+    let host = Host::new(identity.copied()?, Exports::User, state, limits);
     let reached_at = SshConnection::of_environment();
     let listening = listen(&host, &identity, &trust, reached_at.ours, order.ports)?;
     let public = listening.addresses[0];

@@ -30,6 +30,9 @@ use thalweg_wire::limits;
 use thalweg_wire::message::Part;
 use thalweg_wire::path::Escaped;
 
+/// Name of the file of a server's key in its state directory.
+pub(super) const IDENTITY: &str = "server.pem";
+
 /// Serves until SIGTERM or SIGINT. At SIGHUP it reads its exports and its limit anew; if that came because
 /// its terminal is gone, it ends.
 ///
@@ -46,7 +49,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
-    let own = Identity::load_or_create(&state.join("server.pem"), "thalweg server")?;
+    let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
     let trust = ClientTrust::default();
     trust.pinned.insert(client.fingerprint());

@@ -1,21 +1,25 @@
-//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there? And with `--as-b3sum` and no place: what it says, for
-//! others to verify.
+//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there? And with no place: what it certifies
+//! (`--show`), and its files for others to verify (`--as-b3sum`).
 
 use crate::args::places::VerifyArgs;
 use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
+use crate::progress::{Progress, Ticker};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use thalweg_client::receipt_file::Seal;
 use thalweg_client::sums;
-use thalweg_client::verify::{self, Found, Receipt, Told};
+use thalweg_client::verify::{self, Expected, Found, Receipt, Told};
 use thalweg_mover::failure::Result;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::RelativePath;
-use thalweg_wire::path::Sentence;
+use thalweg_wire::message::Place;
+use thalweg_wire::path::{Escaped, Sentence};
 
 /// `thalweg verify`.
 ///
@@ -24,10 +28,15 @@ use thalweg_wire::path::Sentence;
 /// cannot be reached, or is written as none is.
 pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let receipt = Receipt::open(&args.receipt)?;
-    let seal = verify::seal(&receipt, &args.keys)?;
+    let (both, sender, receiver) = (args.keys.clone(), args.sender.clone(), args.receiver.clone());
+    let expected = Expected { both, sender, receiver };
+    let seal = verify::seal(&receipt, &expected)?;
     let json = args.ask.json;
+    if args.show {
+        return tell_certified(&seal, &expected, json);
+    }
     if !json {
-        tell_signers(&seal, args.keys.is_empty());
+        lines(&seal).iter().chain(&doubts(&seal, &expected)).for_each(|line| show::line(line));
     }
     let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
         return as_b3sum(&receipt, &seal);
@@ -35,16 +44,39 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let mut far_movers = reach::far_movers(&args.ask, places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
+    let meter = Arc::new(Meter::default());
+    verify::expect(&meter, &seal);
+    let ticker = json.then(|| Ticker::start(meter.clone())).transpose()?;
+    let progress = Mutex::new(Progress::start(std::slice::from_ref(&meter), false, json));
+    let aside = |work: &mut dyn FnMut()| match &*lock(&progress) {
+        Some(progress) => progress.aside(work),
+        None => work(),
+    };
     let mut troubles = Troubles::new(json);
     let mut tell = |told: Told<'_>| match told {
-        Told::Difference(what, path, why) => difference(json, what, path, why),
-        Told::Damage(path, ranges) => damage(json, path, ranges),
-        Told::Trouble(failure) => troubles.add(failure),
+        Told::Looked(bytes) => verify::looked(&meter, bytes),
+        Told::Difference(what, path, why) => aside(&mut || difference(json, what, path, why)),
+        Told::Damage(path, ranges) => aside(&mut || damage(json, path, ranges)),
+        Told::Trouble(failure) => aside(&mut || troubles.add(failure)),
     };
     // A signal ends the process: nothing is left half done by reading.
     let never = Stop::default();
-    let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never)?;
-    Ok(end(json, &found))
+    let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never);
+    // Nothing comes behind the last line.
+    drop((ticker, progress));
+    Ok(end(json, &found?, || verify::certified(&seal, &expected)))
+}
+
+/// `--show`.
+fn tell_certified(seal: &Seal, expected: &Expected, json: bool) -> Result<Exit> {
+    if json {
+        let mut object = verify::certified(seal, expected);
+        object.insert("event".into(), "receipt".into());
+        return answered(json::line(&Value::Object(object)), Exit::Done);
+    }
+    let printed = lines(seal).iter().try_for_each(|line| out::line(line));
+    doubts(seal, expected).iter().for_each(|line| show::line(line));
+    answered(printed, Exit::Done)
 }
 
 /// Prints a line for each file. What `b3sum` could not check is told, and such a list is not whole.
@@ -74,15 +106,69 @@ fn as_b3sum(receipt: &Receipt, seal: &Seal) -> Result<Exit> {
     answered(printed, if is_whole { Exit::Done } else { Exit::Partial })
 }
 
-fn tell_signers(seal: &Seal, unknown: bool) {
-    use std::io::Write;
-    let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "signed by the sender with {}", seal.sender);
-    let _ = writeln!(err, "  and the receiver with {}", seal.receiver);
-    if unknown {
-        let _ =
-            writeln!(err, "warning: anybody can sign a receipt; give the keys that you expect with --keys");
+/// What it certifies, for people.
+fn lines(seal: &Seal) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(|text| Sentence(text).to_string());
+    let word = |pointer: &str| seal.words.pointer(pointer).and_then(text).unwrap_or_default();
+    let count = |pointer: &str| seal.words.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let signed = |side: &str| {
+        let when = seal.words.pointer(&format!("/{side}/when")).and_then(Value::as_i64);
+        units::moment(when.unwrap_or_default())
+    };
+    let from = seal.words.pointer("/from").and_then(Value::as_array).into_iter().flatten();
+    let from: Vec<String> = from.filter_map(text).map(|place| format!("`{place}`")).collect();
+    let began = units::moment(i64::try_from(seal.began).unwrap_or_default());
+    let (sent, received) = (signed("sender"), signed("receiver"));
+    let mut lines =
+        vec![format!("{} from {} to `{}`, begun {began}", seal.kind.word(), from.join(" "), word("/to"))];
+    if let Some(Place { export, path }) = &seal.place {
+        let export = export.as_ref().map(|export| format!("{}/", Escaped(export.as_bytes())));
+        let place = format!("{}{}", export.unwrap_or_default(), Escaped(path));
+        lines.push(format!("written to `{place}`, as the receiver says"));
     }
+    lines.push(format!(
+        "{}: {} done, {} unchanged, {} skipped, {} failed, {} deleted; --verify {}, --check {}",
+        units::entries(seal.entries),
+        count("/totals/done"),
+        count("/totals/unchanged"),
+        count("/totals/skipped"),
+        count("/totals/failed"),
+        count("/totals/deleted"),
+        word("/terms/verify"),
+        word("/terms/check"),
+    ));
+    let unread = count("/unread");
+    if unread > 0 {
+        let whose = "are the receiver's word: the sender did not read those files for this transfer";
+        lines.push(format!("of {} the digests {whose}", units::entries(unread)));
+    }
+    lines.push(format!("root {}", seal.root));
+    lines.push(format!("signed by the sender {sent} with {}", seal.sender));
+    lines.push(format!("  and the receiver {received} with {}", seal.receiver));
+    lines
+}
+
+/// What takes from the worth of the signatures.
+fn doubts(seal: &Seal, expected: &Expected) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if seal.has_one_signer() {
+        let worth = "who has it can have written all of the receipt alone";
+        doubts.push(format!("warning: ONE key signed for both sides: {worth}"));
+    }
+    for (side, signer) in [("sender", &seal.sender), ("receiver", &seal.receiver)] {
+        if signer.is_ephemeral {
+            let worth = "nobody can say whose it was";
+            doubts.push(format!("warning: the key of the {side} was kept nowhere: {worth}"));
+        }
+    }
+    let unknown = match expected.is_asked() {
+        [true, true] => return doubts,
+        [false, false] => "; say whom you expect with --sender and --receiver",
+        [false, true] => " as the sender; say whom you expect with --sender",
+        [true, false] => " as the receiver; say whom you expect with --receiver",
+    };
+    doubts.push(format!("warning: anybody can have signed{unknown}"));
+    doubts
 }
 
 /// Tells where a damaged file differs.
@@ -110,7 +196,8 @@ fn difference(json: bool, word: &str, path: &RelativePath, why: &str) {
     }
 }
 
-fn end(json: bool, found: &Found) -> Exit {
+/// The last line, or event. `certified`: what the receipt says of itself.
+fn end(json: bool, found: &Found, certified: impl FnOnce() -> Map<String, Value>) -> Exit {
     let Found { entries, bytes, missing, differing, extra, unreadable, without_digest, failed, skipped } =
         *found;
     let exit = match (differing, found.is_whole()) {
@@ -122,14 +209,15 @@ fn end(json: bool, found: &Found) -> Exit {
         json::tell(&serde_json::json!({
             "event": "verified", "exit": exit.code(), "entries": entries, "bytes": bytes,
             "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
-            "without_digest": without_digest, "failed": failed, "skipped": skipped,
+            "without_digest": without_digest, "failed": failed, "skipped": skipped, "receipt": certified(),
         }));
         return exit;
     }
-    let verdict = match (found.is_same(), failed) {
-        (false, _) => "NOT as the receipt says",
-        (true, 0) => "verified",
-        (true, _) => "NOT whole",
+    let verdict = match (found.is_same(), failed, without_digest) {
+        (false, ..) => "NOT as the receipt says",
+        (true, 1.., _) => "NOT whole",
+        (true, 0, 1..) => "NOT all compared",
+        (true, 0, 0) => "verified",
     };
     let extra = extra.map_or("extra not looked for (--strict)".to_owned(), |extra| format!("{extra} extra"));
     let not_in_it = match failed > 0 || skipped > 0 {
@@ -140,9 +228,15 @@ fn end(json: bool, found: &Found) -> Exit {
     };
     out::tell(&format!(
         "{verdict}: {} in {}; {missing} missing, {differing} differ, {extra}, {unreadable} unreadable, \
-         {without_digest} without a digest to compare{not_in_it}",
+         {without_digest} without a digest to compare{not_in_it}; modes, owners and times are not compared",
         units::size(bytes),
         units::entries(entries),
     ));
+    if without_digest > 0 {
+        show::line(
+            "hint: what was found unchanged by size and time was not read, and may have no digest: a copy \
+             with --check digest and --receipt, over what is there, gives a receipt with all of them",
+        );
+    }
     exit
 }

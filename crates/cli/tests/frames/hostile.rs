@@ -37,6 +37,7 @@ fn open(role: FrameRole, direction: Direction) -> Open {
             channel: ChannelWishes { memory_bytes: Some(1 << 20), ..ChannelWishes::default() },
             role,
         }),
+        signer: None,
     }
 }
 

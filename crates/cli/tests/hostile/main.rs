@@ -35,7 +35,7 @@ use thalweg_wire::message::{
     Reply, Run, ScanTotals, Seal, SourceForm, Terms, Totals, TransferMessage as T, TransferNumber, Trial,
     VerifyLevel, Want,
 };
-use thalweg_wire::receipt::{Side, Signed, Statement};
+use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, limits};
 
 /// A refusal comes at once; the machine may be busy. Less than the stall timeout of the daemon, which ends much.

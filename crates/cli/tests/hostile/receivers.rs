@@ -177,12 +177,8 @@ fn a_receiver_that_lies_about_what_it_has_does_not_get_exit_0() {
                 .collect();
             if words != "no receipt" {
                 let totals = Totals { done: 1, ..Totals::default() };
-                line.tell(T::Receipt(Box::new(server.receipt(
-                    Side::Receiver,
-                    &open.terms,
-                    &claimed,
-                    totals,
-                ))));
+                let signed = server.receipt(Side::Receiver, (&line, &open), &claimed, totals);
+                line.tell(T::Receipt(Box::new(signed)));
             }
             line.is_ended(Duration::from_secs(3));
             drop(line);

@@ -27,9 +27,15 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
         ("bytes behind a message".into(), [&Message::Goodbye(None).encode().unwrap()[4..], b"more"].concat()),
         (
             "what only a server says".into(),
-            Message::Opened(Opened { transfer: ONE, source: SourceForm::Many, instance: 1, refused: None })
-                .encode()
-                .unwrap()[4..]
+            Message::Opened(Opened {
+                transfer: ONE,
+                source: SourceForm::Many,
+                instance: 1,
+                refused: None,
+                is_ephemeral: false,
+            })
+            .encode()
+            .unwrap()[4..]
                 .to_vec(),
         ),
     ];

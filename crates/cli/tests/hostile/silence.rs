@@ -126,7 +126,7 @@ pub(super) fn receive_until(
     if stop > Step::Receipt {
         let (entry, open) = (entry.expect("an offer"), open.expect("an open"));
         let settled = [(entry, done(Some(digest)))];
-        let signed = server.receipt(Side::Receiver, &open.terms, &settled, totals);
+        let signed = server.receipt(Side::Receiver, (&line, &open), &settled, totals);
         line.tell(T::Receipt(Box::new(statements(signed))));
     }
     after(server, line, stop, beats, ends);
@@ -184,7 +184,7 @@ pub(super) fn send_until(
     }
     if stop > Step::Receipt {
         let settled = [(entry, done(Some(digest_of(&content))))];
-        let signed = server.receipt(Side::Sender, &open.terms, &settled, totals);
+        let signed = server.receipt(Side::Sender, (&line, &open), &settled, totals);
         line.tell(T::Receipt(Box::new(statements(signed))));
     }
     after(server, line, stop, beats, ends);

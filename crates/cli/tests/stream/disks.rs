@@ -91,6 +91,7 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
         let ran = job.end(LIMIT).expect(130);
         assert_eq!(errors(&ran.stderr), 1, "{way}: {}", ran.stderr);
         assert_eq!(reported().matches("\"failed\"").count(), 1, "{way}: {}", reported());
+        std::fs::remove_file(&report).unwrap();
         // Ended after there was room, it does not, and has told of it once.
         let job = stream();
         waits(&job);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::link::{
     ClientTrust, Connection, Fingerprint, FrameBuffer, FrameReader, FrameWriter, Identity, Role, ServerTrust,
-    Ticket, client_config, resume_proof, server_config, stream_proof,
+    Ticket, client_config, resume_proof, server_config, statement_tie, stream_proof,
 };
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId, System};
@@ -16,7 +16,7 @@ use thalweg_wire::message::{
     Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
     TransferMessage, TransferNumber,
 };
-use thalweg_wire::receipt::{self, RootHasher, Side, Signed, Statement};
+use thalweg_wire::receipt::{self, RootHasher, Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
 
 /// For what takes no time.
@@ -302,6 +302,7 @@ pub fn push(export: &str, path: &str) -> Open {
         trial: None,
         flow: None,
         frames: None,
+        signer: None,
     }
 }
 
@@ -454,7 +455,15 @@ impl HostileServer {
     }
 
     /// A statement over these entries, signed, as a sender or receiver makes it at the end.
-    pub fn receipt(&self, side: Side, terms: &Terms, settled: &[(Entry, Outcome)], totals: Totals) -> Signed {
+    pub fn receipt(
+        &self,
+        side: Side,
+        (line, open): (&Line, &Open),
+        settled: &[(Entry, Outcome)],
+        totals: Totals,
+    ) -> Signed {
+        let terms = &open.terms;
+        let kept = |certificate| Signatory { certificate, is_ephemeral: false };
         let mut root = RootHasher::default();
         for (entry, outcome) in settled {
             root.settled(entry.id, receipt::line(entry, outcome));
@@ -464,9 +473,14 @@ impl HostileServer {
             root,
             entries,
             totals,
+            unread: 0,
             signed_at: 1_700_000_000,
             side,
-            peer: self.client.0,
+            kind: TransferKind::Files,
+            signer: kept(self.identity.fingerprint().0),
+            peer: open.signer.unwrap_or(kept(self.client.0)),
+            session: Some(statement_tie(&line.key, open.transfer)),
+            place: None,
             verify: terms.verify,
             check: terms.check,
             chunk_bytes: terms.chunk_bytes,
@@ -494,7 +508,8 @@ pub fn agree(line: &mut Line, source: SourceForm) -> Option<Open> {
         Message::Open(open) => Some(*open),
         _ => None,
     })?;
-    line.say(&Message::Opened(Opened { transfer: open.transfer, source, instance: 1, refused: None }));
+    let transfer = open.transfer;
+    line.say(&Message::Opened(Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false }));
     Some(open)
 }
 

@@ -16,7 +16,7 @@ use thalweg_wire::account::{
     DiskAccount, LimitAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount,
 };
 use thalweg_wire::message::{Check, FailureKind, Loss, Slot, Totals, VerifyLevel};
-use thalweg_wire::receipt::{Side, Signed, Statement};
+use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, EntryId};
 
 #[test]
@@ -228,13 +228,19 @@ fn plan_of_all() -> Plan {
 }
 
 fn agreed() -> Agreed {
+    let nobody = Signatory { certificate: [0; 32], is_ephemeral: false };
     let statement = Statement {
         root: Digest::default(),
         entries: 0,
         totals: Totals::default(),
+        unread: 0,
         signed_at: 0,
         side: Side::Receiver,
-        peer: [0; 32],
+        kind: TransferKind::Files,
+        signer: nobody,
+        peer: nobody,
+        session: None,
+        place: None,
         verify: VerifyLevel::default(),
         check: Check::default(),
         chunk_bytes: 1,
@@ -248,7 +254,7 @@ fn agreed() -> Agreed {
 fn report() -> Report {
     Report {
         totals: Totals::default(),
-        agreed: agreed(),
+        agreed: Some(agreed()),
         plan: plan_of_all(),
         elapsed: Duration::ZERO,
         evidence: evidence(),

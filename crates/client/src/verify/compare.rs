@@ -3,7 +3,8 @@
 use crate::reach::Reach;
 use thalweg_mover::endpoint::local::survey::DigestAs;
 use thalweg_mover::failure::{Failure, FailureKind};
-use thalweg_wire::receipt::Line;
+use thalweg_wire::path::Escaped;
+use thalweg_wire::receipt::{Line, digest_of_target};
 use thalweg_wire::{Digest, Entry, Kind};
 
 /// Device and inode: what all names of a file have in common.
@@ -104,6 +105,11 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
     if found != if is_content { "file" } else { expected } {
         return Verdict::Differs(format!("a {found} is there, and a {expected} was copied"));
     }
+    if let (Kind::Symlink { target }, Some(expected)) = (kind, line.digest)
+        && digest_of_target(target) != expected
+    {
+        return Verdict::Differs(format!("it leads to `{}`, and the copied one elsewhere", Escaped(target)));
+    }
     if !is_content {
         return Verdict::Same;
     }
@@ -125,6 +131,8 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
         return Verdict::Differs(has_other_bytes(bytes, line));
     }
     match line.digest {
+        // There is nothing that could differ.
+        None if expected != "hardlink" && bytes == 0 => Verdict::Same,
         None => Verdict::Unknown,
         Some(expected) if expected == digest => Verdict::Same,
         Some(expected) => {

@@ -53,6 +53,7 @@ impl<'a, 'b> Judge<'a, 'b> {
     /// False: stop.
     pub(super) fn take(&mut self, line: &Line, verdict: Verdict, seen: Seen) -> bool {
         self.found.entries += 1;
+        (self.tell)(Told::Looked(line.bytes));
         if let (Some(files), Some(standing)) = (&mut self.files, verdict.standing())
             && seen.identity != UNTOLD
             && !matches!(line.kind.as_str(), "directory" | "hardlink")

@@ -99,12 +99,11 @@ fn pass_copies(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receipt_file::Signer;
+    use crate::receipt_file::tests::Sample;
     use crate::verify::Told;
     use crate::verify::compare::{Verdict, bare_of};
     use crate::verify::receipt::tests::no_receipt;
     use thalweg_mover::failure::Failure;
-    use thalweg_mover::link::Fingerprint;
     use thalweg_wire::Kind;
     use thalweg_wire::receipt::Line;
 
@@ -124,18 +123,7 @@ mod tests {
 
     /// Of a receipt with hard links.
     fn seal() -> Seal {
-        let signer = Signer { public_key: [0; 32], certificate: Fingerprint([0; 32]) };
-        Seal {
-            sender: signer,
-            receiver: signer,
-            began: 0,
-            entries: 5,
-            hard_links: 3,
-            failed: 0,
-            skipped: 0,
-            segment_bytes: SEGMENT_BYTES,
-            root: Digest::default(),
-        }
+        Seal { entries: 5, hard_links: 3, segment_bytes: SEGMENT_BYTES, ..Sample::new(&[]).seal() }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::compare::short;
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,6 +13,9 @@ use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::Digest;
 use thalweg_wire::hex::hex;
 use thalweg_wire::receipt::Line;
+
+/// What fails where a receipt is not what was signed.
+const CHECK: &str = "check the receipt";
 
 /// Reads a public key or the fingerprint of a certificate, also as `openssl` prints it, into the form that [`seal`]
 /// takes.
@@ -157,24 +161,59 @@ impl Pass<'_> {
 }
 
 fn written_meanwhile() -> Failure {
-    Failure::new(FailureKind::Damage, "check the receipt", "it was written while it was read")
+    Failure::new(FailureKind::Damage, CHECK, "it was written while it was read")
 }
 
-/// Checks that both sides signed all of the receipt, and, unless `keys` is empty, that both are among these (public keys
-/// or fingerprints of certificates, as [`parse_key`] has them).
+/// Who may have signed: public keys or fingerprints of certificates, as [`parse_key`] has them. Of an empty list nothing is
+/// asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Whom each side has to be among, whichever of them it is.
+    pub both: Vec<String>,
+    /// Whom the sender has to be among.
+    pub sender: Vec<String>,
+    /// Whom the receiver has to be among.
+    pub receiver: Vec<String>,
+}
+
+impl Expected {
+    /// Whether anything is asked of who signed as the sender, and as the receiver. If not, anybody may have.
+    pub fn is_asked(&self) -> [bool; 2] {
+        [&self.sender, &self.receiver].map(|own| !(self.both.is_empty() && own.is_empty()))
+    }
+}
+
+/// Checks that both sides signed all of the receipt, and that they are whom is expected.
 ///
 /// # Errors
-/// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed.
-pub fn seal(receipt: &Receipt, keys: &[String]) -> Result<Seal> {
+/// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed, or that others signed.
+pub fn seal(receipt: &Receipt, expected: &Expected) -> Result<Seal> {
     let sealed = receipt.begin().and_then(Reader::authenticate);
     let seal = sealed.map_err(|failure| named(&receipt.path, failure))?;
-    for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
-        if !keys.is_empty() && !is_expected(&signer, keys) {
-            let cause = format!("the {who} signed with {signer}, which is not among --keys");
-            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
+    for (who, signer, own) in
+        [("sender", seal.sender, &expected.sender), ("receiver", seal.receiver, &expected.receiver)]
+    {
+        for (keys, option) in [(&expected.both, "keys"), (own, who)] {
+            if !keys.is_empty() && !is_expected(&signer, keys) {
+                let cause = format!("the {who} signed with {signer}, which is not among --{option}");
+                return Err(named(&receipt.path, Failure::new(FailureKind::Damage, CHECK, cause)));
+            }
         }
     }
     Ok(seal)
+}
+
+/// What a receipt certifies, and what its signatures are worth: [`Seal::words`], of each side `expected` (whether it was
+/// asked that it is somebody), and `one_signer`.
+pub fn certified(seal: &Seal, expected: &Expected) -> Map<String, Value> {
+    let mut words = seal.words.as_object().cloned().unwrap_or_default();
+    for (who, is_asked) in ["sender", "receiver"].into_iter().zip(expected.is_asked()) {
+        if let Some(side) = words.get_mut(who).and_then(Value::as_object_mut) {
+            side.insert("expected".into(), is_asked.into());
+        }
+    }
+    words.insert("one_signer".into(), seal.has_one_signer().into());
+    words
 }
 
 /// By the key or by the certificate.
@@ -228,7 +267,7 @@ pub(super) mod tests {
         std::fs::write(&path, &whole).unwrap();
         std::fs::write(&other, &lesser).unwrap();
         let receipt = Receipt::open(&path).unwrap();
-        let seal = super::seal(&receipt, &[]).unwrap();
+        let seal = super::seal(&receipt, &Expected::default()).unwrap();
         std::fs::rename(&other, &path).unwrap();
         assert_eq!(compared(&receipt, &seal, scratch.path()).unwrap(), (2, 1));
     }
@@ -240,7 +279,7 @@ pub(super) mod tests {
         for meanwhile in [lesser.as_str(), "", "something else", &whole[..whole.len() / 2]] {
             std::fs::write(&path, &whole).unwrap();
             let receipt = Receipt::open(&path).unwrap();
-            let seal = super::seal(&receipt, &[]).unwrap();
+            let seal = super::seal(&receipt, &Expected::default()).unwrap();
             std::fs::write(&path, meanwhile).unwrap();
             let refused = compared(&receipt, &seal, scratch.path()).unwrap_err();
             assert_eq!(refused.kind, FailureKind::Damage, "{refused}");
@@ -260,11 +299,40 @@ pub(super) mod tests {
         let writer = write(whole);
         let receipt = Receipt::open(&fifo).unwrap();
         writer.join().unwrap();
-        let seal = super::seal(&receipt, &[]).unwrap();
+        let seal = super::seal(&receipt, &Expected::default()).unwrap();
         assert_eq!(compared(&receipt, &seal, scratch.path()).unwrap(), (2, 1));
         // What has no end is not waited for, if it does not begin as a receipt.
         let writer = write("x".repeat(32 << 20));
         assert_eq!(Receipt::open(&fifo).unwrap_err().kind, FailureKind::Usage);
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn each_side_has_to_be_whom_is_expected_as_that_side() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("receipt");
+        let sample = Sample::new(&["-  0  file  done  a\n"]);
+        let known = sample.seal().receiver.certificate.to_string();
+        std::fs::write(&path, sample.text()).unwrap();
+        let receipt = Receipt::open(&path).unwrap();
+        let (known, other) = (vec![known], vec!["ab".repeat(32)]);
+        let all = Expected { both: known.clone(), sender: known.clone(), receiver: known.clone() };
+        let sealed = super::seal(&receipt, &all).unwrap();
+        assert!(sealed.has_one_signer());
+        for (option, expected) in [
+            ("--keys", Expected { both: other.clone(), ..all.clone() }),
+            ("the sender signed", Expected { sender: other.clone(), ..all.clone() }),
+            ("--receiver", Expected { receiver: other, ..all.clone() }),
+        ] {
+            let refused = super::seal(&receipt, &expected).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Damage, "{refused}");
+            assert!(refused.cause.contains(option), "{refused}");
+        }
+        // Who one side is says nothing of the other.
+        let one = Expected { receiver: known, ..Expected::default() };
+        assert_eq!(one.is_asked(), [false, true]);
+        let words = certified(&sealed, &one);
+        let sides = ["sender", "receiver"].map(|side| words[side]["expected"].as_bool());
+        assert_eq!((sides, words["one_signer"].as_bool()), ([Some(false), Some(true)], Some(true)));
     }
 }

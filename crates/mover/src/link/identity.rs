@@ -1,6 +1,6 @@
 //! Who a mover is: an Ed25519 key and a certificate of it.
 //!
-//! The same key authenticates TLS and signs receipts. The two cannot be confused: what TLS 1.3 signs begins with
+//! A key may authenticate TLS and sign receipts. The two cannot be confused: what TLS 1.3 signs begins with
 //! 64 spaces (RFC 8446, 4.4.3), what a receipt signs begins with its context line.
 //!
 //! A certificate made here is signed by itself and has no end date; it is trusted by its [`Fingerprint`], never by
@@ -18,6 +18,7 @@ use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use thalweg_wire::receipt::Signatory;
 use zeroize::Zeroizing;
 
 /// Longest name in a certificate: what X.520 gives a common name.
@@ -87,6 +88,8 @@ pub struct Identity {
     signer: Ed25519KeyPair,
     /// Our certificate first, then those that lead to its authority, if there is one.
     chain: Vec<CertificateDer<'static>>,
+    /// It was read from where it stays, or put there.
+    is_kept: bool,
 }
 
 impl Identity {
@@ -105,12 +108,25 @@ impl Identity {
         let pkcs8 = Zeroizing::new(document.as_ref().to_vec());
         let signer = signer_of(&pkcs8)?;
         let certificate = certificate_of(&signer, name)?;
-        Ok(Identity { pkcs8, signer, chain: vec![certificate] })
+        Ok(Identity { pkcs8, signer, chain: vec![certificate], is_kept: false })
     }
 
     /// Fingerprint of our own certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.chain[0])
+    }
+
+    /// Who signs with it. One that was made and kept nowhere is ephemeral.
+    pub fn signatory(&self) -> Signatory {
+        Signatory { certificate: self.fingerprint().0, is_ephemeral: !self.is_kept }
+    }
+
+    /// The same once more.
+    ///
+    /// # Errors
+    /// None that is to be expected: those of [`Identity::from_pem`].
+    pub fn copied(&self) -> Result<Identity> {
+        Ok(Identity { is_kept: self.is_kept, ..Identity::from_pem(&self.to_pem())? })
     }
 
     /// Our certificate first, then those that lead to its authority.
@@ -140,6 +156,15 @@ impl Identity {
         out
     }
 
+    /// The certificates alone as PEM. No secret: what others know us by.
+    pub fn certificates_pem(&self) -> String {
+        let mut out = String::new();
+        for certificate in &self.chain {
+            pem_block("CERTIFICATE", certificate, &mut out);
+        }
+        out
+    }
+
     /// Reads what [`Identity::to_pem`] wrote: one PKCS #8 Ed25519 key, then its certificate and at most seven more.
     ///
     /// # Errors
@@ -161,7 +186,7 @@ impl Identity {
         if chain.is_empty() || chain.len() > CHAIN_MAX {
             return Err(refuse("it has no certificate, or more than 8"));
         }
-        let identity = Identity { pkcs8, signer, chain };
+        let identity = Identity { pkcs8, signer, chain, is_kept: true };
         identity.certified_key()?.keys_match().map_err(|_| refuse("the key is not the certificate's"))?;
         Ok(identity)
     }
@@ -181,7 +206,7 @@ impl Identity {
         }
         let identity = Identity::generate(name)?;
         match secret_file::create(path, identity.to_pem().as_bytes()) {
-            Ok(()) => Ok(identity),
+            Ok(()) => Ok(Identity { is_kept: true, ..identity }),
             Err(failure) if failure.kind == FailureKind::Conflict => Identity::load(path),
             Err(failure) => Err(failure),
         }

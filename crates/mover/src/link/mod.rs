@@ -56,6 +56,8 @@ pub use stream::{
     FrameBuffer, FrameReader, FrameWriter, Meanwhile, PAYLOAD_ALIGNMENT, Received, Role, StopHandle,
 };
 pub use ticket::Ticket;
-pub use tls::{Connection, client_config, proof_matches, resume_proof, server_config, stream_proof};
+pub use tls::{
+    Connection, client_config, proof_matches, resume_proof, server_config, statement_tie, stream_proof,
+};
 pub use trust::{ClientTrust, Pins, ServerTrust};
 pub use tune::{PathHints, mark, own_system, tune_stream};

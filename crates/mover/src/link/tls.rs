@@ -34,7 +34,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::{self, Interest};
 use thalweg_wire::hello::{self, ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Purpose, ServerHello, SessionId};
-use thalweg_wire::{DecodeError, limits};
+use thalweg_wire::message::TransferNumber;
+use thalweg_wire::{DecodeError, Digest, limits};
 use zeroize::Zeroizing;
 
 /// The protocol's name in ALPN. The number is that of the way from TLS to the hello, not of the protocol version in it.
@@ -466,6 +467,14 @@ pub fn resume_proof(
     session: &SessionId,
 ) -> Result<[u8; 32]> {
     proof(b"thalweg resume proof v1\n", session_key, connection, session, 0)
+}
+
+/// What ties the statements of a transfer to its session: keyed BLAKE3 over a context line and the transfer's number. Both
+/// ends compute it; who has one end only, or reads a receipt, cannot make another with the same.
+pub fn statement_tie(session_key: &[u8; 32], transfer: TransferNumber) -> Digest {
+    let mut hasher = blake3::Hasher::new_keyed(session_key);
+    hasher.update(b"thalweg statement tie v1\n").update(&transfer.0.to_be_bytes());
+    Digest(*hasher.finalize().as_bytes())
 }
 
 /// Compares in a time that does not depend on where the two differ.

@@ -1,23 +1,27 @@
 //! The end of a transfer: both sides state what was done, compare, and sign.
 //!
 //! The sender says its statement when the receiver has finished; the receiver cleans up, checks the statement
-//! against its own, and answers with its own. Equal roots mean that both saw the same entries with the same
-//! digests, each computed from what it read or wrote itself.
+//! against its own, and answers with its own. Equal roots mean that both say the same of the same entries. What was sent
+//! each digested itself; of what the sender did not read it takes the receiver's digest, and states how many these are.
 //!
-//! Each statement is signed with the key of the certificate that its mover showed in TLS, and names the certificate that
-//! the other side showed: so who holds a site's certificate, or its fingerprint, can tell later that this very site
-//! signed, and with whom it spoke.
+//! A server signs with the key of the certificate that it shows in TLS, a client with one of its own: a daemon hands out
+//! tickets, and has the key in them. So a client says in [`Open`](thalweg_wire::message::Open) who signs for it, each
+//! statement names both certificates, and both have what only the two ends of this TLS session can compute: neither can put
+//! another key in the place of its own afterwards, and no two statements of different transfers pass for those of one.
+//!
+//! What nobody signs, a dry run and what only measures, ends with a word of both sides.
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Fingerprint, Identity, public_key_of, verify_signature};
 use crate::run::Ended;
 use crate::run::party::Party;
 use rustls::pki_types::CertificateDer;
+use std::path::Path;
 use std::time::Duration;
 use thalweg_sys::clock::unix_seconds;
-use thalweg_wire::Digest;
-use thalweg_wire::message::{Terms, Totals, TransferMessage};
-use thalweg_wire::receipt::{Side, Signed, Statement};
+use thalweg_wire::message::{Place, Terms, Totals, TransferMessage};
+use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
+use thalweg_wire::{Digest, limits};
 
 /// Time for the other side's statement, cleaning up included; less where the user has less patience.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,8 +30,14 @@ pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Signer<'a> {
     /// Who we are.
     pub identity: &'a Identity,
-    /// The certificate that the other side proved to own.
-    pub peer: Fingerprint,
+    /// What is moved.
+    pub kind: TransferKind,
+    /// Who signs for the other side, as that said when the transfer was opened.
+    pub peer: Signatory,
+    /// What [`statement_tie`](crate::link::statement_tie) makes of the session; `None` within one process.
+    pub session: Option<Digest>,
+    /// Where the receiver writes, if it is in this process and keeps anything.
+    pub place: Option<Place>,
     /// Digest of the first line of the receipt that is written here, if one is.
     pub header: Option<Digest>,
 }
@@ -46,7 +56,7 @@ pub struct Agreed {
 /// # Errors
 /// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
 pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
-    let ours = signer.sign(Side::Sender, run.take_root(), run.terms(), totals)?;
+    let ours = signer.sign(Side::Sender, run, totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
     run.say(TransferMessage::Receipt(Box::new(ours.clone())));
@@ -65,12 +75,8 @@ pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: 
     let theirs =
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
-    // Those that the sender heard last: it may have come with a changed source after the end that the caller saw.
-    let totals = match run.ended() {
-        Some(Ended::Finished(last)) => last,
-        _ => totals,
-    };
-    let ours = signer.sign(Side::Receiver, run.take_root(), run.terms(), totals)?;
+    let totals = last_totals(run, totals);
+    let ours = signer.sign(Side::Receiver, run, totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
     run.say(TransferMessage::Receipt(Box::new(ours.clone())));
@@ -91,11 +97,74 @@ pub(crate) fn as_both(
     receiver.wait(STATEMENT_TIMEOUT);
     receiver.close();
     let agreed = Agreed {
-        sender: signer.sign(Side::Sender, sender.take_root(), sender.terms(), totals)?,
-        receiver: signer.sign(Side::Receiver, receiver.take_root(), receiver.terms(), totals)?,
+        sender: signer.sign(Side::Sender, sender, totals)?,
+        receiver: signer.sign(Side::Receiver, receiver, totals)?,
     };
     signer.check(&agreed.sender, &agreed.receiver)?;
     Ok(agreed)
+}
+
+/// The end of a transfer that nobody signs, at the sender, after [`Ended::Finished`].
+///
+/// # Errors
+/// `Connection` if the receiver's last word does not come.
+pub fn unsigned_as_sender(run: &impl Party, patience: Duration) -> Result<()> {
+    run.tell_accounts();
+    run.say(TransferMessage::Unsigned);
+    match run.peer_is_done(patience.min(STATEMENT_TIMEOUT)) {
+        true => Ok(()),
+        false => Err(missing("receiver", patience)),
+    }
+}
+
+/// The same at the receiver: cleans up first, as [`as_receiver`]. Returns its last totals.
+///
+/// # Errors
+/// `Connection` if the sender's last word does not come.
+pub fn unsigned_as_receiver(run: &impl Party, totals: Totals, patience: Duration) -> Result<Totals> {
+    if !run.peer_is_done(patience.min(STATEMENT_TIMEOUT)) {
+        return Err(missing("sender", patience));
+    }
+    run.close();
+    run.tell_accounts();
+    run.say(TransferMessage::Unsigned);
+    Ok(last_totals(run, totals))
+}
+
+/// The same where both sides are in this process.
+pub(crate) fn unsigned_as_both(receiver: &impl Party) {
+    receiver.wait(STATEMENT_TIMEOUT);
+    receiver.close();
+}
+
+/// Those that the sender heard last: it may have come with a changed source after the end that the caller saw.
+fn last_totals(run: &impl Party, totals: Totals) -> Totals {
+    match run.ended() {
+        Some(Ended::Finished(last)) => last,
+        _ => totals,
+    }
+}
+
+/// What is to be told where a receipt is written and nobody can tell later who signed it.
+pub fn note_of(signer: &Signer) -> Option<String> {
+    signer.header.as_ref()?;
+    let who = match (signer.identity.signatory().is_ephemeral, signer.peer.is_ephemeral) {
+        (false, false) => return None,
+        (true, true) => "both sides have",
+        (true, false) => "this side has",
+        (false, true) => "the far side has",
+    };
+    let text =
+        "no state directory to keep a key in: nobody can tell later whose the key was that signs the receipt";
+    Some(format!("{who} {text}"))
+}
+
+/// A path of this machine as the place of a statement.
+pub fn place_of(path: &Path) -> Place {
+    let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let absolute = std::path::absolute(path).map(|path| bytes(&path));
+    let fits = absolute.ok().filter(|path| path.len() <= limits::PATH_BYTES_MAX);
+    Place { export: None, path: fits.unwrap_or_else(|| bytes(path)) }
 }
 
 /// The totals of an end, or its failure.
@@ -110,17 +179,34 @@ pub fn totals_of(ended: Ended) -> Result<Totals> {
 }
 
 impl Signer<'_> {
-    fn sign(&self, side: Side, root: Option<(Digest, u64)>, terms: &Terms, totals: Totals) -> Result<Signed> {
-        let (root, entries) = root.ok_or_else(|| {
-            Failure::new(FailureKind::Internal, "sign the receipt", "the transfer is not over")
-        })?;
+    fn sign(&self, side: Side, run: &impl Party, totals: Totals) -> Result<Signed> {
+        self.sign_root(side, run.take_root(), run.terms(), (totals, run.unread()))
+    }
+
+    fn sign_root(
+        &self,
+        side: Side,
+        root: Option<(Digest, u64)>,
+        terms: &Terms,
+        (totals, unread): (Totals, u64),
+    ) -> Result<Signed> {
+        let internal = |cause: &str| Failure::new(FailureKind::Internal, "sign the receipt", cause);
+        if terms.dry_run {
+            return Err(internal("a dry run is not signed"));
+        }
+        let (root, entries) = root.ok_or_else(|| internal("the transfer is not over"))?;
         let statement = Statement {
             root,
             entries,
             totals,
+            unread,
             signed_at: i64::try_from(unix_seconds()).unwrap_or(i64::MAX),
             side,
-            peer: self.peer.0,
+            kind: self.kind,
+            signer: self.identity.signatory(),
+            peer: self.peer,
+            session: self.session,
+            place: self.place.clone().filter(|_| side == Side::Receiver),
             verify: terms.verify,
             check: terms.check,
             chunk_bytes: terms.chunk_bytes,
@@ -141,8 +227,9 @@ impl Signer<'_> {
                 said.entries, said.root, known.entries, known.root
             ));
         }
-        if Fingerprint::of(&CertificateDer::from(theirs.certificate.as_slice())) != self.peer {
-            return damage("the peer did not sign with the certificate that it showed".to_owned());
+        let signer = Fingerprint::of(&CertificateDer::from(theirs.certificate.as_slice()));
+        if said.signer != self.peer || signer.0 != self.peer.certificate {
+            return damage("the peer did not sign as whom it said before".to_owned());
         }
         if !is_signed(theirs) {
             return damage("the signature of the peer is not valid".to_owned());
@@ -150,9 +237,8 @@ impl Signer<'_> {
         if said.totals != known.totals {
             return damage(format!("the peer says {:?}, we say {:?}", said.totals, known.totals));
         }
-        let same = (said.verify, said.check, said.chunk_bytes, said.segment_bytes)
-            == (known.verify, known.check, known.chunk_bytes, known.segment_bytes);
-        if said.side == known.side || said.peer != self.identity.fingerprint().0 || !same {
+        let transfer = |s: &Statement| (s.kind, s.session, s.verify, s.check, s.chunk_bytes, s.segment_bytes);
+        if said.side == known.side || said.peer != known.signer || transfer(said) != transfer(known) {
             return damage("the peer states another transfer".to_owned());
         }
         Ok(())
@@ -167,7 +253,7 @@ pub fn is_signed(signed: &Signed) -> bool {
 
 fn missing(who: &str, patience: Duration) -> Failure {
     let seconds = patience.min(STATEMENT_TIMEOUT).as_secs();
-    let cause = format!("the {who}'s statement did not come within {seconds} s");
+    let cause = format!("the {who}'s last word did not come within {seconds} s");
     Failure::new(FailureKind::Connection, "compare receipts", cause)
 }
 
@@ -175,20 +261,72 @@ fn missing(who: &str, patience: Duration) -> Failure {
 mod tests {
     use super::*;
 
+    fn signer<'a>(identity: &'a Identity, peer: &Identity) -> Signer<'a> {
+        Signer {
+            identity,
+            kind: TransferKind::Files,
+            peer: peer.signatory(),
+            session: Some(Digest([2; 32])),
+            place: Some(Place { export: Some("data".into()), path: b"run/7".to_vec() }),
+            header: None,
+        }
+    }
+
+    fn signed(signer: &Signer, side: Side, failed: u64) -> Signed {
+        let totals = Totals { done: 1, failed, ..Totals::default() };
+        let terms = Terms::of(4 << 20, 256 << 10);
+        signer.sign_root(side, Some((Digest([1; 32]), 1)), &terms, (totals, 0)).unwrap()
+    }
+
     /// Else the statements of two copies could be joined: of one in which a part failed, and of one of all.
     #[test]
     fn a_peer_that_states_other_totals_is_not_agreed_with() {
         let identity = Identity::generate("somebody").unwrap();
-        let signer = Signer { identity: &identity, peer: identity.fingerprint(), header: None };
-        let terms = Terms::of(4 << 20, 256 << 10);
-        let sign = |side, failed| {
-            let totals = Totals { done: 1, failed, ..Totals::default() };
-            signer.sign(side, Some((Digest([1; 32]), 1)), &terms, totals).unwrap()
-        };
-        let ours = sign(Side::Sender, 0);
-        signer.check(&sign(Side::Receiver, 0), &ours).unwrap();
-        let refused = signer.check(&sign(Side::Receiver, 1), &ours).unwrap_err();
+        let signer = signer(&identity, &identity);
+        let ours = signed(&signer, Side::Sender, 0);
+        signer.check(&signed(&signer, Side::Receiver, 0), &ours).unwrap();
+        let refused = signer.check(&signed(&signer, Side::Receiver, 1), &ours).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Damage);
         assert!(refused.cause.contains("failed: 1"), "{refused}");
+    }
+
+    #[test]
+    fn a_peer_that_signs_as_another_than_it_said_or_for_another_session_is_not_agreed_with() {
+        let [client, server, other] = ["a", "b", "c"].map(|name| Identity::generate(name).unwrap());
+        let ours = signer(&server, &client);
+        let statement = signed(&ours, Side::Receiver, 0);
+        ours.check(&signed(&signer(&client, &server), Side::Sender, 0), &statement).unwrap();
+        let elsewhere = Signer { session: Some(Digest([3; 32])), ..signer(&client, &server) };
+        let of_a_stream = Signer { kind: TransferKind::Stream, ..signer(&client, &server) };
+        for theirs in [signer(&other, &server), signer(&client, &other), elsewhere, of_a_stream] {
+            let refused = ours.check(&signed(&theirs, Side::Sender, 0), &statement).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Damage, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_kept_nowhere_is_told_where_a_receipt_is_written() {
+        let [ephemeral, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
+        let kept = Identity::from_pem(&other.to_pem()).unwrap();
+        let noted = |own, peer, header| note_of(&Signer { header, ..signer(own, peer) });
+        let header = Some(Digest([4; 32]));
+        assert_eq!(noted(&kept, &kept, header), None);
+        assert_eq!(noted(&ephemeral, &other, None), None);
+        assert!(noted(&kept, &ephemeral, header).unwrap().starts_with("the far side has"));
+        assert!(noted(&ephemeral, &kept, header).unwrap().starts_with("this side has"));
+        let told = signed(&signer(&ephemeral, &kept), Side::Sender, 0).statement;
+        assert!(told.signer.is_ephemeral && !told.peer.is_ephemeral);
+    }
+
+    #[test]
+    fn only_the_receiver_states_where_it_wrote_and_nobody_signs_a_dry_run() {
+        let identity = Identity::generate("somebody").unwrap();
+        let signer = signer(&identity, &identity);
+        let [sent, received] = [Side::Sender, Side::Receiver].map(|side| signed(&signer, side, 0).statement);
+        assert_eq!((sent.place, received.place), (None, signer.place.clone()));
+        let terms = Terms { dry_run: true, ..Terms::of(4 << 20, 256 << 10) };
+        let root = Some((Digest([1; 32]), 1));
+        let refused = signer.sign_root(Side::Receiver, root, &terms, (Totals::default(), 0));
+        assert_eq!(refused.unwrap_err().kind, FailureKind::Internal);
     }
 }

@@ -21,6 +21,7 @@ use thalweg_wire::limits;
 use thalweg_wire::message::{
     Direction, Message, Open, Opened, Question, Reply, Steer, Terms, TransferMessage, TransferNumber,
 };
+use thalweg_wire::receipt::Signatory;
 
 mod dial;
 
@@ -422,6 +423,11 @@ impl Client {
         }
     }
 
+    /// Who signs for the server: who shows its certificate.
+    pub fn server(&self, opened: &Opened) -> Signatory {
+        Signatory { certificate: self.session.peer.0, is_ephemeral: opened.is_ephemeral }
+    }
+
     fn hear_opened(&self, number: TransferNumber) -> Result<Opened> {
         let until = Instant::now() + self.answer_timeout;
         let mut boxes = self.boxes();
@@ -634,6 +640,7 @@ mod tests {
             trial: None,
             flow: None,
             frames: None,
+            signer: None,
         };
         assert!(client.open(open).is_err());
         assert!(client.boxes().openings.is_empty());
@@ -647,6 +654,7 @@ mod tests {
             source: SourceForm::Many,
             instance: 1,
             refused: None,
+            is_ephemeral: false,
         };
         assert!(!boxes.take_opened(opened(1)), "not asked for");
         boxes.openings.insert(TransferNumber(1), Opening::Awaited);

@@ -193,8 +193,8 @@ impl Stop {
 pub struct Report {
     /// The receiver's totals.
     pub totals: Totals,
-    /// Both sides' statements.
-    pub agreed: Agreed,
+    /// Both sides' statements; of a dry run and of a trial nobody states anything.
+    pub agreed: Option<Agreed>,
     /// What it went by.
     pub plan: Plan,
     /// From the first connection to the last word.
@@ -253,8 +253,9 @@ const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
-/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names;
-/// `Usage` or `Unsupported` where source files are to be removed and may not be.
+/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names, and
+/// for a receipt of a dry run or of a trial; `Usage` or `Unsupported` where source files are to be removed and may
+/// not be.
 pub fn copy(
     from: &From,
     to: &To,
@@ -266,6 +267,10 @@ pub fn copy(
     if wishes.fidelity.delete_max.is_some() && !wishes.selection.only.is_empty() {
         let cause = "with a list of names nothing can be deleted: what is not on it was not looked for (--delete, \
                      --files-from)";
+        return Err(Failure::new(FailureKind::Usage, "copy", cause));
+    }
+    if wishes.receipt.is_some() && (wishes.dry_run || wishes.trial.is_some()) {
+        let cause = "what changes nothing, or keeps nothing, has no receipt: nobody signs it";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
     }
     removal::check(from, to, wishes)?;

@@ -18,6 +18,8 @@ pub(super) struct End {
     pub is_closed: bool,
     /// The peer's signed statement.
     pub peer_receipt: Option<Signed>,
+    /// The peer has said its last word and signs nothing.
+    pub is_unsigned: bool,
     /// The peer's accounts, as it told them last.
     pub peer_accounts: SideAccounts,
 }
@@ -30,6 +32,7 @@ impl End {
             ended: None,
             is_closed: false,
             peer_receipt: None,
+            is_unsigned: false,
             peer_accounts: SideAccounts::default(),
         }
     }
@@ -59,12 +62,14 @@ impl End {
         self.root = Some(RootHasher::default());
         self.lines = lines;
         self.peer_receipt = None;
+        self.is_unsigned = false;
     }
 
     /// Keeps what the peer says of the end and of its time; returns what is about something else.
     pub fn hear(&mut self, message: TransferMessage) -> Option<TransferMessage> {
         match message {
             TransferMessage::Receipt(signed) => self.peer_receipt = Some(*signed),
+            TransferMessage::Unsigned => self.is_unsigned = true,
             TransferMessage::Accounts(accounts) => self.peer_accounts = *accounts,
             message => return Some(message),
         }

@@ -25,6 +25,11 @@ pub trait Party {
     /// What it has like every other.
     fn common(&self) -> &Common<Self::Machine, Self::Beside>;
 
+    /// Of a sender: entries whose digest is the receiver's word alone.
+    fn unread(&self) -> u64 {
+        0
+    }
+
     /// Of a receiver: ends its threads and puts away what it received. A sender has nothing to put away.
     fn close(&self) {}
 
@@ -65,7 +70,14 @@ pub trait Party {
 
     /// The other side's signed statement, once it came; waits at most so long.
     fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        self.common().wait_for(patience, |state| state.end.peer_receipt.clone(), |state| state.end.is_closed)
+        let is_over = |end: &End| end.is_closed || end.is_unsigned;
+        self.common().wait_for(patience, |state| state.end.peer_receipt.clone(), |state| is_over(&state.end))
+    }
+
+    /// Whether the other side has said its last word of a transfer that nobody signs; waits at most so long.
+    fn peer_is_done(&self, patience: Duration) -> bool {
+        let look = |end: &End| end.is_unsigned.then_some(());
+        self.common().wait_for(patience, |state| look(&state.end), |state| state.end.is_closed).is_some()
     }
 
     /// The other side's accounts, as it told them last.

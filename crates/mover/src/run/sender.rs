@@ -403,6 +403,10 @@ impl Party for SendRun {
     fn number(&self) -> TransferNumber {
         self.number
     }
+
+    fn unread(&self) -> u64 {
+        self.progress().entries_unread
+    }
 }
 
 impl Transfer for SendRun {

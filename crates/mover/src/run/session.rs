@@ -7,7 +7,7 @@
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHandle};
+use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHandle, statement_tie};
 use crate::mutex::lock;
 use crate::run::bell::Bell;
 use crate::run::sender::{SendLane, SendRun};
@@ -24,7 +24,7 @@ use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::{LimitAccount, StreamAccount};
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
-use thalweg_wire::{frame, limits};
+use thalweg_wire::{Digest, frame, limits};
 use zeroize::Zeroizing;
 
 // The link, and what is said on it.
@@ -245,6 +245,11 @@ impl Session {
     /// What it is called in logs: 16 hexadecimal digits, on whatever connections it rides.
     pub fn name(&self) -> String {
         name_of(&self.id)
+    }
+
+    /// What ties the statements of a transfer to this session.
+    pub fn tie(&self, transfer: TransferNumber) -> Digest {
+        statement_tie(&self.key, transfer)
     }
 
     /// Adds a transfer. What the peer said to it already is heard now.

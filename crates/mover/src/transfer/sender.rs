@@ -255,6 +255,8 @@ pub struct Progress {
     pub bytes_offered: u64,
     /// Entries settled.
     pub entries_settled: u64,
+    /// Those of them with content whose digest is the receiver's word: they were not read here, or not all of them.
+    pub entries_unread: u64,
     /// Content bytes that do not come, of entries settled: those that were there already, are holes, were left out, or failed;
     /// in a dry run those that would come. Together with `bytes_verified` all bytes of what is settled, each once.
     pub bytes_unmoved: u64,
@@ -324,6 +326,8 @@ struct Large {
     /// Acknowledged over whatever link: these count as verified.
     came: RunSet,
     tree: Tree,
+    /// Some of its digests are the receiver's, who has those chunks from an earlier attempt.
+    has_theirs: bool,
     holds_slot: bool,
     /// Chunks that streams have begun to read and are not through with; one may be there twice.
     being_read: Vec<u64>,

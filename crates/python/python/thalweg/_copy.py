@@ -28,7 +28,7 @@ from thalweg._work import (
     texts,
     whole,
 )
-from thalweg.errors import checked
+from thalweg.errors import UsageError, checked
 
 #: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
 #: ``paranoid`` reads the source twice too.
@@ -114,7 +114,7 @@ class Verified(Tabled):
     extra: int | None
     #: Entries that could not be read.
     unreadable: int
-    #: Files of the right size of which the receipt has no digest, and hard links of which it has no file.
+    #: Files of the right size, not empty, of which the receipt has no digest, and hard links of which it has no file.
     without_digest: int
     #: Entries that failed when it was copied: the receipt has nothing of them but how many they are.
     failed: int
@@ -124,13 +124,17 @@ class Verified(Tabled):
     sender: str
     #: Who signed as the receiver.
     receiver: str
+    #: What the receipt certifies, as ``receipt`` of the event ``verified`` in docs/reference/json.md: when, from where and to
+    #: where, terms, totals, and who signed when.
+    receipt: Event = field(repr=False, hash=False)
     #: Events ``difference``, ``damage`` (byte ranges) and ``error``; the first 10,000.
     findings: list[Event] = field(repr=False, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Whether all is as the receipt says, and nothing failed when it was copied."""
-        return not (self.missing or self.differing or self.extra or self.unreadable or self.failed)
+        """Whether all is as the receipt says, all content was compared, and nothing failed when it was copied."""
+        wrong = self.missing or self.differing or self.extra or self.unreadable
+        return not (wrong or self.without_digest or self.failed)
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,9 @@ def start(
     tells: bool = True,
 ) -> Transfer:
     refuse_unknown(options, CopyOptions)
+    if options.get("dry_run") and options.get("receipt") is not None:
+        cause = "receipt: a dry run has none, nobody signs it"
+        raise UsageError(cause, kind="usage", operation="read options")
     sources = [source] if isinstance(source, str | bytes | os.PathLike) else list(source)
     places = [text_of(place) for place in [*sources, destination]]
     asked = {
@@ -288,29 +295,39 @@ def verify(
     place: Place,
     *,
     strict: bool = False,
+    sender: Sequence[str] = (),
+    receiver: Sequence[str] = (),
     keys: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
     **reaching: Unpack[Reaching],
 ) -> Verified:
-    """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is.
+    """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is. ``on_event`` is
+    called on this thread, with each finding, and with ``progress`` every second.
 
-    ``strict``: what the receipt does not have is a difference. ``keys``: public keys or fingerprints of certificates, in
-    hexadecimal, with colons or without, that both signers must be among; without, anybody may have signed. Raises
-    :class:`~thalweg.DamageError` for a receipt that is not what was signed; differences are no error but findings. Further
-    options: ``help(thalweg.Reaching)``.
+    ``strict``: what the receipt does not have is a difference. ``sender``, ``receiver``: public keys or fingerprints of
+    certificates, in hexadecimal, with colons or without, of which one must have signed as that side; ``keys``: of which one
+    must have signed as either, maybe the same as both. Without, anybody may have signed. Raises
+    :class:`~thalweg.DamageError` for a receipt that is not what was signed, or that others signed; differences are no error
+    but findings. Further options: ``help(thalweg.Reaching)``.
     """
     listens(on_event)
-    return drive(start_verify(receipt, place, strict, keys, reaching), on_event)
+    return drive(start_verify(receipt, place, strict, (keys, sender, receiver), reaching), on_event)
 
 
 def start_verify(
-    receipt: str | os.PathLike[str], place: Place, strict: bool, keys: Sequence[str], reaching: Reaching
+    receipt: str | os.PathLike[str],
+    place: Place,
+    strict: bool,
+    expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    reaching: Reaching,
 ) -> Underway[Verified]:
     refuse_unknown(reaching, Reaching)
     findings: list[Event] = []
     places = [os.fsdecode(receipt), text_of(place)]
-    work = _thalweg.verify(receipt, places[1], strict, texts("keys", keys), reaching_of(reaching))
-    return Underway(work, lambda told: Verified(**told, findings=findings), None, _keeping(findings), (places, None))
+    keys, sender, receiver = expected
+    signers = (texts("keys", keys), texts("sender", sender), texts("receiver", receiver))
+    work = _thalweg.verify(receipt, places[1], strict, signers, reaching_of(reaching))
+    return Underway(work, lambda told: Verified(**told, findings=findings), 1.0, _keeping(findings), (places, None))
 
 
 def check(

@@ -87,8 +87,8 @@ class Finished(Tabled):
     seconds: float
     #: How often it had to start over; a stream: how often it had to begin a new session.
     attempts: int
-    #: BLAKE3 over the lines of all entries or files, which both sides signed.
-    root: str
+    #: BLAKE3 over the lines of all entries or files, which both sides signed; of a dry run ``None``.
+    root: str | None
     #: Which stage was the narrowest and what to turn, in words.
     sentence: str | None
     #: One error for each entry or file that failed; the first 1000.

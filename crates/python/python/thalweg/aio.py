@@ -208,13 +208,16 @@ async def verify(
     place: Place,
     *,
     strict: bool = False,
+    sender: Sequence[str] = (),
+    receiver: Sequence[str] = (),
     keys: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
     **reaching: Unpack[Reaching],
 ) -> Verified:
     """As :func:`thalweg.verify`."""
     listens(on_event)
-    return await drive(Underway(_copy.start_verify(receipt, place, strict, keys, reaching)), on_event)
+    expected = (keys, sender, receiver)
+    return await drive(Underway(_copy.start_verify(receipt, place, strict, expected, reaching)), on_event)
 
 
 async def check(

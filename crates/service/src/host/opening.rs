@@ -1,6 +1,6 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
-use super::Host;
+use super::{Host, Signs};
 use crate::export::KeptFree;
 use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
@@ -31,7 +31,9 @@ use thalweg_mover::run::transfer::Transfer;
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Totals, TransferNumber, Trial};
+use thalweg_wire::message::{
+    Direction, Message, Open, Opened, Place, SourceForm, Totals, TransferNumber, Trial,
+};
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -76,7 +78,9 @@ impl Host {
             }
         };
         let starts = refused.is_none();
-        let said = session.say(Message::Opened(Opened { transfer: number, source, instance, refused }));
+        let is_ephemeral = self.identity.signatory().is_ephemeral;
+        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral };
+        let said = session.say(Message::Opened(opened));
         if let Err(failure) = said {
             of_session!(info, session, %failure, "the client is gone before its transfer began");
         }
@@ -100,10 +104,11 @@ impl Host {
     fn open_push(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<()> {
         let is_trial = open.trial.is_some();
         let mut kept_free = None;
+        let mut stated = None;
         let destination: Arc<dyn Destination> = match open.trial {
             None => {
-                let (destination, kept) = self.open_destination(session, &open)?;
-                kept_free = kept;
+                let (destination, kept, place) = self.open_destination(session, &open)?;
+                (kept_free, stated) = (kept, Some(place));
                 Arc::new(destination)
             }
             Some(Trial::Scratch { bytes_max }) => {
@@ -120,6 +125,7 @@ impl Host {
             }
         };
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let signs = Host::signs(session, &open, stated);
         let run = ReceiveRun::start(
             open.transfer,
             destination,
@@ -130,7 +136,7 @@ impl Host {
         )?;
         let come = run.clone();
         let told = told.map(|told| told.with_progress(move || come_of(&come)));
-        let told = (told, is_trial, line.clone());
+        let told = (told, is_trial, line.clone(), signs);
         let by_then = |run: &ReceiveRun| {
             let progress = run.progress();
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
@@ -149,7 +155,7 @@ impl Host {
         &self,
         session: &Arc<Session>,
         open: &Open,
-    ) -> Result<(LocalDestination, Option<KeptFree>)> {
+    ) -> Result<(LocalDestination, Option<KeptFree>, Place)> {
         self.when_free(session, &open.terms.job_key, || {
             let place = self.exports().resolve(&open.places[0], !open.terms.dry_run)?;
             if open.terms.delete_max.is_some() {
@@ -158,7 +164,7 @@ impl Host {
             // A dry run takes no room.
             let dry_run = open.terms.dry_run;
             let room = if dry_run { place.room()? } else { place.kept_free(0)? };
-            let guard = place.rights.guard;
+            let (guard, stated) = (place.rights.guard, place.stated());
             let destination = LocalDestination::open(
                 DestinationPlace { path: path_of(place.path), below: place.below },
                 &open.source,
@@ -168,7 +174,7 @@ impl Host {
                 Filter::new(open.filter.clone())?,
             )?;
             let spare = room.as_ref().map(KeptFree::spare);
-            Ok((destination.guarded(guard, spare), room.filter(|_| !dry_run)))
+            Ok((destination.guarded(guard, spare), room.filter(|_| !dry_run), stated))
         })
     }
 
@@ -264,6 +270,7 @@ impl Host {
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let notes = logged_notes(session);
+        let signs = Host::signs(session, &open, None);
         let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), notes);
         let (kept, sent) = (run.clone(), run.clone());
         let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
@@ -280,9 +287,13 @@ impl Host {
             let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
-                let signer = host.signer(&session);
+                let Some(signs) = &signs else {
+                    agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
+                    return Ok((totals, None));
+                };
+                let signer = host.signer(signs);
                 let agreed = agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((totals, agreed.sender.statement.root))
+                Ok((totals, Some(agreed.sender.statement.root)))
             });
             let progress = run.progress();
             line.end(&ended, Done::by_then(progress.entries_settled, progress.bytes_verified));
@@ -297,7 +308,7 @@ impl Host {
     pub(crate) fn receive<R: Party + Transfer + 'static>(
         &self,
         session: &Arc<Session>,
-        (told, is_trial, line): (Option<Served>, bool, Line),
+        (told, is_trial, line, signs): (Option<Served>, bool, Line, Option<Signs>),
         run: Arc<R>,
         ((kept_free, taken), full, abort): ((Option<KeptFree>, TakenBy<R>), EndOf<R>, EndOf<R>),
         by_then: impl Fn(&R) -> Done + Send + 'static,
@@ -344,9 +355,13 @@ impl Host {
                 _ => None,
             };
             let ended = totals_of(ended, &session).and_then(|totals| {
-                let signer = host.signer(&session);
+                let Some(signs) = &signs else {
+                    let totals = agree::unsigned_as_receiver(&*run, totals, agree::STATEMENT_TIMEOUT)?;
+                    return Ok((totals, None));
+                };
+                let signer = host.signer(signs);
                 let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((agreed.receiver.statement.totals, agreed.receiver.statement.root))
+                Ok((agreed.receiver.statement.totals, Some(agreed.receiver.statement.root)))
             });
             line.end(&ended, by_then(&run));
             run.close();

@@ -175,7 +175,8 @@ impl Asked {
                 // What the client says to it now crossed our answer.
                 session.remove(transfer);
                 let refused = Some(why);
-                session.say(Message::Opened(Opened { transfer, source, instance: 0, refused }))
+                let opened = Opened { transfer, source, instance: 0, refused, is_ephemeral: false };
+                session.say(Message::Opened(opened))
             }
             Asked::Question(number) => session.say(Message::Reply { number, reply: Reply::End(Some(why)) }),
         }

@@ -196,6 +196,8 @@ pub enum TransferMessage {
     Flow(FlowMessage),
     /// Of a transfer of frames.
     Frames(FramesMessage),
+    /// In place of a [`TransferMessage::Receipt`], of what nobody signs: a dry run, and a transfer that only measures.
+    Unsigned,
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -338,11 +340,8 @@ impl TransferMessage {
             T::Abort(failure) => return failure.check(),
             T::Flow(message) => return message.check(),
             T::Frames(message) => return message.check(),
-            T::Receipt(signed) => {
-                check_count("signature", signed.signature.len(), 64)?;
-                return check_count("certificate", signed.certificate.len(), limits::CERTIFICATE_BYTES_MAX);
-            }
-            T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated => 0,
+            T::Receipt(signed) => return signed.check(),
+            T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned => 0,
             T::Accounts(accounts) => return accounts.check(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
@@ -371,14 +370,14 @@ impl TransferMessage {
             T::Deleted(names) => list_bytes(names, |name| name.as_bytes().len()),
             T::Heard(runs) => size_of_val(&runs[..]),
             T::Settled(items) => list_bytes(items, |(_, outcome)| outcome.heap_bytes()),
-            T::Receipt(signed) => size_of::<Signed>() + signed.certificate.len() + signed.signature.len(),
+            T::Receipt(signed) => signed.heap_bytes(),
             T::Accounts(accounts) => {
                 let streams = list_bytes(&accounts.streams, |stream| stream.congestion.len());
                 size_of::<SideAccounts>() + size_of_val(&accounts.stages[..]) + streams
             }
             T::Abort(failure) => failure.heap_bytes(),
             T::Flow(message) => message.heap_bytes(),
-            T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Frames(_) => 0,
+            T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned | T::Frames(_) => 0,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How a transfer begins: who sends what to which place.
 
 use super::{Failure, FlowTerms, FrameTerms, Terms, TransferNumber, check_count};
+use crate::receipt::Signatory;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 
@@ -51,10 +52,13 @@ pub struct Open {
     pub flow: Option<FlowTerms>,
     /// Frames to or from a channel, by this.
     pub frames: Option<FrameTerms>,
+    /// Who signs for the client; `None`: who shows the certificate of the session, or nobody.
+    pub signer: Option<Signatory>,
 }
 
 impl Open {
-    /// A transfer by these terms and no more: no names are left out, it is no trial, and neither flows nor frames.
+    /// A transfer by these terms and no more: no names are left out, it is no trial, and neither flows nor frames;
+    /// for the client signs who shows the certificate of the session.
     pub fn of(transfer: TransferNumber, direction: Direction, places: Vec<Place>, terms: Terms) -> Open {
         Open {
             transfer,
@@ -69,6 +73,7 @@ impl Open {
             trial: None,
             flow: None,
             frames: None,
+            signer: None,
         }
     }
 }
@@ -142,6 +147,8 @@ pub struct Opened {
     pub instance: u64,
     /// Why not, if not.
     pub refused: Option<Failure>,
+    /// The key of the server, by which it signs, is kept nowhere: see [`Signatory::is_ephemeral`].
+    pub is_ephemeral: bool,
 }
 
 impl Open {
@@ -217,7 +224,8 @@ mod tests {
     fn a_source_whose_name_is_none_is_no_answer() {
         let answer = |name: &[u8]| {
             let source = SourceForm::Single { name: name.to_vec() };
-            let opened = Opened { transfer: TransferNumber(1), source, instance: 1, refused: None };
+            let transfer = TransferNumber(1);
+            let opened = Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false };
             Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..])
         };
         assert!(answer(&[b'n'; limits::NAME_BYTES_MAX]).is_ok());

@@ -14,7 +14,7 @@ use crate::message::{
     Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm,
     Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
-use crate::receipt::{Side, Signed, Statement};
+use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
 
 /// Files in the sample of a pack.
@@ -188,7 +188,17 @@ pub(super) fn statements() -> Vec<Sample<Statement>> {
         Side::Sender => "sender": Side::Sender;
         Side::Receiver => "receiver": Side::Receiver;
     };
-    within(sides, "by the", |side| Statement { side, ..statement() })
+    let mut all = within(sides, "by the", |side| {
+        let place = (side == Side::Receiver).then(place);
+        let unread = if side == Side::Sender { 150 } else { 0 };
+        Statement { side, place, unread, ..statement() }
+    });
+    let kinds = each! { TransferKind;
+        TransferKind::Files => "files": TransferKind::Files;
+        TransferKind::Stream => "a stream": TransferKind::Stream;
+    };
+    all.extend(within(kinds, "of", |kind| Statement { kind, session: None, header: None, ..statement() }));
+    all
 }
 
 pub(super) fn signed() -> Vec<Sample<Signed>> {
@@ -268,6 +278,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Settled(_) => "settled": T::Settled(vec![]);
         T::Finished(_) => "finished": T::Finished(totals());
         T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
+        T::Unsigned => "unsigned": T::Unsigned;
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
         T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
@@ -629,7 +640,8 @@ fn steer() -> Steer {
 }
 
 fn opened(refused: Option<Failure>) -> Opened {
-    Opened { transfer: TransferNumber(1), source: SourceForm::Many, instance: 77, refused }
+    let transfer = TransferNumber(1);
+    Opened { transfer, source: SourceForm::Many, instance: 77, refused, is_ephemeral: true }
 }
 
 fn place() -> Place {
@@ -690,15 +702,24 @@ fn statement() -> Statement {
         root: digest(8),
         entries: 500,
         totals: totals(),
+        unread: 0,
         signed_at: 1_790_000_000,
         side: Side::Sender,
-        peer: [0xfe; 32],
+        kind: TransferKind::Files,
+        signer: signatory(),
+        peer: Signatory { certificate: [0xfe; 32], is_ephemeral: false },
+        session: Some(digest(10)),
+        place: None,
         verify: VerifyLevel::Written,
         check: Check::Evidence,
         chunk_bytes: 4 << 20,
         segment_bytes: 1 << 20,
         header: Some(digest(9)),
     }
+}
+
+fn signatory() -> Signatory {
+    Signatory { certificate: [0xfd; 32], is_ephemeral: true }
 }
 
 fn signed_statement() -> Signed {

@@ -73,7 +73,7 @@ impl Meter {
     }
 
     /// So many content bytes came by now, in this attempt. The first call begins the time.
-    pub(crate) fn came(&self, bytes: u64) {
+    pub fn came(&self, bytes: u64) {
         let elapsed = self.began.get_or_init(Instant::now).elapsed();
         lock(&self.pace).note(elapsed, bytes);
     }

@@ -51,7 +51,7 @@ impl Job<'_> {
     pub(super) fn report(
         &mut self,
         totals: Totals,
-        agreed: Agreed,
+        agreed: Option<Agreed>,
         plan: Plan,
         sides: (SideAccounts, SideAccounts),
         steering: &Steering,

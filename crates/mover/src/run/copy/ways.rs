@@ -1,10 +1,11 @@
 //! The three ways that a copy goes: within this process, pushed to a far mover, pulled from one.
 
 use super::removal::StopsRemoving;
-use super::{Job, Report, Sources, stopped};
+use super::{Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
+use crate::event::Event;
 use crate::failure::Result;
-use crate::link::{Fingerprint, own_system};
+use crate::link::own_system;
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
 use crate::run::agree::{self, Signer};
@@ -18,7 +19,8 @@ use crate::transfer::{receiver, sender};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Open, Place, SourceForm, Terms, TransferNumber, Trial};
+use thalweg_wire::message::{Direction, Open, Opened, Place, SourceForm, Terms, TransferNumber, Trial};
+use thalweg_wire::receipt::{Signatory, TransferKind};
 
 impl Job<'_> {
     pub(super) fn local(&mut self) -> Result<Report> {
@@ -60,8 +62,12 @@ impl Job<'_> {
             }
         };
         let agreed = agree::totals_of(ended).and_then(|totals| {
-            let signer = self.signer(self.identity.fingerprint());
-            Ok((totals, agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?))
+            if !self.is_signed(self.is_trial()) {
+                agree::unsigned_as_both(&*transfer.receiver);
+                return Ok((totals, None));
+            }
+            let signer = self.signer(self.identity.signatory());
+            Ok((totals, Some(agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?)))
         });
         let sources = match &agreed {
             Ok(_) => transfer.sender.finish_removing(),
@@ -85,10 +91,13 @@ impl Job<'_> {
         let rate = terms.rate_bytes_per_s;
         self.tell_unused();
         dial_early(client, &plan, &terms);
-        client.open(Open {
+        let trial = self.far_trial(Direction::Push);
+        let is_signed = self.is_signed(trial.is_some());
+        let opened = client.open(Open {
             source: form,
             filter: self.wishes.selection.filter.clone(),
-            trial: self.far_trial(Direction::Push),
+            trial,
+            signer: is_signed.then(|| self.identity.signatory()),
             ..Open::of(number, Direction::Push, vec![place.clone()], terms.clone())
         })?;
         self.tell_plan(&plan);
@@ -121,8 +130,11 @@ impl Job<'_> {
         // What came during the last wait.
         self.measure_sender(&run);
         let totals = agree::totals_of(ended)?;
-        let signer = self.signer(client.session.peer);
-        let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.movement.link.patience)?;
+        let patience = self.wishes.movement.link.patience;
+        let agreed = match is_signed {
+            true => Some(agree::as_sender(&*run, &self.signer_with(client, &opened), totals, patience)?),
+            false => agree::unsigned_as_sender(&*run, patience).map(|()| None)?,
+        };
         let sources = run.finish_removing();
         let rows = (run.own_accounts(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows, &steering, sources))
@@ -140,12 +152,15 @@ impl Job<'_> {
         self.tell_unused();
         dial_early(client, &plan, &terms);
         let selection = &self.wishes.selection;
+        let trial = self.far_trial(Direction::Pull);
+        let is_signed = self.is_signed(trial.is_some());
         let opened = client.open(Open {
             filter: selection.filter.clone(),
             only: selection.only.clone(),
             one_file_system: selection.one_file_system,
             follow_links: selection.follow_links,
-            trial: self.far_trial(Direction::Pull),
+            trial,
+            signer: is_signed.then(|| self.identity.signatory()),
             ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
         })?;
         self.tell_plan(&plan);
@@ -197,20 +212,42 @@ impl Job<'_> {
             .inspect(|_| self.measure_receiver(&run))
             .and_then(agree::totals_of)
             .and_then(|totals| {
-                let signer = self.signer(client.session.peer);
-                agree::as_receiver(&*run, &signer, totals, self.wishes.movement.link.patience)
+                let patience = self.wishes.movement.link.patience;
+                if !is_signed {
+                    return Ok((agree::unsigned_as_receiver(&*run, totals, patience)?, None));
+                }
+                let agreed = agree::as_receiver(&*run, &self.signer_with(client, &opened), totals, patience)?;
+                // Those that both signed.
+                Ok((agreed.receiver.statement.totals, Some(agreed)))
             });
         run.close();
         let rows = (run.peer_accounts(), run.own_accounts());
-        let agreed = result?;
-        // Those that both signed.
-        let totals = agreed.receiver.statement.totals;
+        let (totals, agreed) = result?;
         Ok(self.report(totals, agreed, plan, rows, &steering, Sources::default()))
     }
 
-    fn signer(&self, peer: Fingerprint) -> Signer<'_> {
+    /// What keeps nothing, or changes nothing, is not signed: its statement would pass for one of a copy.
+    fn is_signed(&self, is_trial: bool) -> bool {
+        !is_trial && !self.wishes.dry_run
+    }
+
+    fn signer(&self, peer: Signatory) -> Signer<'_> {
+        let place = match self.to {
+            To::Local(path) => Some(agree::place_of(path)),
+            _ => None,
+        };
         let header = self.wishes.receipt.as_ref().map(|receipt| receipt.header);
-        Signer { identity: self.identity, peer, header }
+        let kind = TransferKind::Files;
+        let signer = Signer { identity: self.identity, kind, peer, session: None, place, header };
+        if let Some(text) = agree::note_of(&signer) {
+            (self.watch.events)(Event::Note(text));
+        }
+        signer
+    }
+
+    fn signer_with(&self, client: &Client, opened: &Opened) -> Signer<'_> {
+        let session = Some(client.session.tie(opened.transfer));
+        Signer { session, ..self.signer(client.server(opened)) }
     }
 
     fn lines(&self) -> Option<LineSink> {

@@ -113,6 +113,7 @@ impl Sender {
         let mut bytes = 0;
         for (chunk, digest) in (first..).zip(digests) {
             if large.tree.insert(chunk, *digest) {
+                large.has_theirs = true;
                 bytes += digest::chunk_length(chunk, size, chunk_bytes);
             }
         }
@@ -282,12 +283,18 @@ impl Sender {
 
     /// A receiver's word that a file is done counts only if it wrote what was read here. Of a file that was not read it
     /// may be true: the content was there already, and only metadata could not be kept.
-    fn checked_outcome(&self, item: &Item, outcome: Outcome) -> Outcome {
+    fn checked_outcome(&mut self, item: &Item, outcome: Outcome) -> Outcome {
         let (Outcome::Done { digest: theirs, .. } | Outcome::Unchanged { digest: theirs }) = &outcome else {
             return outcome;
         };
-        let cause = match (read_of(item), theirs) {
-            (Some(ours), Some(theirs)) if ours == *theirs => return outcome,
+        let ours = read_of(item);
+        let has_theirs = matches!(&item.state, State::Large(large) if large.has_theirs);
+        let is_unread = (ours.is_none() || has_theirs) && theirs.is_some() && item.entry.content_bytes() > 0;
+        let cause = match (ours, theirs) {
+            (Some(ours), Some(theirs)) if ours == *theirs => {
+                self.progress.entries_unread += u64::from(is_unread);
+                return outcome;
+            }
             (Some(ours), Some(theirs)) => {
                 format!("{ours} was read at the source, {theirs} stands at the destination")
             }
@@ -296,7 +303,10 @@ impl Sender {
                 return outcome;
             }
             (Some(_), None) => "the receiver does not say what it has written".to_owned(),
-            (None, _) => return outcome,
+            (None, _) => {
+                self.progress.entries_unread += u64::from(is_unread);
+                return outcome;
+            }
         };
         let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path);
         Outcome::Failed(failure.because(Reason::Damaged))
@@ -408,6 +418,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
             durable: RunSet::new(),
             came,
             tree,
+            has_theirs: false,
             holds_slot: false,
             being_read: Vec::new(),
             begun: RunSet::new(),

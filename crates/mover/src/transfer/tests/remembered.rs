@@ -174,6 +174,30 @@ fn in_a_dry_run_no_content_is_taken_and_none_asked_for_of_what_changed_while_it_
 }
 
 #[test]
+fn a_file_whose_digest_is_the_receivers_word_is_counted_as_not_read() {
+    let mut sender = Sender::new(terms(), sender::Limits::for_segment(terms().segment_bytes));
+    sender.link_up();
+    let first = sender.offer(vec![file("a", 5), file("b", 5), file("c", 5), file("empty", 0)]);
+    let resumed = sender.offer(vec![file("large", 2 * terms().chunk_bytes)]);
+    let id = |at: u64| EntryId(first.0 + at);
+    let digest = Digest([1; 32]);
+    sender.small_read([(id(1), digest)].into_iter());
+    sender.hear(Say::Have { entry: resumed, first: 0, digests: vec![digest; 2] }).unwrap();
+    let unchanged = |digest| Outcome::Unchanged { digest };
+    let done = |digest| Outcome::Done { digest: Some(digest), losses: Vec::new() };
+    let settled = [
+        (id(0), unchanged(Some(digest))),
+        (id(1), done(digest)),
+        (id(2), unchanged(None)),
+        (id(3), unchanged(Some(digest))),
+        (resumed, done(thalweg_wire::digest::join(&[digest; 2], true))),
+    ];
+    sender.hear(Say::Settled(settled.into())).unwrap();
+    let progress = sender.progress();
+    assert_eq!((progress.entries_settled, progress.entries_unread), (5, 2));
+}
+
+#[test]
 fn who_never_says_what_it_heard_is_refused() {
     let limits = receiver::Limits { told: 100, ..receiver::Limits::default() };
     let mut receiver = Receiver::new(terms(), limits);

@@ -1,6 +1,6 @@
 //! Transfers as they are opened, and the terms that both sides agree on.
 
-use super::{Sample, frames, one, path, place, within};
+use super::{Sample, frames, one, path, place, signatory, within};
 use crate::message::{
     Check, Direct, Direction, Disk, DiskSide, FilterRule, FlowTerms, Open, Order, Place, Preserve,
     SourceForm, Terms, TransferNumber, Trial, Until, VerifyLevel,
@@ -49,6 +49,7 @@ pub(super) fn opens() -> Vec<Sample<Open>> {
     all.extend(within(sources, "source", |source| Open { source, ..open() }));
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
+    all.extend(one("signer", Open { signer: Some(signatory()), ..open() }));
     all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
     all.extend(within(frames::terms(), "", |frames| Open {
         places: vec![place()],
@@ -78,6 +79,7 @@ pub(super) fn open() -> Open {
         trial: None,
         flow: None,
         frames: None,
+        signer: None,
     }
 }
 

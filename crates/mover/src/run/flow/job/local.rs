@@ -1,6 +1,6 @@
 //! A stream within this machine: no link, one attempt.
 
-use super::open::{job_key_of, open_destination};
+use super::open::{job_key_of, open_destination, place_of};
 use super::{FlowFrom, FlowReport, FlowTo, Job};
 use crate::endpoint::local::overlap;
 use crate::failure::Result;
@@ -28,6 +28,7 @@ impl Job<'_> {
             feed.begins_nothing_again();
         }
         let rule = self.rule_of(&form, is_pipe);
+        let place = place_of(&to);
         let mut to = Some(to);
         let destination = loop {
             match open_destination(&mut to, &form, &terms) {
@@ -61,7 +62,7 @@ impl Job<'_> {
             }
         };
         let agreed = ended.and_then(agree::totals_of).and_then(|totals| {
-            let signer = self.signer(self.identity.fingerprint());
+            let signer = self.signer(self.identity.signatory(), place);
             Ok((totals, agree::as_both(&*sender, &*receiver, &signer, totals)?))
         });
         if let Err(failure) = &agreed {

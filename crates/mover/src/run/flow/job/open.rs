@@ -10,16 +10,18 @@ use crate::endpoint::local::destination::DestinationPlace;
 use crate::endpoint::local::flows::LocalFlows;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
-use crate::link::Fingerprint;
 use crate::plan::{self, Asked, Path, Plan};
 use crate::run::LineSink;
-use crate::run::agree::Signer;
+use crate::run::agree::{self, Signer};
 use crate::run::client::Client;
 use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use thalweg_wire::RelativePath;
-use thalweg_wire::message::{Check, Direction, FlowTerms, Open, Place, SourceForm, Terms, TransferNumber};
+use thalweg_wire::message::{
+    Check, Direction, FlowTerms, Open, Opened, Place, SourceForm, Terms, TransferNumber,
+};
+use thalweg_wire::receipt::{Signatory, TransferKind};
 
 /// Name of standard input in messages and receipts.
 pub const PIPE_NAME: &[u8] = b"stdin";
@@ -93,6 +95,7 @@ impl Job<'_> {
         Open {
             source,
             flow: Some(flow.clone()),
+            signer: Some(self.identity.signatory()),
             ..Open::of(transfer, direction, vec![place.clone()], terms.clone())
         }
     }
@@ -123,13 +126,32 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn signer(&self, peer: Fingerprint) -> Signer<'_> {
+    /// `place`: where it is written, if that is here and keeps anything.
+    pub(super) fn signer(&self, peer: Signatory, place: Option<Place>) -> Signer<'_> {
         let header = self.wishes.receipt.as_ref().map(|receipt| receipt.header);
-        Signer { identity: self.identity, peer, header }
+        let kind = TransferKind::Stream;
+        let signer = Signer { identity: self.identity, kind, peer, session: None, place, header };
+        if let Some(text) = agree::note_of(&signer) {
+            (self.watch.events)(Event::Note(text));
+        }
+        signer
+    }
+
+    pub(super) fn signer_with(&self, client: &Client, opened: &Opened, place: Option<Place>) -> Signer<'_> {
+        let session = Some(client.session.tie(opened.transfer));
+        Signer { session, ..self.signer(client.server(opened), place) }
     }
 
     pub(super) fn lines(&self) -> Option<LineSink> {
         self.wishes.receipt.as_ref().map(|receipt| (receipt.lines)())
+    }
+}
+
+/// Where a stream is written, as its receiver states it.
+pub(super) fn place_of(to: &FlowTo) -> Option<Place> {
+    match to {
+        FlowTo::Local(path) => Some(agree::place_of(path)),
+        FlowTo::Pipe(_) | FlowTo::Null | FlowTo::Far(..) => None,
     }
 }
 

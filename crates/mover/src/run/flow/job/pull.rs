@@ -1,6 +1,6 @@
 //! A stream from a far machine to this one.
 
-use super::open::{job_key_of, open_destination};
+use super::open::{job_key_of, open_destination, place_of};
 use super::{FlowReport, FlowTo, Job, stopped};
 use crate::failure::Result;
 use crate::manifest::filter::Filter;
@@ -16,6 +16,7 @@ use thalweg_wire::message::{Direction, Place, SourceForm};
 
 impl Job<'_> {
     pub(super) fn pull(&mut self, far: &Arc<FarMover>, place: &Place, to: FlowTo) -> Result<FlowReport> {
+        let written = place_of(&to);
         let mut to = Some(to);
         let mut begun: Option<(Arc<FlowReceive>, Plan)> = None;
         let result = self.in_sessions(far, &mut |job, client, number| {
@@ -60,7 +61,7 @@ impl Job<'_> {
             // What came during the last wait.
             job.measure_receiver(&run);
             let totals = agree::totals_of(ended)?;
-            let signer = job.signer(client.session.peer);
+            let signer = job.signer_with(client, &opened, written.clone());
             let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;
             // Those that both signed.
             let totals = agreed.receiver.statement.totals;

@@ -39,7 +39,8 @@ impl Job<'_> {
                 }
             };
             job.opens_by = Some(job.rule_of(&form, is_pipe));
-            client.open(job.opening(number, Direction::Push, place, form, run.terms(), &run.flow))?;
+            let opening = job.opening(number, Direction::Push, place, form, run.terms(), &run.flow);
+            let opened = client.open(opening)?;
             job.opens_by = None;
             job.openings = Tries::default();
             if let Some(slot) = &mut slot {
@@ -53,7 +54,7 @@ impl Job<'_> {
             // What came during the last wait.
             job.measure_sender(&run);
             let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
-            let signer = job.signer(client.session.peer);
+            let signer = job.signer_with(client, &opened, None);
             let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
             let rows = (run.own_accounts(), run.peer_accounts());
             Ok((totals, agreed, plan, rows))
