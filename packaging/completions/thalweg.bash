@@ -52,6 +52,9 @@ _thalweg() {
             thalweg,help)
                 cmd="thalweg__subcmd__help"
                 ;;
+            thalweg,identity)
+                cmd="thalweg__subcmd__identity"
+                ;;
             thalweg,limit)
                 cmd="thalweg__subcmd__limit"
                 ;;
@@ -327,6 +330,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help,help)
                 cmd="thalweg__subcmd__help__subcmd__help"
+                ;;
+            thalweg__subcmd__help,identity)
+                cmd="thalweg__subcmd__help__subcmd__identity"
                 ;;
             thalweg__subcmd__help,limit)
                 cmd="thalweg__subcmd__help__subcmd__limit"
@@ -623,7 +629,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync stream mark frames slots verify check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
+            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3385,7 +3391,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync stream mark frames slots verify check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
+            opts="cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3930,6 +3936,20 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__help__subcmd__identity)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__help__subcmd__limit)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4404,6 +4424,27 @@ _thalweg() {
                     ;;
             esac
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__identity)
+            opts="-h --server --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
             return 0
             ;;
         thalweg__subcmd__limit)
@@ -6270,12 +6311,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-e -4 -6 -h --strict --as-b3sum --keys --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --show --strict --as-b3sum --sender --receiver --keys --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --sender)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receiver)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --keys)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -6319,7 +6368,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6358,6 +6407,10 @@ _thalweg() {
                     return 0
                     ;;
                 --results-back)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receipts)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

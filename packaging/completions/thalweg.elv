@@ -30,6 +30,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand frames 'Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed'
             cand slots 'Who may send to a daemon when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
+            cand identity 'Say who signs receipts here: fingerprint, public key and certificate'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
             cand du 'Sum up the bytes below a place'
@@ -96,7 +97,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
             cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and'
-            cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file'
+            cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
             cand --archive 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -202,7 +203,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
             cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and'
-            cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file'
+            cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
             cand --archive 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -297,7 +298,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --receipt 'Write what both sides signed, and a line for each file, to a file: see `thalweg verify`'
-            cand --report 'Write how each file ended, as JSON lines, to a file'
+            cand --report 'Write how each file ended, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --until-closed 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
             cand -f 'Never complete: go on until interrupted'
@@ -462,7 +463,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;verify'= {
-            cand --keys 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal'
+            cand --sender 'Who may have signed as the sender: SHA-256 fingerprints of certificates (`thalweg identity`, or `openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal'
+            cand --receiver 'Who may have signed as the receiver, in the same form'
+            cand --keys 'Who may have signed on either side, in the same form. One of them may have signed for both'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -471,6 +474,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --near-ports 'Ports that this side may listen at where the far side dials, if a firewall lets only some through'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --show 'Look at no place: say what the receipt certifies (when, from where, to where, how far it was verified, how much, who signed), if it is what was signed'
             cand --strict 'Also report what is there and not in the receipt'
             cand --as-b3sum 'Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
@@ -481,6 +485,14 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;identity'= {
+            cand --state 'Where the keys are. That of the user is made there if there is none'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --server 'Of the server whose state directory this is, and not of the user'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
         }
         &'thalweg;check'= {
             cand --sums 'Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in it are relative to SRC. What is not in it is not looked for'
@@ -753,6 +765,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --transfers 'Items copied at the same time'
             cand --attempts 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then'
             cand --results-back 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME'
+            cand --receipts 'Write what both sides sign of each item into this directory of this machine, which is made: a file NAME.DIGITS.receipt for each version that arrived, with _ for a slash (default: in the state directory)'
             cand --look-every 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)'
             cand --idle-exit 'End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch goes on trying (default: never)'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
@@ -1683,6 +1696,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand frames 'Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed'
             cand slots 'Who may send to a daemon when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
+            cand identity 'Say who signs receipts here: fingerprint, public key and certificate'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
             cand du 'Sum up the bytes below a place'
@@ -1729,6 +1743,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;slots'= {
         }
         &'thalweg;help;verify'= {
+        }
+        &'thalweg;help;identity'= {
         }
         &'thalweg;help;check'= {
         }
