@@ -310,6 +310,7 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     put("seconds", report.elapsed.as_secs_f64().into());
     put("root", report.agreed.receiver.statement.root.to_string().into());
     put("attempts", report.attempts.into());
+    put("in_ssh", report.in_ssh.into());
     put("plan", plan(&report.plan));
     if let Some(told) = &report.compared {
         put("prediction", Value::Object(compared(told)));
