@@ -11,12 +11,13 @@ it returns when everything is verified and durable; the same call resumes what w
 The interpreter lock is released while data move; calls may be made from several threads at once. Ctrl-C ends a call in
 order: what was written becomes durable first.
 
-:mod:`thalweg.aio` has what waits as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system.
+:mod:`thalweg.aio` has what waits as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system,
+:mod:`thalweg.arrival` what ``thalweg watch`` tells the program that it runs.
 """
 
 from __future__ import annotations
 
-from thalweg import model
+from thalweg import arrival, model
 from thalweg._thalweg import __version__
 from thalweg._copy import (
     Check,
@@ -52,7 +53,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, PredictOptions, predict
 from thalweg._stream import Streaming, StreamOptions, StreamReport, stream, streaming
-from thalweg._work import Event, Place, Reaching, SlotReport
+from thalweg._work import Asking, Cipher, Event, Place, Reaching, SlotReport
 from thalweg.errors import (
     BusyError,
     ChangedError,
@@ -73,10 +74,12 @@ from thalweg.errors import (
 )
 
 __all__ = [
+    "Asking",
     "BusyError",
     "ChangedError",
     "Check",
     "Checked",
+    "Cipher",
     "Clock",
     "ConflictError",
     "ConnectionFailedError",
@@ -122,6 +125,7 @@ __all__ = [
     "Verified",
     "Verify",
     "__version__",
+    "arrival",
     "check",
     "copy",
     "model",
