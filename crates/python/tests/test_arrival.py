@@ -20,6 +20,7 @@ def test_a_program_of_a_watch_learns_its_item_and_the_example_sends_results_back
     """Every variable that a watch sets is read, and the example of the guide runs as it stands."""
     source, results = tmp_path / "source", tmp_path / "results"
     source.mkdir()
+    results.mkdir()
     name = os.fsdecode(b"run7 \xff.raw")
     (source / name).write_bytes(b"\0" * 7 + b"x" * 5)
     told = tmp_path / "told"
@@ -33,8 +34,8 @@ def test_a_program_of_a_watch_learns_its_item_and_the_example_sends_results_back
         f"runpy.run_path({str(example)!r}, run_name='__main__')\n"
     )
     script.chmod(0o755)
-    words = [program(), "watch", source, tmp_path / "destination", "--stable", "100ms", "--idle-exit", "1s"]
-    words += ["--results-back", results, "--on-arrival", script]
+    words = [program(), "watch", source, tmp_path / "destination", "--stable", "100ms", "--look-every", "100ms"]
+    words += ["--idle-exit", "1s", "--results-back", results, "--on-arrival", script]
     ended = subprocess.run(words, capture_output=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     item = json.loads(told.read_text())

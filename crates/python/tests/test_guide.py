@@ -13,7 +13,7 @@ import pytest
 from conftest import Daemon
 
 import thalweg
-from thalweg import model
+from thalweg import arrival, model
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,7 +56,7 @@ def test_the_example_runs(daemon: Daemon, tmp_path: Path) -> None:
 def test_docstrings_have_every_field_with_its_text() -> None:
     """Also those that a class has of others, and of every public name that has fields."""
     seen = 0
-    for module in (thalweg, model):
+    for module in (thalweg, model, arrival):
         for name in module.__all__:
             kind = getattr(module, name)
             options = getattr(kind, "__optional_keys__", None)
