@@ -57,8 +57,8 @@ pub struct SshOptions {
     pub near_ports: Option<(u16, u16)>,
     /// If the far side has no thalweg, place our own static one in its user's cache. Default: no.
     pub bootstrap: bool,
-    /// Where that static one may be, in this order, if the program that runs is not ours. Default: it is the one that runs, or
-    /// beside it.
+    /// Where that static one may be, in this order, if the program that runs is not ours. Default: it is the
+    /// one that runs, or beside it.
     pub static_programs: Option<Vec<PathBuf>>,
     /// Data ride in ssh. Default: only where every port is shut.
     pub via_ssh: bool,

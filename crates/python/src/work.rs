@@ -230,7 +230,8 @@ impl Reaching {
         Ok(FarMovers::new(How { questions: self.link()?, ..how }))
     }
 
-    /// For work that takes its time, with our keys and what is remembered in `state`; `events` hears notes about the way.
+    /// For work that takes its time, with our keys and what is remembered in `state`; `events` hears notes
+    /// about the way.
     pub fn to_copy(&self, state: PathBuf, events: Events) -> Result<FarMovers> {
         Ok(FarMovers::new(self.how(state, events)?))
     }
@@ -349,8 +350,8 @@ impl Heard {
         }
     }
 
-    /// What is told at the end: `finished`, the failed entries, and why the receipt was not `kept`, if so. What was moved is
-    /// there all the same.
+    /// What is told at the end: `finished`, the failed entries, and why the receipt was not `kept`, if so.
+    /// What was moved is there all the same.
     pub fn told(&self, mut finished: Map<String, Value>, kept: Result<()>) -> Value {
         let failures = std::mem::take(&mut *lock(&self.failures));
         finished.insert("failures".into(), Value::Array(failures));
@@ -445,9 +446,9 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         },
     };
     let streams = streams("copy", options.streams)?;
-    let dscp = options.scavenger.then_some(units::LOWER_EFFORT);
-    let asked =
-        plan::Asked { streams, compress: options.compress, yields: options.scavenger, ..plan::Asked::default() };
+    let (compress, yields) = (options.compress, options.scavenger);
+    let dscp = yields.then_some(units::LOWER_EFFORT);
+    let asked = plan::Asked { streams, compress, yields, ..plan::Asked::default() };
     Ok(Wishes {
         selection: Selection {
             filter,

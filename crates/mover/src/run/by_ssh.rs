@@ -303,7 +303,8 @@ impl SshConnect {
         let mut far = match ssh::start(ssh, &state.program, &self.order, first) {
             Ok(far) => far,
             Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
-                state.program = FarProgram::at(bootstrap::place(ssh, self.wishes.static_programs.as_deref())?);
+                let placed = bootstrap::place(ssh, self.wishes.static_programs.as_deref())?;
+                state.program = FarProgram::at(placed);
                 ssh::start(ssh, &state.program, &self.order, first).map_err(|refused| refused.failure)?
             }
             Err(refused) => return Err(refused.failure),

@@ -1,8 +1,8 @@
 //! Places our own static program at a far side that has none, when the user asked for it.
 //!
-//! 1. Find a program of ours that runs anywhere: the file that `THALWEG_STATIC` names; if it names none, this one if it is
-//!    static, else `thalweg-static` beside this one. Where this one is another's (an interpreter), whoever asks says where
-//!    else ours may be.
+//! 1. Find a program of ours that runs anywhere: the file that `THALWEG_STATIC` names; if it names none, this
+//!    one if it is static, else `thalweg-static` beside this one. Where this one is another's (an
+//!    interpreter), whoever asks says where ours may be.
 //! 2. Ask the far side what machine it is, and whether the program is in its cache already: under its own SHA-256, and
 //!    with it; and whether it may run there.
 //! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends of
@@ -36,8 +36,8 @@ struct Program {
     machine: &'static str,
 }
 
-/// Sees to it that the far side has our program; its path there. `ours`: where a static one may be, in this order; `None`:
-/// it is the one that runs, or beside that.
+/// Sees to it that the far side has our program; its path there. `ours`: where a static one may be, in this
+/// order; `None`: it is the one that runs, or beside that.
 ///
 /// # Errors
 /// `Usage` if we have no static program; `Unsupported` if it is for another machine; `Damage` if it arrived damaged;
@@ -132,14 +132,14 @@ fn own_program(named: Option<PathBuf>, ours: Option<&[PathBuf]>) -> Result<Progr
         Some(ours) => {
             let looked: Vec<String> = ours.iter().map(|path| format!("`{}`", path.display())).collect();
             format!(
-                "there is no static thalweg to be placed (looked at {}); name one with {STATIC_ENV}. README.md says \
-                 how to build one",
+                "there is no static thalweg to be placed (looked at {}); name one with {STATIC_ENV}. \
+                 README.md says how to build one",
                 looked.join(", ")
             )
         }
         None => format!(
-            "this thalweg is not static, so no copy of it would run elsewhere; name a static one with {STATIC_ENV}, or put \
-             it beside this one as `{STATIC_NAME}`. README.md says how to build one"
+            "this thalweg is not static, so no copy of it would run elsewhere; name a static one with \
+             {STATIC_ENV}, or put it beside this one as `{STATIC_NAME}`. README.md says how to build one"
         ),
     };
     Err(Failure::new(FailureKind::Usage, START, cause))
