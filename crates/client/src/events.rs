@@ -325,6 +325,7 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     put("attempts", report.attempts.into());
     put("sources_removed", report.sources.removed.into());
     put("sources_left", report.sources.left.into());
+    put("in_ssh", report.in_ssh.into());
     put("plan", plan(&report.plan));
     if let Some(told) = &report.compared {
         put("prediction", Value::Object(compared(told)));

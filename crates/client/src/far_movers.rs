@@ -10,7 +10,7 @@ use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Family, ServerTrust, Ticket, client_config};
-use thalweg_mover::run::client::{CONNECT, TcpConnect};
+use thalweg_mover::run::client::{CONNECT, Client, LinkSettings, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::{Local, may_be_of};
 use thalweg_sys::priority::Priority;
@@ -32,6 +32,8 @@ pub struct How {
     pub stall_timeout: Duration,
     /// Where our own identity is: by ssh we are it. Without, we are nobody in particular.
     pub state: Option<PathBuf>,
+    /// How patient links are that only questions ride on. Default: as links are.
+    pub questions: LinkSettings,
     /// Hears notes about the way, before there is a copy.
     pub events: Events,
     /// Addresses of the far side for data streams.
@@ -57,6 +59,9 @@ pub struct SshOptions {
     pub near_ports: Option<(u16, u16)>,
     /// If the far side has no thalweg, place our own static one in its user's cache. Default: no.
     pub bootstrap: bool,
+    /// Where that static one may be, in this order, if the program that runs is not ours. Default: it is the
+    /// one that runs, or beside it.
+    pub static_programs: Option<Vec<PathBuf>>,
     /// Data ride in ssh. Default: only where every port is shut.
     pub via_ssh: bool,
     /// How the far mover stands to others there. Default: as sshd starts it.
@@ -72,6 +77,7 @@ impl Default for SshOptions {
             far_ports: None,
             near_ports: None,
             bootstrap: false,
+            static_programs: None,
             via_ssh: false,
             priority: Priority::default(),
         }
@@ -91,6 +97,7 @@ impl How {
             patience: ASKING_PATIENCE,
             stall_timeout: ASKING_PATIENCE,
             state: None,
+            questions: LinkSettings::default(),
             events: event::nobody(),
             via: Vec::new(),
             bind: Vec::new(),
@@ -281,6 +288,15 @@ impl FarMovers {
         };
         self.known.push((whom.clone(), reached.clone()));
         Ok(reached)
+    }
+
+    /// A session of its own with the far mover there, for questions.
+    ///
+    /// # Errors
+    /// As [`FarMovers::reach`] and [`FarMover::dial`].
+    pub fn dial(&mut self, whom: &Whom) -> Result<Client> {
+        let reached = self.reach(whom)?;
+        reached.far.dial(self.how.questions.clone(), event::nobody())
     }
 }
 

@@ -8,9 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
-use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
-use thalweg_mover::run::client::{Answers, Client, LinkSettings};
+use thalweg_mover::run::client::{Answers, Client};
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::message::{Place, Question, Reply};
 use thalweg_wire::path::Escaped;
@@ -73,8 +72,7 @@ impl Reach {
     /// As [`Reach::open`].
     pub fn of(named: Named, far_movers: &mut FarMovers) -> Result<Reach> {
         if let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) {
-            let client = far_movers.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
-            return Ok(Reach::far(Arc::new(client), place));
+            return Ok(Reach::far(Arc::new(far_movers.dial(&whom)?), place));
         }
         match named {
             Named::Local(path) => Ok(Reach::local(path)),
@@ -114,8 +112,7 @@ impl Reach {
         ticket: Option<PathBuf>,
         far_movers: &mut FarMovers,
     ) -> Result<Vec<(String, bool)>> {
-        let reached = far_movers.reach(&Whom::Daemon(address, ticket))?;
-        let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
+        let client = far_movers.dial(&Whom::Daemon(address, ticket))?;
         let mut all = Vec::new();
         for reply in client.ask(Question::About)? {
             match reply? {

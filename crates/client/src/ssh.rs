@@ -24,6 +24,7 @@ pub fn far(host: &str, port: Option<u16>, how: &How) -> Result<FarMover> {
         ssh: Ssh::new(&asked.rsh, host, port.or(asked.port))?.only(how.family),
         program: FarProgram::from_command(&asked.far_path)?,
         bootstrap: asked.bootstrap,
+        static_programs: asked.static_programs.clone(),
         ports: asked.far_ports,
         near_ports: asked.near_ports,
         via_ssh: asked.via_ssh,

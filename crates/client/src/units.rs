@@ -83,6 +83,9 @@ pub fn parse_limit(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
+/// Mark of packets that go after all others (RFC 8622), which scavengers have.
+pub const LOWER_EFFORT: u8 = 1;
+
 /// Reads a mark of packets: a number from 0 to 63, or a name of RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE).
 ///
 /// # Errors
@@ -94,7 +97,7 @@ pub fn parse_dscp(text: &str) -> Result<u8, String> {
     let digits = |prefix: &str| name.strip_prefix(prefix).map(|digits| digits.as_bytes().to_vec());
     match (name.as_str(), digits("CS").as_deref(), digits("AF").as_deref()) {
         ("BE" | "DF", ..) => Ok(0),
-        ("LE", ..) => Ok(1),
+        ("LE", ..) => Ok(LOWER_EFFORT),
         ("EF", ..) => Ok(46),
         ("VA", ..) => Ok(44),
         (_, Some([class @ b'0'..=b'7']), _) => Ok((class - b'0') * 8),
@@ -140,6 +143,19 @@ pub fn parse_stall(text: &str) -> Result<Duration, String> {
     match parse_time(text)? {
         time if time >= STALL_MIN => Ok(time),
         _ => Err("at least 100ms: nothing comes at once over a network".to_owned()),
+    }
+}
+
+/// Reads the ports that may be listened at, `LOW-HIGH`: both count.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
+    let odd = || "two ports, LOW-HIGH".to_owned();
+    let (low, high) = text.split_once('-').ok_or_else(odd)?;
+    match (low.trim().parse(), high.trim().parse()) {
+        (Ok(low), Ok(high)) if 0 < low && low <= high => Ok((low, high)),
+        _ => Err(odd()),
     }
 }
 
@@ -338,6 +354,15 @@ fn whole(value: f64) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_a_lowest_and_a_highest() {
+        assert_eq!(parse_ports("50000-50010"), Ok((50_000, 50_010)));
+        assert_eq!(parse_ports("7 - 7"), Ok((7, 7)));
+        for odd in ["", "7", "0-7", "8-7", "7-65536", "7-8-9", "-7"] {
+            assert!(parse_ports(odd).is_err(), "{odd}");
+        }
+    }
 
     #[test]
     fn sizes_are_binary_unless_they_say_otherwise() {

@@ -81,7 +81,8 @@ fn streamed(
     stop: &Stop,
 ) -> Result<Value> {
     let state = identity::state_directory(reaching.state())?;
-    let (mut far_movers, far) = (reaching.to_copy(state.clone()), Ends::far(&source, &destination));
+    let mut far_movers = reaching.to_copy(state.clone(), teller.of_links())?;
+    let far = Ends::far(&source, &destination);
     // Without the ends: what nobody waits for any more holds no pipe.
     let mut far_movers = unless_stopped(stop, move || {
         far.map_or(Ok(()), |whom| far_movers.reach(&whom).map(drop))?;
@@ -94,10 +95,8 @@ fn streamed(
     let heard = Heard::new(teller, options.entries);
     let watch = heard.watch(meter);
     let report = ends.run([from, to], &wishes, &state, &watch, stop)?;
-    receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
-    let mut object = events::flow_finished(&report, Instant::now());
-    object.insert("failures".into(), heard.failures());
-    Ok(Value::Object(object))
+    let kept = receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed));
+    Ok(heard.told(events::flow_finished(&report, Instant::now()), kept))
 }
 
 fn duplicate(number: Option<RawFd>) -> Result<OwnedFd> {
@@ -143,6 +142,6 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
     wishes.asked = plan::Asked { streams: streams("stream", options.streams)?, ..plan::Asked::default() };
     wishes.rate = Arc::new(Rate::of_bits(rate));
     wishes.slot = slot;
-    wishes.link = reaching.link();
+    wishes.link = reaching.link()?;
     Ok(wishes)
 }

@@ -22,6 +22,7 @@ use thalweg_client::frames::{
 };
 use thalweg_client::{events, identity, units};
 use thalweg_mover::admission::SlotHeld;
+use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{FINISH, OPEN_CHANNEL, PUSH};
 use thalweg_mover::mutex::lock;
@@ -108,7 +109,7 @@ impl ReceiverOptions {
             window_bytes: self.window_bytes,
             channel: self.channel.wishes(),
             streams: self.streams,
-            link: reaching.link(),
+            link: reaching.link()?,
             ..ReceiverWishes::default()
         })
     }
@@ -156,7 +157,7 @@ impl Sender {
             window_bytes: options.window_bytes,
             channel: options.channel.wishes(),
             streams: options.streams,
-            link: reaching.link(),
+            link: reaching.link().map_err(|failure| raise(py, &failure))?,
             ..SenderWishes::default()
         };
         let opened = on_a_thread(py, gives_up.as_ref(), move |_| {
@@ -440,7 +441,7 @@ fn has_port(address: &str) -> bool {
 
 fn how(reaching: &Reaching) -> Result<How> {
     let state = identity::state_directory(reaching.state())?;
-    Ok(reaching.how(state))
+    reaching.how(state, event::nobody())
 }
 
 /// What came of a step.

@@ -6,7 +6,6 @@ use crate::work::{Reaching, seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::sync::Arc;
-use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::predict::{self as predicting, Wanted};
@@ -14,7 +13,8 @@ use thalweg_client::profiles::ByHand;
 use thalweg_client::{identity, units};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::run::copy::{From, Stop, To};
+use thalweg_mover::plan;
+use thalweg_mover::run::copy::{From, Movement, Stop, To, Wishes};
 
 /// What is asked.
 #[derive(FromPyObject)]
@@ -48,24 +48,28 @@ fn predicted(
 ) -> Result<String> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "predict", cause);
     let streams = streams("predict", options.streams)?;
+    let link = reaching.link()?;
+    // As a copy with the same options is remembered.
+    let asked = plan::Asked { streams, ..plan::Asked::default() };
+    let movement = Movement { asked, link: link.clone(), ..Movement::default() };
     let wanted = Wanted {
         reads_back: options.reads_back,
         bits_per_s_max: options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?,
         streams,
-        by_hand: ByHand::streams(streams),
+        by_hand: ByHand::of(&Wishes { movement, ..Wishes::default() }),
         deadline: options.deadline_s.map(seconds),
     };
     let state = identity::state_directory(reaching.state())?;
     let source = places.0.clone();
     let asked = Asked::read("predict", &[places.0, places.1], None, &Places::default())?;
-    let mut far_movers = FarMovers::new(reaching.how(state.clone()));
+    let mut far_movers = reaching.to_copy(state.clone(), event::nobody())?;
     let job = asked.reach(&mut far_movers, &state)?;
     let size = predicting::size(&job, &source, &mut far_movers, seconds(options.scan_s), stop)?;
     let far = match (&job.from, &job.to) {
         (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
         _ => None,
     };
-    let client = far.map(|far| far.dial(reaching.link(), event::nobody())).transpose()?;
+    let client = far.map(|far| far.dial(link.clone(), event::nobody())).transpose()?;
     let path = predicting::path(&job, client.as_ref());
     let told = predicting::predict(&job, size, &state, wanted, &path, &mut || Ok(None))?;
     Ok(told.as_json().to_string())

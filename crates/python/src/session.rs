@@ -37,8 +37,8 @@ struct Inner {
 
 impl Inner {
     /// Nothing is dialled yet.
-    fn begin(reaching: &Reaching) -> Arc<Mutex<Inner>> {
-        Arc::new(Mutex::new(Inner { reach: None, far_movers: reaching.to_ask() }))
+    fn begin(reaching: &Reaching) -> Result<Arc<Mutex<Inner>>> {
+        Ok(Arc::new(Mutex::new(Inner { reach: None, far_movers: reaching.to_ask()? })))
     }
 
     /// Where to ask, and whether the session with it is a new one.
@@ -88,7 +88,8 @@ impl Session {
 
     /// The next question begins another session.
     fn leave(&self, left: &Arc<Mutex<Inner>>) {
-        let another = Inner::begin(&self.reaching);
+        // The same options made this one.
+        let Ok(another) = Inner::begin(&self.reaching) else { return };
         if let Some(held) = self.inner.there() {
             let mut held = lock(held);
             let there = &mut *held;
@@ -102,7 +103,7 @@ impl Session {
 /// The exports of the daemon at an address, `HOST:PORT`, and whether they may be written.
 #[pyfunction]
 pub fn exports(py: Python<'_>, address: String, reaching: Reaching) -> PyResult<Vec<(String, bool)>> {
-    let told = on_a_thread(py, None, move |_| Reach::exports(address, None, &mut reaching.to_ask()))?;
+    let told = on_a_thread(py, None, move |_| Reach::exports(address, None, &mut reaching.to_ask()?))?;
     told.map_err(|failure| raise(py, &failure))
 }
 
@@ -110,9 +111,9 @@ pub fn exports(py: Python<'_>, address: String, reaching: Reaching) -> PyResult<
 impl Session {
     /// With the far mover of this place, which paths are relative to. Nothing is dialled yet.
     #[new]
-    fn new(place: OsString, reaching: Reaching) -> Session {
-        let inner = Ours::new(Mutex::new(Inner::begin(&reaching)));
-        Session { place, reaching, inner }
+    fn new(py: Python<'_>, place: OsString, reaching: Reaching) -> PyResult<Session> {
+        let inner = Inner::begin(&reaching).map_err(|failure| raise(py, &failure))?;
+        Ok(Session { place, reaching, inner: Ours::new(Mutex::new(inner)) })
     }
 
     /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`. What

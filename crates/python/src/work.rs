@@ -20,7 +20,7 @@ use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_client::verify::{self as verifying, Expected, Receipt, Told};
 use thalweg_client::{events, identity, units};
-use thalweg_mover::event::Event;
+use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::parse_filter_line;
 use thalweg_mover::mutex::lock;
@@ -28,6 +28,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Selection, Stop, Watch, Wishes};
 use thalweg_mover::run::steer::Rate;
+use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Check, FilterRule, Outcome, Preserve, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
@@ -174,21 +175,29 @@ pub struct Reaching {
     rsh: Option<OsString>,
     port: Option<u16>,
     far_path: Option<OsString>,
+    far_ports: Option<String>,
+    near_ports: Option<String>,
     bootstrap: bool,
+    static_programs: Vec<PathBuf>,
+    cipher: Option<String>,
     patience_s: f64,
     stall_timeout_s: f64,
 }
 
 impl Reaching {
-    fn ssh(&self) -> SshOptions {
+    fn ssh(&self) -> Result<SshOptions> {
         let usual = SshOptions::default();
-        SshOptions {
+        Ok(SshOptions {
             rsh: self.rsh.clone().unwrap_or(usual.rsh),
             port: self.port,
             far_path: self.far_path.clone().unwrap_or(usual.far_path),
+            far_ports: ports("far_ports", self.far_ports.as_deref())?,
+            near_ports: ports("near_ports", self.near_ports.as_deref())?,
             bootstrap: self.bootstrap,
+            // The program that runs is the interpreter.
+            static_programs: Some(self.static_programs.clone()),
             ..SshOptions::default()
-        }
+        })
     }
 
     /// Where keys and what is remembered are kept, if that was said.
@@ -196,35 +205,53 @@ impl Reaching {
         self.state.as_deref()
     }
 
-    /// How patient a link is.
-    pub fn link(&self) -> LinkSettings {
-        LinkSettings {
+    /// How patient a link is, and how data are protected on it.
+    pub fn link(&self) -> Result<LinkSettings> {
+        let usual = LinkSettings::default();
+        let cipher = match self.cipher.as_deref() {
+            None => usual.cipher,
+            Some("aes128") => Cipher::Aes128Gcm,
+            Some("aes256") => Cipher::Aes256Gcm,
+            Some("chacha20") => Cipher::ChaCha20Poly1305,
+            Some("tls") => Cipher::Tls,
+            Some(other) => return Err(odd(format!("cipher={other:?}: aes128, aes256, chacha20 or tls"))),
+        };
+        Ok(LinkSettings {
+            cipher,
             stall_timeout: seconds(self.stall_timeout_s),
             patience: seconds(self.patience_s),
-            ..LinkSettings::default()
-        }
+            ..usual
+        })
     }
 
     /// For questions.
-    pub fn to_ask(&self) -> FarMovers {
-        FarMovers::new(How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()))
+    pub fn to_ask(&self) -> Result<FarMovers> {
+        let how = How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()?);
+        Ok(FarMovers::new(How { questions: self.link()?, ..how }))
     }
 
-    /// For work that takes its time, with our keys and what is remembered in `state`.
-    pub fn to_copy(&self, state: PathBuf) -> FarMovers {
-        FarMovers::new(self.how(state))
+    /// For work that takes its time, with our keys and what is remembered in `state`; `events` hears notes
+    /// about the way.
+    pub fn to_copy(&self, state: PathBuf, events: Events) -> Result<FarMovers> {
+        Ok(FarMovers::new(self.how(state, events)?))
     }
 
     /// The same, not begun.
-    pub fn how(&self, state: PathBuf) -> How {
-        let LinkSettings { patience, stall_timeout, .. } = self.link();
-        How {
-            patience,
-            stall_timeout,
-            state: Some(state),
-            ..How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh())
-        }
+    pub fn how(&self, state: PathBuf, events: Events) -> Result<How> {
+        let link = self.link()?;
+        let how = How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()?);
+        let LinkSettings { patience, stall_timeout, .. } = link;
+        Ok(How { patience, stall_timeout, questions: link, state: Some(state), events, ..how })
     }
+}
+
+fn ports(name: &str, asked: Option<&str>) -> Result<Option<(u16, u16)>> {
+    let read = |text| units::parse_ports(text).map_err(|why| odd(format!("{name}={text:?}: {why}")));
+    asked.map(read).transpose()
+}
+
+fn odd(cause: String) -> Failure {
+    Failure::new(FailureKind::Usage, "read options", cause)
 }
 
 /// What a copy goes by.
@@ -244,6 +271,8 @@ pub struct CopyOptions {
     owner: bool,
     times: bool,
     xattrs: bool,
+    devices: bool,
+    scavenger: bool,
     filter: Vec<String>,
     bwlimit: Option<String>,
     streams: Option<u16>,
@@ -282,7 +311,7 @@ fn copied(
     let asked = Asked::read("cp", places, None, &Places::default())?;
     let state = identity::state_directory(reaching.state())?;
     wishes.remembered.state = Some(state.clone());
-    let (mut far_movers, keys) = (reaching.to_copy(state.clone()), state.clone());
+    let (mut far_movers, keys) = (reaching.to_copy(state.clone(), teller.of_links())?, state.clone());
     let (_far_movers, job) = unless_stopped(stop, move || {
         let job = asked.reach(&mut far_movers, &keys)?;
         Ok((far_movers, job))
@@ -294,12 +323,11 @@ fn copied(
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let heard = Heard::new(teller, options.entries);
     let report = job.run(&wishes, &state, &heard.watch(meter), stop)?;
-    if let (Some(receipt), Some(agreed)) = (receipt, &report.agreed) {
-        receipt.finish(agreed)?;
-    }
-    let mut object = events::finished(&report, options.dry_run);
-    object.insert("failures".into(), heard.failures());
-    Ok(Value::Object(object))
+    let kept = match (receipt, &report.agreed) {
+        (Some(receipt), Some(agreed)) => receipt.finish(agreed),
+        _ => Ok(()),
+    };
+    Ok(heard.told(events::finished(&report, options.dry_run), kept))
 }
 
 /// What is heard of work: told to Python, and failed entries kept for the exception.
@@ -318,18 +346,21 @@ impl Heard {
     /// How the work tells it.
     pub fn watch(&self, meter: Arc<Meter>) -> Watch {
         let (kept, entries, tells) = (self.failures.clone(), self.entries, self.teller.clone());
-        let links = self.teller.clone();
         Watch {
             events: Arc::new(move |event| hear(event, entries, &tells, &kept)),
-            link_events: Arc::new(move |event| links.tell_noted(event)),
+            link_events: self.teller.of_links(),
             meter,
             evidence: None,
         }
     }
 
-    /// The failed entries, as JSON.
-    pub fn failures(&self) -> Value {
-        Value::Array(std::mem::take(&mut *lock(&self.failures)))
+    /// What is told at the end: `finished`, the failed entries, and why the receipt was not `kept`, if so.
+    /// What was moved is there all the same.
+    pub fn told(&self, mut finished: Map<String, Value>, kept: Result<()>) -> Value {
+        let failures = std::mem::take(&mut *lock(&self.failures));
+        finished.insert("failures".into(), Value::Array(failures));
+        finished.insert("receipt_lost".into(), kept.err().map(|failure| events::error(&failure)).into());
+        Value::Object(finished)
     }
 }
 
@@ -361,6 +392,12 @@ fn hear(event: Event, entries: bool, teller: &Teller, failures: &Mutex<Vec<Value
 }
 
 impl Teller {
+    /// Tells what happens to links, from before there is anything that rides on them.
+    pub fn of_links(&self) -> Events {
+        let teller = self.clone();
+        Arc::new(move |event| teller.tell_noted(event))
+    }
+
     fn tell_noted(&self, event: Event) {
         match &event {
             Event::Slot(held) => {
@@ -396,7 +433,7 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
             owner: options.owner,
             times: options.times,
             xattrs: options.xattrs,
-            ..Preserve::default()
+            devices: options.devices,
         },
         delete_max: options.delete_max,
         verify: match options.verify.as_str() {
@@ -413,6 +450,9 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         },
     };
     let streams = streams("copy", options.streams)?;
+    let (compress, yields) = (options.compress, options.scavenger);
+    let dscp = yields.then_some(units::LOWER_EFFORT);
+    let asked = plan::Asked { streams, compress, yields, ..plan::Asked::default() };
     Ok(Wishes {
         selection: Selection {
             filter,
@@ -424,9 +464,9 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         },
         fidelity,
         movement: Movement {
-            asked: plan::Asked { streams, compress: options.compress, ..plan::Asked::default() },
+            asked,
             rate: Arc::new(Rate::of_bits(rate)),
-            link: reaching.link(),
+            link: LinkSettings { dscp, ..reaching.link()? },
             ..Movement::default()
         },
         dry_run: options.dry_run,
@@ -470,7 +510,7 @@ pub fn verify(
         let receipt = Receipt::open(&receipt)?;
         let seal = verifying::seal(&receipt, &expected)?;
         verifying::expect(&meter, &seal);
-        let mut far_movers = reaching.to_ask();
+        let mut far_movers = reaching.to_ask()?;
         let (_far_movers, reach) = unless_stopped(stop, move || {
             let reach = Reach::open(&place, &mut far_movers)?;
             Ok((far_movers, reach))
@@ -513,7 +553,7 @@ pub fn check(
     let selected = selected.map_err(|failure| raise(py, &failure))?;
     Work::start(Arc::default(), events::progress, true, move |teller, stop| {
         let places = [places.0, places.1];
-        let (named, mut far_movers) = (places.clone(), reaching.to_ask());
+        let (named, mut far_movers) = (places.clone(), reaching.to_ask()?);
         let (_far_movers, sides) = unless_stopped(stop, move || {
             let sides = [Reach::open(&named[0], &mut far_movers)?, Reach::open(&named[1], &mut far_movers)?];
             Ok((far_movers, sides))

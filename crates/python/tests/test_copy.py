@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Daemon, make_tree, tree_of
+from conftest import Daemon, make_tree, program, start_daemon, stop_daemon, tree_of
 
 import thalweg
 from thalweg import _copy
@@ -61,7 +62,11 @@ def test_sync_removes_what_the_source_lacks_only_if_asked(tmp_path: Path) -> Non
         thalweg.sync(contents, destination, delete=True, max_delete=1)
     with pytest.raises(TypeError, match="max_delete"):
         thalweg.sync(contents, destination, delete=True, max_delete=None)  # type: ignore[arg-type]
-    assert thalweg.sync(contents, destination, delete=True).deleted >= 4
+    # A limit alone deletes nothing.
+    assert thalweg.transfer(contents, destination, max_delete=9).report().deleted == 0
+    with pytest.raises(thalweg.Error):
+        thalweg.transfer(contents, destination, delete=True, max_delete=1).report()
+    assert thalweg.transfer(contents, destination, delete=True).report().deleted >= 4
     assert tree_of(destination) == content
 
 
@@ -218,6 +223,108 @@ def test_entries_that_fail_are_named_and_the_others_arrive(tmp_path: Path) -> No
     assert report.failed == 1
     del content["d0/f0"]
     assert content.items() <= tree_of(destination).items()
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["copy", "stream"])
+def test_a_receipt_that_is_lost_does_not_hide_what_was_done(daemon: Daemon, tmp_path: Path, streams: bool) -> None:
+    source, kept = tmp_path / "source", tmp_path / "kept"
+    source.write_bytes(os.urandom(4 << 20))
+    kept.mkdir()
+
+    def lose(event: thalweg.Event) -> None:
+        # Before that it may not have been begun.
+        if event.get("bytes_verified") or event.get("bytes_durable"):
+            shutil.rmtree(kept, ignore_errors=True)
+
+    way = thalweg.stream if streams else thalweg.copy
+    options = {"receipt": kept / "receipt", "bwlimit": "2MB/s", "progress_s": 0.05, "ticket": daemon.ticket}
+    with pytest.raises(thalweg.Error, match="receipt") as lost:
+        way(source, daemon.url("b"), on_event=lose, **options)
+    assert not isinstance(lost.value, thalweg.PartialError)
+    for error in (lost.value, pickle.loads(pickle.dumps(lost.value))):
+        assert error.report is not None and (error.report.failed, error.report.attempts) == (0, 1)
+    assert (daemon.root / "b").read_bytes() == source.read_bytes()
+    assert thalweg.Error("nothing was done").report is None
+
+
+def far_side(tmp_path: Path) -> str:
+    """In place of ssh: the far side is this machine, and nobody knows an address at which it could be dialled."""
+    script = tmp_path / "far-side.sh"
+    script.write_text(
+        f"export THALWEG_STATE='{tmp_path}/far-state'\n"
+        'unset SSH_CONNECTION\nfor last; do :; done\nexec sh -c "$last"\n'
+    )
+    return f"sh '{script}'"
+
+
+def test_that_data_ride_in_ssh_is_told_and_reported(daemon: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(1 << 20))
+    rsh, there = far_side(tmp_path), f"far.invalid:{tmp_path}/"
+    told: list[thalweg.Event] = []
+    report = thalweg.copy(source, f"{there}b", rsh=rsh, far_path=program(), on_event=told.append)
+    assert any("data ride in ssh" in event.get("text", "") for event in told), told
+    assert report.details["in_ssh"] is True
+    assert (tmp_path / "b").read_bytes() == source.read_bytes()
+    told.clear()
+    thalweg.stream(source, f"{there}c", rsh=rsh, far_path=program(), on_event=told.append)
+    assert any("data ride in ssh" in event.get("text", "") for event in told), told
+    assert thalweg.copy(source, daemon.url(), ticket=daemon.ticket).details["in_ssh"] is False
+
+
+def test_a_static_program_is_looked_for_on_the_path_and_python_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "source").write_bytes(b"x")
+    monkeypatch.delenv("THALWEG_STATIC", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+
+    def copy() -> object:
+        place = f"far.invalid:{tmp_path}/b"
+        return thalweg.copy(
+            tmp_path / "source", place, rsh=far_side(tmp_path), far_path="/absent/thalweg", bootstrap=True
+        )
+
+    with pytest.raises(thalweg.UsageError, match="no static thalweg to be placed .*thalweg-static.*THALWEG_STATIC"):
+        copy()
+    # The head of a static program for a machine that is none of those that run this.
+    head = bytearray(64)
+    head[:6], head[16], head[18] = b"\x7fELF\x02\x01", 2, 243
+    static = tmp_path / "bin/thalweg-static"
+    static.parent.mkdir()
+    static.write_bytes(head)
+    static.chmod(0o755)
+    with pytest.raises(thalweg.UnsupportedError, match="riscv64"):
+        copy()
+
+
+def test_an_option_that_would_do_nothing_is_refused_and_the_others_do_something(tmp_path: Path) -> None:
+    daemon = start_daemon(tmp_path, tmp_path / "export", "--require-tls")
+    try:
+        source = tmp_path / "source"
+        source.mkdir()
+        os.mkfifo(source / "fifo")
+        receipt, there = tmp_path / "receipt", {"ticket": daemon.ticket}
+        with pytest.raises(thalweg.Error):
+            thalweg.copy(f"{source}/", daemon.url("a"), cipher="aes128", **there)
+        thalweg.copy(f"{source}/", daemon.url("a"), cipher="tls", devices=True, receipt=receipt, **there)
+        assert (daemon.root / "a/fifo").is_fifo()
+        asked = {"patience_s": 60, "stall_timeout_s": 20, **there}
+        assert thalweg.verify(receipt, daemon.url("a"), **asked).ok
+        assert thalweg.check(source, daemon.url("a"), devices=True, **asked).ok
+        for name in ("state", "cipher"):
+            with pytest.raises(TypeError, match=name):
+                thalweg.verify(receipt, daemon.url("a"), **{name: "tls"}, **there)
+            with pytest.raises(TypeError, match=name):
+                thalweg.check(source, daemon.url("a"), **{name: "tls"}, **there)
+        for name, odd in (("far_ports", "9-8"), ("near_ports", "many"), ("cipher", "rot13")):
+            with pytest.raises(thalweg.UsageError, match=f"{name}="):
+                thalweg.copy(source, daemon.url("b"), **{name: odd}, **there)
+        told: list[thalweg.Event] = []
+        thalweg.copy(source, f"{tmp_path}/near/", scavenger=True, on_event=told.append)
+        assert any("--class scavenger" in event.get("text", "") for event in told), told
+    finally:
+        stop_daemon(daemon)
 
 
 def test_a_callback_that_raises_stops_the_copy_in_order(tmp_path: Path, leaves_no_threads: None) -> None:
@@ -412,8 +519,8 @@ def test_a_place_that_is_not_there_is_named(daemon: Daemon, tmp_path: Path) -> N
         {"streams": 10**9},
         {"port": 70_000},
         {"port": 0},
-        {"delete_max": -1},
-        {"delete_max": 1 << 64},
+        {"max_delete": -1},
+        {"max_delete": 1 << 64},
         {"patience_s": 0},
         {"patience_s": float("nan")},
         {"stall_timeout_s": 0},

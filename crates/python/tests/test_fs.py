@@ -466,6 +466,48 @@ def test_trees_are_put_and_got(daemon: Daemon, fs: ThalwegFileSystem, tmp_path: 
     assert tree_of(tmp_path / "got") == content
 
 
+def test_a_tree_that_is_put_or_got_is_one_copy_and_lands_where_fsspec_says(
+    daemon: Daemon, fs: ThalwegFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = make_tree(tmp_path / "source", 9)
+    copies: list[str] = []
+    usual = fs._copy
+
+    def counting(source: str, *more: Any, **kwargs: Any) -> None:
+        copies.append(source)
+        usual(source, *more, **kwargs)
+
+    monkeypatch.setattr(fs, "_copy", counting)
+    counts: list[int] = []
+    seen = fsspec.callbacks.Callback(hooks={"seen": lambda size, value, **_: counts.append(value)})
+    # By what was typed, and whether a directory stands there: below it or in its place.
+    (tmp_path / "there").mkdir()
+    (daemon.root / "there").mkdir()
+    ways = [("source", "new1", "new1"), ("source/", "new2", "new2"), ("source", "there", "there/source")]
+    for source, there, where in [*ways, ("source", "new3/", "new3/source")]:
+        fs.put(f"{tmp_path}/{source}", f"data/{there}", recursive=True, callback=seen)
+        assert tree_of(daemon.root / where) == content, where
+        fs.get(f"data/{where}" + source.removeprefix("source"), f"{tmp_path}/{there}", recursive=True)
+        got = tmp_path / (where if source.endswith("/") or there.startswith("new1") else f"{there}/source")
+        assert tree_of(got) == content, got
+    # Entries, and not bytes.
+    assert len(copies) == 8 and counts and max(counts) < 20
+    # A directory that is there already keeps its mode.
+    (daemon.root / "there").chmod(0o700)
+    fs.put(f"{tmp_path}/source/", "data/there", recursive=True)
+    assert content.items() <= tree_of(daemon.root / "there").items()
+    assert (daemon.root / "there").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_option_that_nobody_knows_is_refused(daemon: Daemon) -> None:
+    host, _, port = daemon.address.rpartition(":")
+    there = {"host": host, "port": int(port), "skip_instance_cache": True}
+    with pytest.raises(TypeError, match="unexpected options: tikcet"):
+        fsspec.filesystem("tw", tikcet=str(daemon.ticket), **there)
+    fs = fsspec.filesystem("tw", ticket=str(daemon.ticket), use_listings_cache=False, asynchronous=False, **there)
+    assert fs.ls("", detail=False) == ["data"]
+
+
 def test_hostile_names_come_through(daemon: Daemon, fs: ThalwegFileSystem) -> None:
     names = [b"\xff\xfe", b"a\nb", b"#?%20", b"\\x41"]
     for name in names:

@@ -153,10 +153,10 @@ pub struct SshArgs {
     #[arg(long, value_name = "PROGRAM", default_value = "thalweg")]
     pub far_path: OsString,
     /// Ports that the far side may listen at, if a firewall lets only some through
-    #[arg(long, value_name = "LOW-HIGH", value_parser = parse_ports)]
+    #[arg(long, value_name = "LOW-HIGH", value_parser = units::parse_ports)]
     pub far_ports: Option<(u16, u16)>,
     /// Ports that this side may listen at where the far side dials, if a firewall lets only some through
-    #[arg(long, value_name = "LOW-HIGH", value_parser = parse_ports)]
+    #[arg(long, value_name = "LOW-HIGH", value_parser = units::parse_ports)]
     pub near_ports: Option<(u16, u16)>,
     /// If the far side has no thalweg, place our own static one in its user's cache
     #[arg(long)]
@@ -362,15 +362,6 @@ fn parse_congestion(text: &str) -> Result<String, String> {
     match is_congestion_name(text) {
         true => Ok(text.to_owned()),
         false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
-    }
-}
-
-fn parse_ports(text: &str) -> Result<(u16, u16), String> {
-    let odd = || "two ports, LOW-HIGH".to_owned();
-    let (low, high) = text.split_once('-').ok_or_else(odd)?;
-    match (low.trim().parse(), high.trim().parse()) {
-        (Ok(low), Ok(high)) if 0 < low && low <= high => Ok((low, high)),
-        _ => Err(odd()),
     }
 }
 

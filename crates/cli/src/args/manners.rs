@@ -4,9 +4,6 @@ use crate::args::whole;
 use crate::units;
 use thalweg_sys::priority::{IoPriority, Priority};
 
-/// DSCP of the Lower Effort behaviour (RFC 8622).
-const LOWER_EFFORT: u8 = 1;
-
 /// How copies stand to others.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct MannersArgs {
@@ -51,7 +48,7 @@ impl MannersArgs {
 
     /// What packets are marked with. A class says itself to every queue on the way as well.
     pub fn dscp(&self) -> Option<u8> {
-        self.asked.dscp.or(self.yields().then_some(LOWER_EFFORT))
+        self.asked.dscp.or(self.yields().then_some(units::LOWER_EFFORT))
     }
 
     /// On this machine.

@@ -260,6 +260,7 @@ fn report() -> Report {
         evidence: evidence(),
         verdict: Some(verdict()),
         attempts: 1,
+        in_ssh: false,
         learned: None,
         passage: Passage::default(),
         beginnings: Vec::new(),

@@ -24,6 +24,7 @@ use rustls::ClientConfig;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
@@ -62,6 +63,8 @@ pub struct SshWishes {
     pub program: FarProgram,
     /// Place our own program there if there is none.
     pub bootstrap: bool,
+    /// Where that may be; `None`: it is the one that runs, or beside it.
+    pub static_programs: Option<Vec<PathBuf>>,
     /// Ports that the far mover may choose from.
     pub ports: Option<(u16, u16)>,
     /// Ports here that it may dial.
@@ -304,7 +307,8 @@ impl SshConnect {
         let mut far = match ssh::start(ssh, &state.program, &self.order, first) {
             Ok(far) => far,
             Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
-                state.program = FarProgram::at(bootstrap::place(ssh)?);
+                let placed = bootstrap::place(ssh, self.wishes.static_programs.as_deref())?;
+                state.program = FarProgram::at(placed);
                 ssh::start(ssh, &state.program, &self.order, first).map_err(|refused| refused.failure)?
             }
             Err(refused) => return Err(refused.failure),
@@ -652,6 +656,7 @@ mod tests {
                 ssh,
                 program,
                 bootstrap: false,
+                static_programs: None,
                 ports: None,
                 near_ports: None,
                 via_ssh: true,

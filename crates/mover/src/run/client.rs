@@ -511,7 +511,7 @@ impl Client {
             mail: self.mail.clone(),
             taken: 0,
             ended: false,
-            patience: ANSWER_TIMEOUT,
+            patience: self.answer_timeout,
         })
     }
 

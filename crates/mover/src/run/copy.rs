@@ -205,6 +205,8 @@ pub struct Report {
     pub verdict: Option<Verdict>,
     /// How often it had to start over.
     pub attempts: u32,
+    /// Whether data rode in ssh when it ended, which limits what each stream carries.
+    pub in_ssh: bool,
     /// What it taught about its route.
     pub learned: Option<Learned>,
     /// When its content came, seen from outside.

@@ -12,6 +12,7 @@ from thalweg._docs import document
 from thalweg._work import (
     STREAMS,
     U64_MAX,
+    Asking,
     Event,
     Finished,
     Place,
@@ -28,7 +29,7 @@ from thalweg._work import (
     texts,
     whole,
 )
-from thalweg.errors import UsageError, checked
+from thalweg.errors import UsageError, concluded
 
 #: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
 #: ``paranoid`` reads the source twice too.
@@ -66,6 +67,11 @@ class CopyOptions(Reaching, Watching, total=False):
     times: bool
     #: Keep attributes and ACLs. Default: yes.
     xattrs: bool
+    #: Copy FIFOs and device nodes too.
+    devices: bool
+    #: Yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622): the program's
+    #: ``--class scavenger``, but for priorities: that of this process is yours (``os.nice``).
+    scavenger: bool
     #: Rules as rsync reads them, ``"+ PATTERN"`` and ``"- PATTERN"``; the first that matches decides.
     filter: Sequence[str]
     #: Send no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
@@ -188,17 +194,22 @@ def start(
     destination: Place,
     options: CopyOptions,
     *,
-    delete_max: int | None = None,
+    delete: bool = False,
+    max_delete: int = 1000,
     tells: bool = True,
 ) -> Transfer:
     refuse_unknown(options, CopyOptions)
     if options.get("dry_run") and options.get("receipt") is not None:
         cause = "receipt: a dry run has none, nobody signs it"
         raise UsageError(cause, kind="usage", operation="read options")
+    if delete and max_delete is None:
+        # Nothing would be removed.
+        raise TypeError("max_delete=None: with delete=True say how many entries may be removed")
+    most = whole("max_delete", max_delete, 0, U64_MAX)
     sources = [source] if isinstance(source, str | bytes | os.PathLike) else list(source)
     places = [text_of(place) for place in [*sources, destination]]
     asked = {
-        "delete_max": whole("delete_max", delete_max, 0, U64_MAX),
+        "delete_max": most if delete else None,
         "compress": options.get("compress", False),
         "verify": options.get("verify", "written"),
         "check": options.get("check", "evidence"),
@@ -211,6 +222,8 @@ def start(
         "owner": options.get("owner", True),
         "times": options.get("times", True),
         "xattrs": options.get("xattrs", True),
+        "devices": options.get("devices", False),
+        "scavenger": options.get("scavenger", False),
         "filter": texts("filter", options.get("filter", ())),
         "bwlimit": options.get("bwlimit"),
         "streams": whole("streams", options.get("streams"), *STREAMS),
@@ -221,39 +234,23 @@ def start(
     checks, progress_s = options.get("check_entries", True), seconds("progress_s", options.get("progress_s", 1.0), 0.0)
     work = _thalweg.copy(places, asked, reaching_of(options))
     return Transfer(
-        work, lambda told: checked(Report._of(told), checks), progress_s, places=(places[:-1], places[-1])
+        work, lambda told: concluded(Report._of, told, checks), progress_s, places=(places[:-1], places[-1])
     )
-
-
-def start_sync(
-    source: Place | Sequence[Place],
-    destination: Place,
-    options: CopyOptions,
-    *,
-    delete: bool,
-    max_delete: int,
-    tells: bool,
-) -> Transfer:
-    if delete and max_delete is None:
-        # Nothing would be removed.
-        raise TypeError("max_delete=None: with delete=True say how many entries may be removed")
-    delete_max = whole("max_delete", max_delete, 0, U64_MAX) if delete else None
-    return start(source, destination, options, delete_max=delete_max, tells=tells)
 
 
 def transfer(
     source: Place | Sequence[Place],
     destination: Place,
     *,
-    delete_max: int | None = None,
+    delete: bool = False,
+    max_delete: int = 1000,
     **options: Unpack[CopyOptions],
 ) -> Transfer:
     """Begins a copy and returns at once; see :class:`Transfer` and :func:`copy`.
 
-    ``delete_max``: remove what the source lacks, at most so many entries; ``None``: nothing. Further options:
-    ``help(thalweg.CopyOptions)``.
+    ``delete`` and ``max_delete`` are those of :func:`sync`. Further options: ``help(thalweg.CopyOptions)``.
     """
-    return start(source, destination, options, delete_max=delete_max)
+    return start(source, destination, options, delete=delete, max_delete=max_delete)
 
 
 def copy(
@@ -287,7 +284,7 @@ def sync(
     """Makes a destination the same as a source: :func:`copy`, and with ``delete`` removes what the source lacks, refusing
     more than ``max_delete`` entries. Give the source a trailing slash to mean its contents."""
     tells = listens(on_event)
-    return drive(start_sync(source, destination, options, delete=delete, max_delete=max_delete, tells=tells), on_event)
+    return drive(start(source, destination, options, delete=delete, max_delete=max_delete, tells=tells), on_event)
 
 
 def verify(
@@ -299,7 +296,7 @@ def verify(
     receiver: Sequence[str] = (),
     keys: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
-    **reaching: Unpack[Reaching],
+    **reaching: Unpack[Asking],
 ) -> Verified:
     """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is. ``on_event`` is
     called on this thread, with each finding, and with ``progress`` every second.
@@ -308,7 +305,7 @@ def verify(
     certificates, in hexadecimal, with colons or without, of which one must have signed as that side; ``keys``: of which one
     must have signed as either, maybe the same as both. Without, anybody may have signed. Raises
     :class:`~thalweg.DamageError` for a receipt that is not what was signed, or that others signed; differences are no error
-    but findings. Further options: ``help(thalweg.Reaching)``.
+    but findings. Further options: ``help(thalweg.Asking)``.
     """
     listens(on_event)
     return drive(start_verify(receipt, place, strict, (keys, sender, receiver), reaching), on_event)
@@ -319,9 +316,9 @@ def start_verify(
     place: Place,
     strict: bool,
     expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
-    reaching: Reaching,
+    reaching: Asking,
 ) -> Underway[Verified]:
-    refuse_unknown(reaching, Reaching)
+    refuse_unknown(reaching, Asking)
     findings: list[Event] = []
     places = [os.fsdecode(receipt), text_of(place)]
     keys, sender, receiver = expected
@@ -337,7 +334,7 @@ def check(
     devices: bool = False,
     filter: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
-    **reaching: Unpack[Reaching],
+    **reaching: Unpack[Asking],
 ) -> Checked:
     """Whether two places have the same content, now. Nothing is changed. Files that are alike in size are read, each where it
     is, and their digests compared; modes, owners and times are not. Names are relative to either place, as of a copy of
@@ -345,16 +342,16 @@ def check(
 
     ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out. ``filter``: the rules of
     a copy; what they leave out is not compared. Differences are no error but findings. Raises :class:`~thalweg.Error` when a
-    place cannot be listed at all. Further options: ``help(thalweg.Reaching)``.
+    place cannot be listed at all. Further options: ``help(thalweg.Asking)``.
     """
     listens(on_event)
     return drive(start_check(source, destination, devices, filter, reaching), on_event)
 
 
 def start_check(
-    source: Place, destination: Place, devices: bool, filter: Sequence[str], reaching: Reaching
+    source: Place, destination: Place, devices: bool, filter: Sequence[str], reaching: Asking
 ) -> Underway[Checked]:
-    refuse_unknown(reaching, Reaching)
+    refuse_unknown(reaching, Asking)
     findings: list[Event] = []
     places = (text_of(source), text_of(destination))
     work = _thalweg.check(places, devices, texts("filter", filter), reaching_of(reaching))
@@ -371,7 +368,7 @@ def _keeping(findings: list[Event]) -> Callable[[Event], None]:
     return notice
 
 
-document(CopyOptions, Watching, Reaching)
+document(CopyOptions, Watching, Reaching, Asking)
 document(Report, Finished)
 document(Verified)
 document(Checked)

@@ -33,6 +33,7 @@ from thalweg._work import (
     U32_MAX,
     U64_MAX,
     WINDOW_BYTES,
+    Asking,
     Place,
     Reaching,
     SlotReport,
@@ -822,7 +823,7 @@ def _payload(data: Data) -> tuple[_thalweg.Frame | bytes, str, Sequence[int]]:
     return view.tobytes(), f"{order}{kind}{view.itemsize}", view.shape or ()
 
 
-document(SenderOptions, ChannelOptions, Reaching)
-document(ReceiverOptions, ChannelOptions, Reaching)
+document(SenderOptions, ChannelOptions, Reaching, Asking)
+document(ReceiverOptions, ChannelOptions, Reaching, Asking)
 for _one in (Clock, Latency, SenderFigures, ProducerReport, ReceiverFigures, ConsumerReport, Lost, SetReport):
     document(_one)

@@ -9,7 +9,18 @@ from typing import Literal, TypeAlias, Unpack
 from thalweg import _thalweg
 from thalweg._copy import Verify
 from thalweg._docs import document
-from thalweg._work import STREAMS, Event, Place, Reaching, Tabled, reaching_of, refuse_unknown, text_of, whole
+from thalweg._work import (
+    STREAMS,
+    Asking,
+    Event,
+    Place,
+    Reaching,
+    Tabled,
+    reaching_of,
+    refuse_unknown,
+    text_of,
+    whole,
+)
 from thalweg.errors import Error, name_place
 
 #: Whether a deadline is kept: in 99 of 100 cases, more often than not, or not.
@@ -59,7 +70,7 @@ class Predicted(Tabled):
     details: Event = field(repr=False, hash=False)
 
 
-document(PredictOptions, Reaching)
+document(PredictOptions, Reaching, Asking)
 document(Predicted)
 
 

@@ -16,6 +16,7 @@ from thalweg._work import (
     STREAMS,
     U64_MAX,
     WINDOW_BYTES,
+    Asking,
     Event,
     Finished,
     Place,
@@ -31,7 +32,7 @@ from thalweg._work import (
     text_of,
     whole,
 )
-from thalweg.errors import checked
+from thalweg.errors import concluded
 
 
 @runtime_checkable
@@ -142,7 +143,7 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
     work = _thalweg.stream(places, pipes, asked, reaching_of(options))
     # A pipe has no name.
     named = [place for place, pipe in zip(places, pipes, strict=True) if pipe is None]
-    return Streaming(work, lambda told: checked(StreamReport._of(told), checks), progress_s, places=(named, None))
+    return Streaming(work, lambda told: concluded(StreamReport._of, told, checks), progress_s, places=(named, None))
 
 
 def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:
@@ -217,5 +218,5 @@ def _settle(end: HasDescriptor, number: int) -> None:
         os.lseek(number, position, os.SEEK_SET)
 
 
-document(StreamOptions, Watching, Reaching)
+document(StreamOptions, Watching, Reaching, Asking)
 document(StreamReport, Finished)

@@ -8,12 +8,13 @@ import json
 import math
 import operator
 import os
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, overload
+from typing import Any, Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, overload
 
 from thalweg import _thalweg
 from thalweg._docs import document
@@ -35,25 +36,44 @@ WINDOW_BYTES, STREAMS = (64 << 10, 256 << 20), (1, 256)
 R = TypeVar("R")
 
 
-class Reaching(TypedDict, total=False):
-    """How far places are reached."""
+#: How data streams are sealed: in frames of thalweg's own, or (``tls``) as plain TLS 1.3 records.
+Cipher: TypeAlias = Literal["aes128", "aes256", "chacha20", "tls"]
+
+
+class Asking(TypedDict, total=False):
+    """How far places are reached that are only asked."""
 
     #: The file that ``thalweg serve`` wrote: whom to expect and who we are. Default: ``$THALWEG_TICKET``.
     ticket: str | os.PathLike[str] | None
-    #: Where keys and what is remembered are kept. Default: ``$THALWEG_STATE``, else ``$XDG_STATE_HOME/thalweg``.
-    state: str | os.PathLike[str] | None
-    #: The ssh to start, with its options. Default: ``ssh``.
+    #: The ssh to start, with its options. Default: ``$THALWEG_RSH``, else ``ssh``.
     rsh: str | None
     #: Port of sshd, 1 to 65535.
     port: int | None
-    #: The thalweg to start at the far side of ssh. Default: ``thalweg``.
+    #: The thalweg to start at the far side of ssh. Default: ``$THALWEG_FAR_PATH``, else ``thalweg``.
     far_path: str | None
-    #: If the far side of ssh has no thalweg, place our own static one in its user's cache.
+    #: Ports that the far side of ssh may listen at, ``"LOW-HIGH"``, if a firewall lets only some through. Default:
+    #: ``$THALWEG_FAR_PORTS``, else any.
+    far_ports: str | None
+    #: Ports that this side may listen at where the far side of ssh dials, ``"LOW-HIGH"``. Default: ``$THALWEG_NEAR_PORTS``,
+    #: else any.
+    near_ports: str | None
+    #: If the far side of ssh has no thalweg, place a static one in its user's cache: the program that ``$THALWEG_STATIC``
+    #: names, else ``thalweg-static`` beside this package, else ``thalweg-static`` or ``thalweg`` on ``$PATH``.
     bootstrap: bool
-    #: Give up without progress for so many seconds, more than 0. Default: 600.
+    #: Give up without progress for so many seconds, more than 0. Default: 600; who only asks waits 60 at most.
     patience_s: float
     #: Drop a link that acknowledges nothing for so many seconds, 0.1 or more, and dial again. Default: 30.
     stall_timeout_s: float
+
+
+class Reaching(Asking, total=False):
+    """How far places are reached that data go to or come from."""
+
+    #: Where keys and what is remembered are kept. Default: ``$THALWEG_STATE``, else ``$XDG_STATE_HOME/thalweg``.
+    state: str | os.PathLike[str] | None
+    #: Protection of the data streams. Default: ``$THALWEG_CIPHER``, else by the processor. A daemon that was started with
+    #: ``--require-tls`` wants ``tls``.
+    cipher: Cipher | None
 
 
 class Watching(TypedDict, total=False):
@@ -309,10 +329,20 @@ def reaching_of(options: Any) -> dict[str, Any]:
         "rsh": options.get("rsh") or os.environ.get("THALWEG_RSH") or None,
         "port": whole("port", options.get("port"), 1, 65535),
         "far_path": options.get("far_path") or os.environ.get("THALWEG_FAR_PATH") or None,
+        "far_ports": options.get("far_ports") or os.environ.get("THALWEG_FAR_PORTS") or None,
+        "near_ports": options.get("near_ports") or os.environ.get("THALWEG_NEAR_PORTS") or None,
         "bootstrap": options.get("bootstrap", False),
+        "static_programs": _static_programs() if options.get("bootstrap") else [],
+        "cipher": options.get("cipher") or os.environ.get("THALWEG_CIPHER") or None,
         "patience_s": positive_seconds("patience_s", options.get("patience_s", 600.0)),
         "stall_timeout_s": seconds("stall_timeout_s", options.get("stall_timeout_s", 30.0), 0.1),
     }
+
+
+def _static_programs() -> list[str]:
+    """Where a static program of ours may be. (The one that runs is Python's.)"""
+    on_path = [shutil.which(name) for name in ("thalweg-static", "thalweg")]
+    return [os.path.join(os.path.dirname(__file__), "thalweg-static"), *filter(None, on_path)]
 
 
 def refuse_unknown(options: Any, known: Any) -> None:
@@ -321,5 +351,6 @@ def refuse_unknown(options: Any, known: Any) -> None:
         raise TypeError(f"unexpected options: {', '.join(unknown)}")
 
 
-document(Reaching)
+document(Asking)
+document(Reaching, Asking)
 document(SlotReport)

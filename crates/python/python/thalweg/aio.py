@@ -35,7 +35,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, PredictOptions
 from thalweg._stream import End, StreamOptions, StreamReport
-from thalweg._work import STEP_S, Event, Place, R, Reaching, listens
+from thalweg._work import STEP_S, Asking, Event, Place, R, listens
 from thalweg.errors import BusyError, Error, StoppedError
 
 __all__ = [
@@ -170,11 +170,12 @@ def transfer(
     source: Place | Sequence[Place],
     destination: Place,
     *,
-    delete_max: int | None = None,
+    delete: bool = False,
+    max_delete: int = 1000,
     **options: Unpack[CopyOptions],
 ) -> Transfer:
     """Begins a copy; as :func:`thalweg.transfer`."""
-    return Transfer(_copy.start(source, destination, options, delete_max=delete_max))
+    return Transfer(_copy.start(source, destination, options, delete=delete, max_delete=max_delete))
 
 
 async def copy(
@@ -199,7 +200,7 @@ async def sync(
 ) -> Report:
     """As :func:`thalweg.sync`."""
     tells = listens(on_event)
-    copying = _copy.start_sync(source, destination, options, delete=delete, max_delete=max_delete, tells=tells)
+    copying = _copy.start(source, destination, options, delete=delete, max_delete=max_delete, tells=tells)
     return await drive(Transfer(copying), on_event)
 
 
@@ -212,7 +213,7 @@ async def verify(
     receiver: Sequence[str] = (),
     keys: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
-    **reaching: Unpack[Reaching],
+    **reaching: Unpack[Asking],
 ) -> Verified:
     """As :func:`thalweg.verify`."""
     listens(on_event)
@@ -227,7 +228,7 @@ async def check(
     devices: bool = False,
     filter: Sequence[str] = (),
     on_event: Callable[[Event], object] | None = None,
-    **reaching: Unpack[Reaching],
+    **reaching: Unpack[Asking],
 ) -> Checked:
     """As :func:`thalweg.check`."""
     listens(on_event)

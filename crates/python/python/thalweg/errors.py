@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from thalweg._docs import document
@@ -54,6 +54,8 @@ class Error(Exception):
     cause: str
     #: What may be done about it.
     hint: str | None
+    #: What a copy, or a stream, did all the same, where that is over and only its receipt could not be written.
+    report: Report | StreamReport | None = None
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class Error(Exception):
         self._tell_system()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_again, (type(self), self.cause, self._fields()))
+        return (_again, (type(self), self.cause, self._fields()), {"report": self.report})
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -214,8 +216,15 @@ for _one in (Error, PartialError):
 _AnyReport = TypeVar("_AnyReport", bound="Report | StreamReport")
 
 
-def checked(report: _AnyReport, checks: bool) -> _AnyReport:
-    """A report; if it ``checks`` entries, and some failed, it is raised as :class:`PartialError`."""
+def concluded(report_of: Callable[[dict[str, Any]], _AnyReport], told: dict[str, Any], checks: bool) -> _AnyReport:
+    """The report of what was told at the end. Raised, with the report, is why there is no receipt; and entries that failed, if
+    it ``checks`` them, as :class:`PartialError`."""
+    lost = told.pop("receipt_lost")
+    report = report_of(told)
+    if lost is not None:
+        error = of_object(lost)
+        error.report = report
+        raise error
     if report.failed and checks:
         raise PartialError(report)
     return report

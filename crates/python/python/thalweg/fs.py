@@ -24,23 +24,36 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
+from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg import _copy, _thalweg, _work
-from thalweg.errors import ConflictError, Error, NotFoundError, UnsupportedError, UsageError, of_json
+from thalweg.errors import ConflictError, Error, NotFoundError, PartialError, UnsupportedError, UsageError, of_json
 
 __all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
 
 #: Port of a daemon if none is given.
 DEFAULT_PORT = 8487
 
+#: Options of fsspec's own, which reach every file system. (``skip_instance_cache`` does not.)
+_OF_FSSPEC = {
+    "add_aliases",
+    "add_docs",
+    "asynchronous",
+    "batch_size",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "use_listings_cache",
+}
+
 
 class ThalwegFileSystem(AbstractFileSystem):
     """Files that a daemon exports. A path is ``export/path``; the root holds the exports.
 
     ``host``, ``port``: the daemon, usually from the URL. ``ticket``: what ``thalweg serve`` wrote (default:
-    ``$THALWEG_TICKET``). Other options are those of :func:`thalweg.copy` for reaching far places, and fsspec's own
-    (``use_listings_cache``, ``listings_expiry_time``, ``skip_instance_cache``).
+    ``$THALWEG_TICKET``). Other options are those of :class:`thalweg.Reaching`, and fsspec's own (``use_listings_cache``,
+    ``listings_expiry_time``, ``skip_instance_cache``); any other raises ``TypeError``.
     """
 
     protocol: ClassVar[tuple[str, ...]] = ("tw",)
@@ -59,9 +72,10 @@ class ThalwegFileSystem(AbstractFileSystem):
     ) -> None:
         if not host:
             raise UsageError("the host is missing: tw://host[:port]/export/path", kind="usage", operation="open")
+        asked = {name: value for name, value in storage_options.items() if name not in _OF_FSSPEC}
+        _work.refuse_unknown(asked, _work.Reaching)
         super().__init__(host=host, port=port, ticket=ticket, state=state, **storage_options)
         self.host, self.port = host, port
-        asked = {name: value for name, value in storage_options.items() if name in _work.Reaching.__annotations__}
         self._reaching: dict[str, Any] = {"ticket": ticket, "state": state, **asked}
         self._sessions: dict[tuple[int, str], _thalweg.Session] = {}
 
@@ -327,6 +341,50 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     # Copying
 
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As fsspec's; a whole directory to where nothing stands yet is one copy."""
+        if recursive and maxdepth is None and not kwargs and _is_one(rpath) and _is_one(lpath):
+            source, there = self._strip_protocol(rpath), os.path.expanduser(lpath)
+            into = there.endswith("/") or os.path.isdir(there)
+            place = os.path.abspath(_placed(rpath, source, there, into))
+            # (What is in an export goes into a directory as if a slash ended the name of the export.)
+            is_named = "/" in source or not into
+            if is_named and source and not os.path.lexists(place) and self._type(source) == "directory":
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                self._copy(f"{self._place(source)}/", place, callback, unit="entries")
+                return
+        super().get(rpath, lpath, recursive=recursive, callback=callback, maxdepth=maxdepth, **kwargs)
+
+    def put(
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As fsspec's; a whole directory to where nothing stands yet is one copy."""
+        if recursive and maxdepth is None and not kwargs and _is_one(lpath) and _is_one(rpath):
+            # fsspec takes what is in the working directory for it.
+            here = "./" if lpath == "." else os.path.expanduser(lpath)
+            if os.path.isdir(here) and not os.path.islink(here.rstrip("/")):
+                into = rpath.endswith("/") or self.isdir(rpath)
+                path = _placed(here, os.path.abspath(here), self._strip_protocol(rpath), into).strip("/")
+                if path and self._there(path) is None:
+                    self._copy(f"{os.path.abspath(here)}/", self._place(path), callback, unit="entries")
+                    self.invalidate_cache(path)
+                    return
+        super().put(lpath, rpath, recursive=recursive, callback=callback, maxdepth=maxdepth, **kwargs)
+
     def get_file(self, rpath: str, lpath: Any, callback: Any = None, outfile: Any = None, **kwargs: Any) -> None:
         rpath = self._strip_protocol(rpath)
         if outfile is not None or not isinstance(lpath, str | os.PathLike):
@@ -416,23 +474,27 @@ class ThalwegFileSystem(AbstractFileSystem):
             else:
                 self._remove(source, False)
 
-    def _copy(self, source: str, destination: str, callback: Any) -> None:
+    def _copy(self, source: str, destination: str, callback: Any, unit: str = "bytes") -> None:
+        """Raises the first entry that fails; the others are copied. The callback counts in ``unit``, bytes or entries."""
         size = None
 
         def tell(event: dict[str, Any]) -> None:
             nonlocal size
             if callback is not None and event["event"] == "progress":
-                if size != event["bytes_found"]:
-                    size = event["bytes_found"]
+                if size != event[f"{unit}_found"]:
+                    size = event[f"{unit}_found"]
                     callback.set_size(size)
-                callback.absolute_update(event["bytes_settled"])
+                callback.absolute_update(event[f"{unit}_settled"])
 
-        with _copy.transfer(source, destination, progress_s=0.2, **self._reaching) as copying:
+        asked: dict[str, Any] = {"progress_s": 0.2, "check_entries": False, **self._reaching}
+        with _copy.transfer(source, destination, **asked) as copying:
             for event in copying:
                 tell(event)
             report = copying.report()
         if report.failures:
             raise report.failures[0]
+        if report.failed:
+            raise PartialError(report)
 
     # Writing and removing
 
@@ -634,6 +696,19 @@ def _named(path: str) -> Iterator[None]:
 def _same(path: str) -> str:
     """Equal for what names the same place: without empty components and such as mean nothing."""
     return "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _is_one(path: Any) -> bool:
+    """Whether fsspec takes it for one path of ours or of this machine, and not for a list, a pattern or another's URL."""
+    if not isinstance(path, str) or any(letter in path for letter in "*?["):
+        return False
+    return "://" not in path or path.startswith("tw")
+
+
+def _placed(typed: str, source: str, there: str, into: bool) -> str:
+    """Where fsspec puts a directory: in one that is there, under its name, unless a slash ends what was ``typed``."""
+    there = there.rstrip("/") or there
+    return f"{there}/{os.path.basename(source)}" if into and not typed.endswith("/") else there
 
 
 def _as_list(path: Any) -> list[str]:

@@ -1,7 +1,8 @@
 //! Places our own static program at a far side that has none, when the user asked for it.
 //!
-//! 1. Find a program of ours that runs anywhere: this one if it is static, else the file that `THALWEG_STATIC` names,
-//!    else `thalweg-static` beside this one.
+//! 1. Find a program of ours that runs anywhere: the file that `THALWEG_STATIC` names; if it names none, this
+//!    one if it is static, else `thalweg-static` beside this one. Where this one is another's (an
+//!    interpreter), whoever asks says where ours may be.
 //! 2. Ask the far side what machine it is, and whether the program is in its cache already: under its own SHA-256, and
 //!    with it; and whether it may run there.
 //! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends of
@@ -35,13 +36,14 @@ struct Program {
     machine: &'static str,
 }
 
-/// Sees to it that the far side has our program; its path there.
+/// Sees to it that the far side has our program; its path there. `ours`: where a static one may be, in this
+/// order; `None`: it is the one that runs, or beside that.
 ///
 /// # Errors
 /// `Usage` if we have no static program; `Unsupported` if it is for another machine; `Damage` if it arrived damaged;
 /// `Permission` where it may not run, `Io` where it cannot be kept; `Connection` if ssh does not get there.
-pub fn place(ssh: &Ssh) -> Result<OsString> {
-    let program = own_program()?;
+pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>) -> Result<OsString> {
+    let program = own_program(std::env::var_os(STATIC_ENV).map(PathBuf::from), ours)?;
     let sha256 = &program.sha256;
     // Single lines without single quotes or `!`, so that every login shell hands them to `sh` unharmed.
     let directory = format!("c=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/thalweg\"; d=\"$c/{sha256}\"");
@@ -107,30 +109,39 @@ fn line(said: &[u8], marker: &[u8]) -> Option<Vec<u8>> {
     said.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(marker)).map(<[u8]>::to_vec)
 }
 
-fn own_program() -> Result<Program> {
-    let own = std::env::current_exe().map_err(|error| failure::of_io(START, &error))?;
-    let named = std::env::var_os(STATIC_ENV).map(PathBuf::from);
-    let beside = own.with_file_name(STATIC_NAME);
-    let candidates: Vec<(&Path, bool)> = match &named {
-        // What the user named must be it.
-        Some(named) => vec![(named, true)],
-        None => vec![(&own, false), (&beside, false)],
-    };
-    for (path, must) in candidates {
-        match open(path) {
-            Ok(Some(program)) => return Ok(program),
-            Ok(None) if must => {
-                let cause = format!("`{}` is no static program for Linux", path.display());
-                return Err(Failure::new(FailureKind::Usage, START, cause));
-            }
-            Err(failure) if must => return Err(failure::at_path(failure, path)),
-            _ => {}
-        }
+/// The one that the user `named`, which must be it, or else the first static one.
+fn own_program(named: Option<PathBuf>, ours: Option<&[PathBuf]>) -> Result<Program> {
+    if let Some(named) = named {
+        let cause = || format!("`{}` is no static program for Linux", named.display());
+        return open(&named)
+            .map_err(|failure| failure::at_path(failure, &named))?
+            .ok_or_else(|| Failure::new(FailureKind::Usage, START, cause()));
     }
-    let cause = format!(
-        "this thalweg is not static, so no copy of it would run elsewhere; name a static one with {STATIC_ENV}, or put \
-         it beside this one as `{STATIC_NAME}`. README.md says how to build one"
-    );
+    let candidates = match ours {
+        Some(ours) => ours.to_vec(),
+        None => {
+            let own = std::env::current_exe().map_err(|error| failure::of_io(START, &error))?;
+            let beside = own.with_file_name(STATIC_NAME);
+            vec![own, beside]
+        }
+    };
+    if let Some(program) = candidates.iter().find_map(|path| open(path).ok().flatten()) {
+        return Ok(program);
+    }
+    let cause = match ours {
+        Some(ours) => {
+            let looked: Vec<String> = ours.iter().map(|path| format!("`{}`", path.display())).collect();
+            format!(
+                "there is no static thalweg to be placed (looked at {}); name one with {STATIC_ENV}. \
+                 README.md says how to build one",
+                looked.join(", ")
+            )
+        }
+        None => format!(
+            "this thalweg is not static, so no copy of it would run elsewhere; name a static one with \
+             {STATIC_ENV}, or put it beside this one as `{STATIC_NAME}`. README.md says how to build one"
+        ),
+    };
     Err(Failure::new(FailureKind::Usage, START, cause))
 }
 
@@ -197,5 +208,28 @@ mod tests {
         assert_eq!(machine_of_static(b"#!/bin/sh\n"), None);
         assert_eq!(machine_of_static(&[]), None);
         assert_eq!(machine_of_static(&head[..60]), None);
+    }
+
+    #[test]
+    fn a_static_program_is_looked_for_where_who_asks_says_and_the_running_one_is_not_taken_for_ours() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        // A head without segments asks for no interpreter.
+        let mut head = vec![0; 64];
+        head[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (head[16], head[18]) = (2, 62);
+        std::fs::write(at("static"), &head).unwrap();
+        std::fs::write(at("script"), "#!/bin/sh\n").unwrap();
+        let (absent, script, good) = (at("absent"), at("script"), at("static"));
+        let found = own_program(None, Some(&[absent.clone(), script.clone(), good.clone()])).unwrap();
+        assert_eq!(found.machine, "x86_64");
+        let missing = own_program(None, Some(&[absent, script.clone()])).err().unwrap();
+        assert_eq!(missing.kind, FailureKind::Usage);
+        for word in [STATIC_ENV, "script", "absent"] {
+            assert!(missing.cause.contains(word), "{missing}");
+        }
+        // What the user named must be it.
+        let odd = own_program(Some(script), Some(&[good])).err().unwrap();
+        assert!(odd.cause.contains("is no static program"), "{odd}");
     }
 }

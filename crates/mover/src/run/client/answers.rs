@@ -30,7 +30,8 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// The same, of which each piece is waited for so long at most, instead of a minute.
+    /// The same, of which each piece is waited for so long at most, instead of as the link's patience says
+    /// (at most a minute).
     #[must_use]
     pub fn within(mut self, patience: Duration) -> Answers {
         self.patience = patience;

@@ -98,7 +98,7 @@ impl Job<'_> {
         }
     }
 
-    fn far(&self) -> Option<&FarMover> {
+    pub(super) fn far(&self) -> Option<&FarMover> {
         match (self.from, self.to) {
             (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(&**far),
             _ => None,

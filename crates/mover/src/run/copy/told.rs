@@ -6,6 +6,7 @@ use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
 use crate::plan::{self, Learned, Plan};
 use crate::run::agree::Agreed;
+use crate::run::far_mover::FarMover;
 use crate::run::ledger::{self, Settings};
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
@@ -82,6 +83,7 @@ impl Job<'_> {
             evidence,
             verdict,
             attempts: 1,
+            in_ssh: self.far().is_some_and(FarMover::is_carried),
             learned,
             passage,
             beginnings,
