@@ -2,14 +2,13 @@
 
 use super::compare::Comparison;
 use super::{
-    Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, neighbours,
-    protocol,
+    Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, protocol,
 };
 use crate::failure::{Failure, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::message::{AckLevel, Outcome, TransferMessage as Say, Want};
-use thalweg_wire::{Entry, EntryId, Kind, RelativePath, digest, limits};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, digest, limits};
 
 impl Receiver {
     /// Answer to [`Action::Decide`] and [`Action::Link`].
@@ -134,9 +133,7 @@ impl Receiver {
             return self.repeat(&entry);
         }
         self.check_unheard()?;
-        if id.0 - self.next_id.0 > limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 || id.0 == u64::MAX {
-            return Err(protocol("entry numbers jump"));
-        }
+        self.check_number(id)?;
         // Of what the sender has withdrawn, some may not be known to be, and some is on its way to its name.
         let times = 1 + usize::from(self.repeating);
         if self.items.len() >= self.limits.entries * times + self.replaced.len()
@@ -315,12 +312,22 @@ impl Receiver {
             return Ok(());
         }
         self.check_unheard()?;
-        self.next_id = self.next_id.max(EntryId(id.0.saturating_add(1)));
+        self.check_number(id)?;
+        self.next_id = self.next_id.max(EntryId(id.0 + 1));
         self.count(&outcome, 0);
         self.told.insert(id, (outcome.clone(), 0));
         self.settled.push((id, outcome.clone()));
         self.actions.push_back(Action::Aside(Some(id), path, outcome));
         Ok(())
+    }
+
+    /// Numbers that are passed by never come: a few of a sender whose entries changed while the link was down.
+    fn check_number(&self, id: EntryId) -> Result<()> {
+        let passed_by = id.0.saturating_sub(self.next_id.0);
+        match passed_by <= limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 && id.0 < u64::MAX {
+            true => Ok(()),
+            false => Err(protocol("entry numbers jump")),
+        }
     }
 
     /// What was told is kept until the sender has heard it.
@@ -425,4 +432,15 @@ impl Receiver {
     pub(super) fn late(&self, id: EntryId) -> Result<()> {
         if self.was_offered(id) { Ok(()) } else { Err(protocol("an entry that was never offered")) }
     }
+}
+
+fn neighbours(sorted: &[(u64, Digest)]) -> Vec<(u64, Vec<Digest>)> {
+    let mut runs: Vec<(u64, Vec<Digest>)> = Vec::new();
+    for &(chunk, digest) in sorted {
+        match runs.last_mut() {
+            Some((first, digests)) if *first + digests.len() as u64 == chunk => digests.push(digest),
+            _ => runs.push((chunk, vec![digest])),
+        }
+    }
+    runs
 }
