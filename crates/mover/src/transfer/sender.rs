@@ -60,6 +60,8 @@ pub struct Limits {
     pub retries: u32,
     /// How often one entry may be repaired.
     pub repairs: u32,
+    /// Gaps in what the receiver says of chunks, beyond those that come of what was sent; at times twice as many are kept.
+    pub gaps: usize,
     /// When an idle stream may take over what another has had unverified.
     pub hedge: Hedging,
 }
@@ -115,6 +117,7 @@ impl Limits {
             pack_files: 512,
             retries: 3,
             repairs: 64,
+            gaps: limits::GAPS_MAX,
             hedge: Hedging::default(),
         }
     }
@@ -239,6 +242,10 @@ pub struct Sender {
     /// Names of deleted entries that the receiver told.
     deleted_told: BTreeSet<RelativePath>,
     keeps_pieces: bool,
+    /// Chunks that streams are through with.
+    chunks_read: usize,
+    /// Runs and digests that were heard since gaps were counted.
+    runs_heard: usize,
     dealer: Dealer,
 }
 
@@ -297,6 +304,8 @@ struct Item {
     differences: u64,
     /// Requests for pieces that were heard over this link.
     asked: u32,
+    /// Answers that wanted chunks of it, since it was offered last.
+    wanted: u32,
     retries: u32,
 }
 
@@ -321,6 +330,8 @@ struct Large {
     came: RunSet,
     tree: Tree,
     holds_slot: bool,
+    /// It stands in the queue of files with chunks to read.
+    is_listed: bool,
     /// Chunks that streams have begun to read and are not through with; one may be there twice.
     being_read: Vec<u64>,
     /// Chunks that were handed to a stream, over this link.
@@ -383,6 +394,8 @@ impl Sender {
             usual: None,
             deleted_told: BTreeSet::new(),
             keeps_pieces: false,
+            chunks_read: 0,
+            runs_heard: 0,
         }
     }
 
@@ -502,7 +515,7 @@ impl Sender {
             .items
             .values_mut()
             .map(|item| {
-                item.asked = 0;
+                (item.asked, item.wanted) = (0, 0);
                 item.state = match std::mem::replace(&mut item.state, State::Offered) {
                     // The digests of what was read stay valid: they are of the source.
                     State::Large(mut large) => {
@@ -512,6 +525,7 @@ impl Sender {
                         if std::mem::take(&mut large.holds_slot) {
                             self.started -= 1;
                         }
+                        large.is_listed = false;
                         large.check = Check::NotYet;
                         large.being_read = Vec::new();
                         large.begun = RunSet::new();
@@ -633,6 +647,7 @@ impl Sender {
         if self.is_over() {
             return Ok(());
         }
+        self.check_gaps(&say)?;
         match say {
             Say::Want(wants) => wants.into_iter().try_for_each(|(entry, want)| self.hear_want(entry, want)),
             Say::Have { entry, first, digests } => self.hear_have(entry, first, &digests),
@@ -699,6 +714,7 @@ impl Sender {
                 repairs: 0,
                 differences: 0,
                 asked: 0,
+                wanted: 0,
                 retries,
             },
         );

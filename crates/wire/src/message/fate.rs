@@ -128,7 +128,8 @@ pub struct Totals {
 }
 
 impl Want {
-    pub(super) fn runs(&self) -> &[Run] {
+    /// The chunks that it names.
+    pub fn runs(&self) -> &[Run] {
         match self {
             Want::Missing(runs) | Want::Compare(runs) => runs,
             Want::Whole | Want::Nothing => &[],
