@@ -276,6 +276,11 @@ impl Host {
         }
     }
 
+    /// How long a session without a link is kept.
+    pub(crate) fn patience(&self) -> Duration {
+        self.limits.patience
+    }
+
     /// Sessions that are not over, linked or not.
     pub fn session_count(&self) -> usize {
         self.sessions().values().filter(|session| !session.is_closed()).count()
