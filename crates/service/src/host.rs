@@ -3,7 +3,7 @@
 
 use crate::accept::source_of;
 use crate::export::{Changes, Exports};
-use crate::log::of_session;
+use crate::log::{Failures, of_session};
 use crate::slots::Slots;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -128,6 +128,8 @@ pub struct Host {
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
     pub(crate) slots: Option<Slots>,
+    /// What failed of late, for the log.
+    pub(crate) failures: Arc<Failures>,
     /// Each copy and stream has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
@@ -154,6 +156,7 @@ impl Host {
             instances: AtomicU64::new(1),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
+            failures: Arc::default(),
             work: Arc::default(),
             closing: Arc::default(),
             this: this.clone(),
@@ -400,6 +403,7 @@ impl Host {
 
     fn reap(&self) {
         self.narrow_beside_slots();
+        self.failures.tidy(Instant::now());
         self.end_all("the client did not come back", |session| {
             // With nothing under way there is nothing to come back for.
             let patience = match session.transfers().is_empty() {
@@ -553,7 +557,7 @@ mod tests {
         let run = run.expect("threads");
         let place = Place { export: None, path: b"/x".to_vec() };
         let question = Question::Digest { place, chunk_bytes: 0 };
-        let line = Line::of_question(&session, &question).expect("a line");
+        let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let transfer = Transfer::Receive(run.clone());
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line);

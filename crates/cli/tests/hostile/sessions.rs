@@ -625,3 +625,24 @@ fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
     assert!(client.line.is_ended(AT_ONCE), "two questions of one number");
     world.still_serves("after questions that nobody heard");
 }
+
+#[test]
+fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
+    let mut world = World::new();
+    let mut client = world.client();
+    for number in 0..600 {
+        let name_bytes = if number == 0 { limits::PATH_BYTES_MAX } else { 10 };
+        let place = Place { export: Some("ro".to_owned()), path: vec![1; name_bytes] };
+        let open = Open { transfer: TransferNumber(number), places: vec![place], ..push("ro", "x") };
+        assert!(client.open(open).is_err(), "the export is read-only");
+    }
+    // A name that no export has ends the session.
+    let places = vec![Place { export: Some("e".repeat(limits::NAME_BYTES_MAX + 1)), path: Vec::new() }];
+    assert!(client.open(Open { places, ..push("ro", "x") }).is_err());
+    let log = world.scratch.server_log();
+    let failed = log.matches("transfer failed").count();
+    assert!((1..=256).contains(&failed), "{failed} failures are told");
+    let longest = log.lines().map(str::len).max().unwrap_or(0);
+    assert!(longest < 8 << 10, "a line of {longest} bytes");
+    world.still_serves("after failures");
+}
