@@ -55,6 +55,10 @@ pub struct HostLimits {
     pub requests: usize,
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
+    /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes, lines of receipts,
+    /// pieces of streams, messages. Half of them for those that count as one, as above. Who has most of it loses his
+    /// session. `usize::MAX`: no bound.
+    pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
     /// Transfers of sessions whose streams are in another form are refused.
@@ -77,6 +81,7 @@ impl Default for HostLimits {
             stall_timeout: Duration::from_secs(30),
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
+            held_bytes_max: usize::MAX,
             tls_form: TlsForm::default(),
             requires_tls: false,
             slots_bits_per_s: None,
@@ -162,6 +167,9 @@ impl Host {
             this: this.clone(),
         });
         host.again_and_again("reaper", Host::reap);
+        if host.limits.held_bytes_max < usize::MAX {
+            host.again_and_again("memory", Host::bound_memory);
+        }
         // On a thread of its own: logs of channels are on disks, which may stand still.
         host.again_and_again("channels", |host| host.hub.reap(host.limits.patience));
         host
@@ -414,6 +422,21 @@ impl Host {
         });
     }
 
+    /// Ends sessions whose peers have too much kept here, until what is left is within bounds. Between two looks it grows by
+    /// what came meanwhile.
+    fn bound_memory(&self) {
+        let most = self.limits.held_bytes_max;
+        let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let mut held: Vec<(Origin, usize)> =
+            sessions.iter().map(|session| (Origin::of_session(session), session.held_bytes())).collect();
+        while let Some(at) = one_too_much(&held, most) {
+            held.swap_remove(at);
+            let greedy = sessions.swap_remove(at);
+            let why = "what its client had the server keep in memory is more than there is for it";
+            self.end_all(why, |session| std::ptr::eq(session, &*greedy));
+        }
+    }
+
     /// What comes without a slot shall have little under way when a window opens.
     pub(crate) fn narrow_beside_slots(&self) {
         let Some(slots) = &self.slots else { return };
@@ -499,6 +522,22 @@ impl Origin {
         let may_be_there = other.source.is_none() || other.source == self.source;
         may_be_there && other.client.matches(&self.client)
     }
+}
+
+/// Which of these sessions is to end, where they hold too much: that with most bytes of those that count as one and have most.
+/// `most` for all, half of it for those.
+fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
+    let mut by_origin: HashMap<Origin, usize> = HashMap::new();
+    for (origin, bytes) in held {
+        *by_origin.entry(*origin).or_default() += bytes;
+    }
+    let all: usize = by_origin.values().sum();
+    let (origin, theirs) = by_origin.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    if all <= most && theirs <= most / 2 {
+        return None;
+    }
+    let of_them = held.iter().enumerate().filter(|(_, (other, _))| *other == origin);
+    of_them.max_by_key(|(_, (_, bytes))| *bytes).map(|(at, _)| at)
 }
 
 fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
@@ -612,6 +651,25 @@ mod tests {
         // A few sessions may have all streams that there were.
         assert_eq!(of(3, None), (3, 1, (2048, 1024)));
         assert_eq!(of(1, Some(7)), (1, 1, (2048, 1024)));
+    }
+
+    #[test]
+    fn who_has_most_kept_in_memory_gives_way_and_one_address_has_half() {
+        let of = |last: u8| {
+            let source = Some(IpAddr::from([10, 0, 0, last]));
+            Origin { client: Fingerprint([7; 32]), source }
+        };
+        let too_much = |held: &[(u8, usize)]| {
+            let held: Vec<(Origin, usize)> = held.iter().map(|(last, bytes)| (of(*last), *bytes)).collect();
+            one_too_much(&held, 100)
+        };
+        assert_eq!(too_much(&[]), None);
+        assert_eq!(too_much(&[(1, 50), (2, 50)]), None);
+        // One address has more than half, in however many sessions; of these the largest ends.
+        assert_eq!(too_much(&[(1, 51)]), Some(0));
+        assert_eq!(too_much(&[(2, 40), (1, 20), (1, 31), (1, 0)]), Some(2));
+        // All together have too much: of those who have most, not of those with the largest session.
+        assert_eq!(too_much(&[(1, 34), (2, 20), (2, 25), (3, 30)]), Some(2));
     }
 
     #[test]

@@ -646,3 +646,31 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
     assert!(longest < 8 << 10, "a line of {longest} bytes");
     world.still_serves("after failures");
 }
+
+#[test]
+fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_others_go_on() {
+    use thalweg_service::host::HostLimits;
+    let scratch = Scratch::new();
+    let limits = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(&scratch, limits);
+    let (address, pem) = (listening.addresses[0].to_string(), identity.to_pem());
+    let from = |last| {
+        let from = std::net::IpAddr::from([127, 0, 0, last]);
+        let identity = Identity::from_pem(&pem).unwrap();
+        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
+    };
+    let trial = || Open { trial: Some(Trial::Null), ..push("data", "x") };
+    let (mut honest, mut greedy) = (from(2), from(1));
+    honest.open(trial()).expect("a trial");
+    greedy.open(trial()).expect("a trial");
+    // Files with long names, whose content never comes; far fewer than one transfer may have under way.
+    for batch in 0..100 {
+        let named = |id: u64| file(id, &format!("{id:0250}"), 5);
+        if !greedy.line.tell(T::Offer((batch * 500..(batch + 1) * 500).map(named).collect())) {
+            break;
+        }
+    }
+    assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
+    offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
+    listening.stop();
+}

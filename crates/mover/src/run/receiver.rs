@@ -156,6 +156,12 @@ impl ReceiveRun {
         self.lock().machine.totals()
     }
 
+    /// Memory of what the sender has us keep, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let state = self.lock();
+        state.machine.held_bytes() + state.end.held_bytes()
+    }
+
     /// Content bytes verified and durable so far, entries settled, and what holds it up, for how long: while what an
     /// earlier attempt left is read again, since that went on last.
     pub fn progress(&self) -> Heartbeat {

@@ -215,6 +215,12 @@ impl SendRun {
         self.lock().machine.progress()
     }
 
+    /// Memory of entries under way, and of what the receiver says of them, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let state = self.lock();
+        state.machine.held_bytes() + state.end.held_bytes()
+    }
+
     /// What the scan found, when it is over.
     pub fn scan_totals(&self) -> Option<ScanTotals> {
         self.lock().machine.scan_totals().cloned()

@@ -250,6 +250,8 @@ pub struct Receiver {
     held: Vec<EntryId>,
     /// Outcomes told that the sender may not have heard, and the content bytes that each of them is about.
     told: BTreeMap<EntryId, (Outcome, u64)>,
+    /// Memory of those.
+    told_bytes: usize,
     scan: Option<ScanTotals>,
     /// Entries that were offered, and their content bytes; not those that replace others.
     offered: (u64, u64),
@@ -429,6 +431,7 @@ impl Receiver {
             repeating: false,
             held: Vec::new(),
             told: BTreeMap::new(),
+            told_bytes: 0,
             scan: None,
             offered: (0, 0),
             unlinked_bytes: 0,
@@ -597,7 +600,7 @@ impl Receiver {
                 for run in runs {
                     let (first, end) = (EntryId(run.first), EntryId(run.first + run.count));
                     let heard: Vec<EntryId> = self.told.range(first..end).map(|(&id, _)| id).collect();
-                    heard.iter().for_each(|id| drop(self.told.remove(id)));
+                    heard.into_iter().for_each(|id| drop(self.forget(id)));
                 }
                 Ok(())
             }
@@ -705,7 +708,7 @@ impl Receiver {
         } else {
             let bytes = item.entry.content_bytes();
             self.count(&outcome, bytes);
-            self.told.insert(id, (outcome.clone(), bytes));
+            self.remember(id, outcome.clone(), bytes);
             self.settled.push((id, outcome.clone()));
             // To join to what is in its line.
             if let (Outcome::Done { digest: Some(_), .. }, Some(pieces)) = (&outcome, item.pieces) {

@@ -244,7 +244,8 @@ pub struct Sender {
     keeps_pieces: bool,
     /// Chunks that streams are through with.
     chunks_read: usize,
-    /// Runs and digests that were heard since gaps were counted.
+    /// Gaps when they were counted last, and runs and digests that were heard since.
+    gaps_counted: usize,
     runs_heard: usize,
     dealer: Dealer,
 }
@@ -395,6 +396,7 @@ impl Sender {
             deleted_told: BTreeSet::new(),
             keeps_pieces: false,
             chunks_read: 0,
+            gaps_counted: 0,
             runs_heard: 0,
         }
     }
@@ -407,6 +409,12 @@ impl Sender {
     /// Counters so far.
     pub fn progress(&self) -> Progress {
         self.progress
+    }
+
+    /// Memory of entries, and of what the receiver says of them, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let items_bytes = self.items.len() * 2 * (size_of::<Item>() + size_of::<Entry>());
+        self.item_bytes + items_bytes + (self.gaps_counted + self.runs_heard) * GAP_BYTES
     }
 
     /// What the scan found, once it is over.
@@ -758,6 +766,9 @@ impl Sender {
         }
     }
 }
+
+/// Memory of a gap: of a run of chunks, or of a node with a digest.
+const GAP_BYTES: usize = 64;
 
 /// Bytes of one offer: small enough that the first arrives soon.
 const OFFER_BYTES: usize = 128 << 10;

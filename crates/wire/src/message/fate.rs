@@ -145,7 +145,8 @@ impl Outcome {
         }
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
+    /// Memory that it takes beside itself, in bytes.
+    pub fn heap_bytes(&self) -> usize {
         match self {
             Outcome::Done { losses, .. } => list_bytes(losses, |loss| loss.what.len() + loss.why.len()),
             Outcome::Unchanged { .. } => 0,

@@ -561,6 +561,11 @@ impl FlowReceive {
         }
     }
 
+    /// Memory of what the sender has us keep, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.lock().machine.held_bytes()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
         self.common.lock()
     }

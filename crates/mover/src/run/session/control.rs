@@ -145,6 +145,23 @@ impl Session {
         }
     }
 
+    /// Memory of what the peer has us keep, in bytes; about: of transfers, of what was said to those that are not there yet,
+    /// and what it does not take. Buffers of streams, and frames of channels, have bounds of their own.
+    pub fn held_bytes(&self) -> usize {
+        let (early, transfers): (usize, Vec<Transfer>) = {
+            let state = self.lock();
+            let early = state.early.values().map(|early| early.bytes).sum();
+            (early, state.transfers.values().cloned().collect())
+        };
+        let of = |transfer: &Transfer| match transfer {
+            Transfer::Receive(run) => run.held_bytes(),
+            Transfer::ReceiveFlows(run) => run.held_bytes(),
+            Transfer::Send(run) => run.held_bytes(),
+            _ => 0,
+        };
+        early + self.queued_bytes() + transfers.iter().map(of).sum::<usize>()
+    }
+
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
         let bytes = size_of::<TransferMessage>() + message.heap_bytes();
         let mut state = self.lock();

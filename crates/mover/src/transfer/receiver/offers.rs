@@ -8,6 +8,10 @@ use std::time::Duration;
 use thalweg_wire::message::{AckLevel, Outcome, TransferMessage as Say, Want};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, digest, limits};
 
+/// Memory of a run of holes, and of an outcome that was told beside its texts.
+const HOLE_RUN_BYTES: usize = 32;
+const TOLD_BYTES: usize = 2 * size_of::<(EntryId, Outcome, u64)>();
+
 impl Receiver {
     /// Answer to [`Action::Decide`] and [`Action::Link`].
     pub fn decided(&mut self, id: EntryId, decided: Decided, now: Duration) {
@@ -313,10 +317,30 @@ impl Receiver {
         self.check_number(id)?;
         self.next_id = self.next_id.max(EntryId(id.0 + 1));
         self.count(&outcome, 0);
-        self.told.insert(id, (outcome.clone(), 0));
+        self.remember(id, outcome.clone(), 0);
         self.settled.push((id, outcome.clone()));
         self.actions.push_back(Action::Aside(Some(id), path, outcome));
         Ok(())
+    }
+
+    /// Memory of what the sender has us keep, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let items_bytes = self.items.len() * 2 * (size_of::<Item>() + size_of::<Entry>());
+        self.item_bytes + items_bytes + self.told_bytes + self.hole_runs * HOLE_RUN_BYTES
+    }
+
+    /// It was told, and is kept until the sender has heard it.
+    pub(super) fn remember(&mut self, id: EntryId, outcome: Outcome, bytes: u64) {
+        self.forget(id);
+        self.told_bytes += TOLD_BYTES + outcome.heap_bytes();
+        self.told.insert(id, (outcome, bytes));
+    }
+
+    /// What was told of it, which is kept no more.
+    pub(super) fn forget(&mut self, id: EntryId) -> Option<(Outcome, u64)> {
+        let told = self.told.remove(&id)?;
+        self.told_bytes -= TOLD_BYTES + told.0.heap_bytes();
+        Some(told)
     }
 
     /// Numbers that are passed by never come: a few of a sender whose entries changed while the link was down.
@@ -395,7 +419,7 @@ impl Receiver {
             // It was told, and is offered again under another number: it must not count twice. What was said before the
             // sender withdrew it stands in the receipt, at both ends: so this is said before anything of the other.
             if failure.is_none()
-                && let Some((outcome, bytes)) = self.told.remove(&id)
+                && let Some((outcome, bytes)) = self.forget(id)
             {
                 self.uncount(&outcome, bytes);
                 self.say(Say::Settled(vec![(id, outcome)]));

@@ -127,6 +127,7 @@ impl Sender {
         let aside = self.asides.values().filter_map(|aside| aside.item.as_ref());
         let items = self.items.values().chain(self.replaced.values()).chain(aside);
         let gaps: usize = items.map(|item| item.gaps()).sum();
+        self.gaps_counted = gaps;
         let ours = self.chunks_read.saturating_mul(GAPS_A_CHUNK);
         match gaps <= self.limits.gaps.saturating_add(ours) {
             true => Ok(()),

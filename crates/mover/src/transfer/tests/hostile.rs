@@ -138,3 +138,21 @@ fn gaps_in_what_a_receiver_says_are_bounded_by_what_was_sent() {
         }
     }
 }
+
+#[test]
+fn what_a_sender_has_a_receiver_keep_is_counted_until_it_is_over() {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    assert_eq!(receiver.held_bytes(), 0);
+    let files = (0..100).map(|id| Entry { id: EntryId(id), ..file(&format!("{id:0500}"), 5) }).collect();
+    receiver.hear(Say::Offer(files), now).unwrap();
+    assert!(receiver.held_bytes() > 100 * 500, "{}", receiver.held_bytes());
+    for id in 0..100 {
+        let outcome = Outcome::Failed(Failure::new(FailureKind::Io, "write", "x".repeat(2000)));
+        receiver.decided(EntryId(id), Decided::Settled { outcome, made: false }, now);
+    }
+    // The outcomes, until they were heard.
+    assert!(receiver.held_bytes() > 100 * 2000, "{}", receiver.held_bytes());
+    receiver.hear(Say::Heard(vec![Run { first: 0, count: 100 }]), now).unwrap();
+    assert_eq!(receiver.held_bytes(), 0);
+}
