@@ -173,7 +173,8 @@ impl Keep {
                 let silent = Duration::from_millis((*keep_ms).into());
                 Keep { silent, closed: silent.min(PRODUCER_ENDED), ended: silent }
             }
-            // One that was killed or stopped comes back under its name. A day would be much where nobody does.
+            // One that was killed or stopped comes back under its name. A day would be much where nobody
+            // does.
             FrameRole::Consume(consume) => {
                 let keep = Duration::from_millis(consume.keep_ms.into());
                 Keep { silent: keep, closed: keep, ended: keep.min(patience) }

@@ -55,9 +55,9 @@ pub struct HostLimits {
     pub requests: usize,
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
-    /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes, lines of receipts,
-    /// pieces of streams, messages. Half of them for those that count as one, as above. Who has most of it loses his
-    /// session. `usize::MAX`: no bound.
+    /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
+    /// lines of receipts, pieces of streams, messages. Half of them for those that count as one, as above.
+    /// Who has most of it loses his session. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
@@ -422,8 +422,8 @@ impl Host {
         });
     }
 
-    /// Ends sessions whose peers have too much kept here, until what is left is within bounds. Between two looks it grows by
-    /// what came meanwhile.
+    /// Ends sessions whose peers have too much kept here, until what is left is within bounds. Between two
+    /// looks it grows by what came meanwhile.
     fn bound_memory(&self) {
         let most = self.limits.held_bytes_max;
         let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
@@ -524,8 +524,8 @@ impl Origin {
     }
 }
 
-/// Which of these sessions is to end, where they hold too much: that with most bytes of those that count as one and have most.
-/// `most` for all, half of it for those.
+/// Which of these sessions is to end, where they hold too much: that with most bytes of those that count as
+/// one and have most. `most` for all, half of it for those.
 fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
     let mut by_origin: HashMap<Origin, usize> = HashMap::new();
     for (origin, bytes) in held {

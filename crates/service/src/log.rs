@@ -3,8 +3,9 @@
 //! file, in however many pieces; of digesting one for each session, in however many questions.
 //!
 //! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
-//! nobody but us writes its fields, and it is short: names and failures are cut. What fails again and again is told a bounded
-//! number of times a minute; what was done, each time. Not here: what each entry became, which the client's report has.
+//! nobody but us writes its fields, and it is short: names and failures are cut. What fails again and again
+//! is told a bounded number of times a minute; what was done, each time. Not here: what each entry became,
+//! which the client's report has.
 
 use crate::published::{self, cut};
 use std::collections::{BTreeMap, VecDeque};
@@ -52,8 +53,8 @@ pub(crate) struct Line {
     failures: Arc<Failures>,
 }
 
-/// Failed transfers and requests of one session that are told in a minute. Who has more of them hears of each; here they are
-/// counted.
+/// Failed transfers and requests of one session that are told in a minute. Who has more of them hears of
+/// each; here they are counted.
 const FAILURES_A_MINUTE: u32 = 256;
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -281,8 +281,9 @@ impl Tree {
         true
     }
 
-    /// Adds `count` chunks of zeros from `first` on, as marked holes; `mark` stands for one of them, the same for all
-    /// of a file. Chunks that are there stay. Takes time proportional to gaps and height, not to `count`.
+    /// Adds `count` chunks of zeros from `first` on, as marked holes; `mark` stands for one of them, the same
+    /// for all of a file. Chunks that are there stay. Takes time proportional to gaps and height, not to
+    /// `count`.
     pub fn insert_marked_holes(&mut self, first: u64, count: u64, mark: Digest) {
         self.mark = mark;
         let end = first.saturating_add(count).min(self.chunks);

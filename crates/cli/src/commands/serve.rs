@@ -109,7 +109,8 @@ fn frames_bytes(group_bytes: Option<u64>) -> u64 {
     bytes.clamp(FRAMES_BYTES_MIN, limits::CHANNEL_BYTES_MAX)
 }
 
-/// Bytes of what clients may have it keep beside buffers and frames: a quarter of the memory that it may have, or that there is.
+/// Bytes of what clients may have it keep beside buffers and frames: a quarter of the memory that it may
+/// have, or that there is.
 fn held_bytes(memory_bytes: Option<u64>) -> usize {
     /// So much is kept of some copies of many files, each way.
     const HELD_BYTES_MIN: u64 = 256 << 20;

@@ -630,6 +630,7 @@ fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
 fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
     let mut world = World::new();
     let mut client = world.client();
+    let began = Instant::now();
     for number in 0..600 {
         let name_bytes = if number == 0 { limits::PATH_BYTES_MAX } else { 10 };
         let place = Place { export: Some("ro".to_owned()), path: vec![1; name_bytes] };
@@ -640,8 +641,10 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
     let places = vec![Place { export: Some("e".repeat(limits::NAME_BYTES_MAX + 1)), path: Vec::new() }];
     assert!(client.open(Open { places, ..push("ro", "x") }).is_err());
     let log = world.scratch.server_log();
-    let failed = log.matches("transfer failed").count();
-    assert!((1..=256).contains(&failed), "{failed} failures are told");
+    let failed = log.matches("transfer failed").count() as u64;
+    // Of each minute, where the machine is held up.
+    let most = 256 * (1 + began.elapsed().as_secs() / 60);
+    assert!((1..=most).contains(&failed), "{failed} failures are told");
     let longest = log.lines().map(str::len).max().unwrap_or(0);
     assert!(longest < 8 << 10, "a line of {longest} bytes");
     world.still_serves("after failures");

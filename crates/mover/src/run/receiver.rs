@@ -454,7 +454,8 @@ impl ReceiveRun {
     }
 }
 
-/// Numbers of which many never come, of entries or of names aside, would have the lines of all others kept for ever.
+/// Numbers of which many never come, of entries or of names aside, would have the lines of all others kept
+/// for ever.
 fn check_receipt(message: &TransferMessage, held_bytes: usize) -> Result<()> {
     match message {
         TransferMessage::Offer(_) | TransferMessage::Aside(_)

@@ -60,7 +60,7 @@ pub struct Limits {
     pub retries: u32,
     /// How often one entry may be repaired.
     pub repairs: u32,
-    /// Gaps in what the receiver says of chunks, beyond those that come of what was sent; at times twice as many are kept.
+    /// Gaps in what the receiver says of chunks, beyond those that come of what was sent.
     pub gaps: usize,
     /// When an idle stream may take over what another has had unverified.
     pub hedge: Hedging,

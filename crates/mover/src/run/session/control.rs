@@ -145,8 +145,9 @@ impl Session {
         }
     }
 
-    /// Memory of what the peer has us keep, in bytes; about: of transfers, of what was said to those that are not there yet,
-    /// and what it does not take. Buffers of streams, and frames of channels, have bounds of their own.
+    /// Memory of what the peer has us keep, in bytes; about: of transfers, of what was said to those that are
+    /// not there yet, and what it does not take. Buffers of streams, and frames of channels, have bounds of
+    /// their own.
     pub fn held_bytes(&self) -> usize {
         let (early, transfers): (usize, Vec<Transfer>) = {
             let state = self.lock();

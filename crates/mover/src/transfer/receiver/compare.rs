@@ -19,8 +19,8 @@ use thalweg_wire::digest;
 use thalweg_wire::message::{Outcome, Run, TransferMessage as Say};
 use thalweg_wire::{Digest, Entry, EntryId};
 
-/// Runs of holes that wait to be looked for, in all files that stand here: beyond it such a file counts as another, and is
-/// copied from as far as it is the same.
+/// Runs of holes that wait to be looked for, in all files that stand here: beyond it such a file counts as
+/// another, and is copied from as far as it is the same.
 const LOOKING_MAX: usize = 64 << 10;
 
 /// What is known of a candidate.

@@ -298,7 +298,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// So many more runs of holes are kept. They are counted anew, now and then: data that came between took some.
+    /// So many more runs of holes are kept. They are counted anew, now and then: data that came between took
+    /// some.
     fn count_hole_runs(&mut self, more: usize) -> Result<()> {
         self.hole_runs += more;
         if self.hole_runs / 2 <= self.limits.hole_runs {

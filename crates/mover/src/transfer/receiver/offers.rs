@@ -343,7 +343,8 @@ impl Receiver {
         Some(told)
     }
 
-    /// Numbers that are passed by never come: a few of a sender whose entries changed while the link was down.
+    /// Numbers that are passed by never come: a few of a sender whose entries changed while the link was
+    /// down.
     fn check_number(&self, id: EntryId) -> Result<()> {
         let passed_by = id.0.saturating_sub(self.next_id.0);
         match passed_by <= limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 && id.0 < u64::MAX {

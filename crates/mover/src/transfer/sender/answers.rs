@@ -10,11 +10,15 @@ use thalweg_wire::{Digest, EntryId, Kind, limits};
 /// Outcomes after which the receiver hears that they were heard.
 const HEARD_AT_ONCE: u64 = 1024;
 
-/// How often chunks of a file may be wanted for each time that it is offered. A receiver that compares says twice what it
-/// wants, and once more if the file that stood there is another by then.
+/// How often chunks of a file may be wanted for each time that it is offered. A receiver that compares says
+/// twice what it wants, and once more if the file that stood there is another by then.
 const WANTED_MAX: u32 = 8;
 
-/// Gaps that come of a chunk that was read: in what is to be read, is there, is verified, durable, and has come.
+/// Runs and digests that are heard before gaps are counted again: of as many entries as may be in flight.
+const COUNT_GAPS_AFTER: usize = 64 << 10;
+
+/// Gaps that come of a chunk that was read: in what is to be read, is there, is verified, durable, and has
+/// come.
 const GAPS_A_CHUNK: usize = 5;
 
 /// How often each chunk of a file may differ, or be left by a stream that dies: as often as links and streams are lost.
@@ -99,7 +103,8 @@ impl Sender {
             large.verified.remove(run.first, run.first + run.count);
         }
         // What the receiver has and we have no digest of (the link broke before the stream could tell us) is
-        // read again; that it is sent again too costs at most a chunk per stream. Once: from then on it is queued, or read.
+        // read again; that it is sent again too costs at most a chunk per stream. Once: from then on it is
+        // queued, or read.
         if wanted_before == 0 {
             large.tree.missing().into_iter().for_each(|(first, end)| large.queue.insert(first, end));
         }
@@ -111,8 +116,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Memory and time that what the receiver says of chunks takes grow with the gaps in it. They are counted when as much
-    /// was heard as there may be.
+    /// Memory and time that what the receiver says of chunks takes grow with the gaps in it. They are counted
+    /// now and then.
     pub(super) fn check_gaps(&mut self, say: &Say) -> Result<()> {
         self.runs_heard += match say {
             Say::Want(wants) => wants.iter().map(|(_, want)| want.runs().len()).sum::<usize>(),
@@ -120,7 +125,7 @@ impl Sender {
             Say::Ack(_, runs) | Say::Repair(runs) | Say::Differs(runs) => runs.len(),
             _ => 0,
         };
-        if self.runs_heard <= self.limits.gaps {
+        if self.runs_heard <= self.limits.gaps.min(COUNT_GAPS_AFTER) {
             return Ok(());
         }
         self.runs_heard = 0;

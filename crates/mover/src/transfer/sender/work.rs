@@ -273,8 +273,8 @@ impl Sender {
                 self.large.pop_front();
                 continue;
             };
-            // With nothing to read, for what was wanted has come meanwhile, it takes no slot: there would be no look at its
-            // source that gives it back.
+            // With nothing to read, for what was wanted has come meanwhile, it takes no slot: there would be
+            // no look at its source that gives it back.
             if large.queue.is_empty() {
                 large.is_listed = false;
                 self.large.pop_front();

@@ -73,7 +73,8 @@ fn who_wants_the_same_file_over_and_over_is_refused() {
     let mut say = || sender.hear(again()).err().map(|failure| failure.kind);
     let refused = (0..1000).find_map(|number| say().map(|kind| (number, kind)));
     let (number, kind) = refused.expect("a bound");
-    // An honest one says in two which chunks to compare and which to send, and once more where neither was right.
+    // An honest one says in two which chunks to compare and which to send, and once more where neither was
+    // right.
     assert!((2..100).contains(&number), "{number}");
     assert_eq!(kind, FailureKind::Protocol);
     // Over another link it may begin anew.

@@ -175,8 +175,8 @@ impl Attached {
         }
     }
 
-    /// The session of a consumer is over: others may have its window, when what it was handed has room without. A producer
-    /// may have frames in its own.
+    /// The session of a consumer is over: others may have its window, when what it was handed has room
+    /// without. A producer may have frames in its own.
     pub fn free_window(&self) {
         if let Attached::Consumer(link, _) = self {
             link.free_window();
