@@ -49,7 +49,7 @@ pub mod prove;
 mod tests;
 
 pub use finding::{Belief, Finding, Holds, Remedy, Report, Subject, Verdict};
-pub use limits::group_memory_bytes;
+pub use limits::{group_memory_bytes, machine_memory_bytes};
 pub use machine::Machine;
 pub use measure::Probes;
 pub use network::devices;

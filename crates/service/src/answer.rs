@@ -33,7 +33,7 @@ pub(crate) fn answer(
     free: impl FnOnce(),
 ) {
     let pen = Pen { session, number, room };
-    let line = Line::of_question(session, &question);
+    let line = Line::of_question(session, &question, host.failures.clone());
     let is_read = matches!(question, Question::Read { .. });
     let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });

@@ -73,8 +73,11 @@ impl Export {
         let rights = flags.map(|flags| Rights::read(flags, size)).transpose();
         let rights = rights.map_err(|cause| usage(&cause))?.unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-            return Err(usage("a name has letters, digits, `-`, `_` and `.`, and does not begin with `.`"));
+        let is_short = (1..=limits::NAME_BYTES_MAX).contains(&name.len());
+        if !is_short || name.starts_with('.') || !name.chars().all(plain) {
+            let cause =
+                "a name has at most 255 letters, digits, `-`, `_` and `.`, and does not begin with `.`";
+            return Err(usage(cause));
         }
         if directory.is_empty() {
             return Err(usage("the directory is missing"));

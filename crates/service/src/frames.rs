@@ -95,7 +95,8 @@ impl Host {
         }
         session.tune_streams();
         channel.begin();
-        let (session, number, keep) = (session.clone(), open.transfer, Keep::of(&frames.role));
+        let keep = Keep::of(&frames.role, self.patience());
+        let (session, number) = (session.clone(), open.transfer);
         of_session!(debug, &session, is_producer, "frames");
         let (watched, line) = (attached.clone(), line.clone());
         let (failed, theirs, its_line) = (attached.clone(), session.clone(), line.clone());
@@ -161,26 +162,31 @@ struct Keep {
     silent: Duration,
     /// Where its end of the link was closed.
     closed: Duration,
+    /// When its session is over: nobody counts it any more.
+    ended: Duration,
 }
 
 impl Keep {
-    fn of(role: &FrameRole) -> Keep {
+    /// `patience`: for how long a session without a link is kept.
+    fn of(role: &FrameRole, patience: Duration) -> Keep {
         match role {
             FrameRole::Produce { keep_ms, .. } => {
                 let silent = Duration::from_millis((*keep_ms).into());
-                Keep { silent, closed: silent.min(PRODUCER_ENDED) }
+                Keep { silent, closed: silent.min(PRODUCER_ENDED), ended: silent }
             }
-            // One that was killed comes back under its name.
+            // One that was killed or stopped comes back under its name. A day would be much where nobody
+            // does.
             FrameRole::Consume(consume) => {
                 let keep = Duration::from_millis(consume.keep_ms.into());
-                Keep { silent: keep, closed: keep }
+                Keep { silent: keep, closed: keep, ended: keep.min(patience) }
             }
         }
     }
 
-    /// Whether it was waited for long enough.
-    fn is_over(self, gone: Duration, fell_silent: bool) -> bool {
-        gone > if fell_silent { self.silent } else { self.closed }
+    /// Whether it was waited for long enough. `ended`: for how long its session has been over.
+    fn is_over(self, gone: Duration, fell_silent: bool, ended: Option<Duration>) -> bool {
+        let most = if fell_silent { self.silent } else { self.closed };
+        gone > most || ended.is_some_and(|ended| ended > self.ended)
     }
 }
 
@@ -192,11 +198,14 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
         if watched.is_over() || watched.is_replaced() {
             break false;
         }
-        if session.is_closed() {
-            closed_at.get_or_insert_with(Instant::now);
+        if closed_at.is_none() && session.is_closed() {
+            closed_at = Some(Instant::now());
+            // It asks for another when it comes back.
+            watched.free_window();
         }
         let gone = session.lost_since().or(closed_at).map(|since| since.elapsed());
-        if gone.is_some_and(|gone| keep.is_over(gone, session.fell_silent())) {
+        let ended = closed_at.map(|at| at.elapsed());
+        if gone.is_some_and(|gone| keep.is_over(gone, session.fell_silent(), ended)) {
             break true;
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -275,6 +284,9 @@ mod tests {
     use crate::export::{Export, Rights};
     use thalweg_mover::endpoint::local::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
+    use thalweg_wire::message::{Consume, FrameFrom};
+
+    const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_log_goes_by_the_flags_of_its_export() {
@@ -293,13 +305,14 @@ mod tests {
     #[test]
     fn a_producer_in_an_outage_is_waited_for_as_long_as_it_has_patience_and_one_that_ended_a_minute() {
         let of = |keep: Duration| {
-            Keep::of(&FrameRole::Produce {
+            let role = FrameRole::Produce {
                 producer: ProducerId::new("cam").unwrap(),
                 process: [1; 16],
                 first: None,
                 level: HeldLevel::Memory,
                 keep_ms: keep.as_millis() as u32,
-            })
+            };
+            Keep::of(&role, MINUTE)
         };
         let (short, minute, patience) =
             (Duration::from_secs(5), Duration::from_secs(60), Duration::from_secs(600));
@@ -310,8 +323,37 @@ mod tests {
             (short, true, short),
             (short, false, short),
         ] {
-            assert!(!of(keep).is_over(most, fell_silent), "{keep:?} {fell_silent}");
-            assert!(of(keep).is_over(most + moment, fell_silent), "{keep:?} {fell_silent}");
+            assert!(!of(keep).is_over(most, fell_silent, None), "{keep:?} {fell_silent}");
+            assert!(of(keep).is_over(most + moment, fell_silent, None), "{keep:?} {fell_silent}");
+        }
+        // Also where its session is not waited for any more.
+        assert!(!of(patience).is_over(patience, true, Some(9 * MINUTE)));
+    }
+
+    #[test]
+    fn a_consumer_is_waited_for_a_day_only_while_its_session_stands() {
+        let of = |keep: Duration| {
+            let role = FrameRole::Consume(Box::new(Consume {
+                consumer: [1; 16],
+                process: [2; 16],
+                instance: None,
+                group: None,
+                policy: FramePolicy::Block,
+                from: FrameFrom::Start,
+                has: Vec::new(),
+                producers: 1,
+                keep_ms: keep.as_millis() as u32,
+            }));
+            Keep::of(&role, 10 * MINUTE)
+        };
+        let (day, moment) = (Duration::from_secs(86_400), Duration::from_millis(1));
+        // It says goodbye as soon as it has its place, or falls silent for good.
+        for fell_silent in [false, true] {
+            let ended = 10 * MINUTE;
+            assert!(!of(day).is_over(ended, fell_silent, Some(ended)), "{fell_silent}");
+            assert!(of(day).is_over(ended + moment, fell_silent, Some(ended + moment)), "{fell_silent}");
+            assert!(!of(day).is_over(day, fell_silent, None), "{fell_silent}");
+            assert!(of(MINUTE).is_over(MINUTE + moment, fell_silent, Some(moment)), "{fell_silent}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::accept::source_of;
 use crate::export::{Changes, Exports};
-use crate::log::of_session;
+use crate::log::{Failures, of_session};
 use crate::slots::Slots;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -62,6 +62,10 @@ pub struct HostLimits {
     pub requests: usize,
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
+    /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
+    /// lines of receipts, pieces of streams, messages. Half of them for those that count as one, as above.
+    /// Who has most of it loses his session. `usize::MAX`: no bound.
+    pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
     /// Transfers of sessions whose streams are in another form are refused.
@@ -86,6 +90,7 @@ impl Default for HostLimits {
             stall_timeout: Duration::from_secs(30),
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
+            held_bytes_max: usize::MAX,
             tls_form: TlsForm::default(),
             requires_tls: false,
             slots_bits_per_s: None,
@@ -140,6 +145,8 @@ pub struct Host {
     pub(crate) slots: Option<Slots>,
     /// What all sessions have a share of.
     total: Arc<Total>,
+    /// What failed of late, for the log.
+    pub(crate) failures: Arc<Failures>,
     /// Each copy and stream has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
@@ -167,11 +174,15 @@ impl Host {
             instances: AtomicU64::new(1),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
+            failures: Arc::default(),
             work: Arc::default(),
             closing: Arc::default(),
             this: this.clone(),
         });
         host.again_and_again("reaper", Host::reap);
+        if host.limits.held_bytes_max < usize::MAX {
+            host.again_and_again("memory", Host::bound_memory);
+        }
         // On a thread of its own: logs of channels are on disks, which may stand still.
         host.again_and_again("channels", |host| host.hub.reap(host.limits.patience));
         host
@@ -287,6 +298,11 @@ impl Host {
                 Ok(())
             }
         }
+    }
+
+    /// How long a session without a link is kept.
+    pub(crate) fn patience(&self) -> Duration {
+        self.limits.patience
     }
 
     /// Sessions that are not over, linked or not.
@@ -409,6 +425,7 @@ impl Host {
 
     fn reap(&self) {
         self.narrow_beside_slots();
+        self.failures.tidy(Instant::now());
         self.end_all("the client did not come back", |session| {
             // With nothing under way there is nothing to come back for.
             let patience = match session.transfers().is_empty() {
@@ -417,6 +434,21 @@ impl Host {
             };
             session.is_put_away() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
         });
+    }
+
+    /// Ends sessions whose peers have too much kept here, until what is left is within bounds. Between two
+    /// looks it grows by what came meanwhile.
+    fn bound_memory(&self) {
+        let most = self.limits.held_bytes_max;
+        let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let mut held: Vec<(Origin, usize)> =
+            sessions.iter().map(|session| (Origin::of_session(session), session.held_bytes())).collect();
+        while let Some(at) = one_too_much(&held, most) {
+            held.swap_remove(at);
+            let greedy = sessions.swap_remove(at);
+            let why = "what its client had the server keep in memory is more than there is for it";
+            self.end_all(why, |session| std::ptr::eq(session, &*greedy));
+        }
     }
 
     /// What comes without a slot shall have little under way when a window opens.
@@ -533,6 +565,22 @@ impl Origin {
     }
 }
 
+/// Which of these sessions is to end, where they hold too much: that with most bytes of those that count as
+/// one and have most. `most` for all, half of it for those.
+fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
+    let mut by_origin: HashMap<Origin, usize> = HashMap::new();
+    for (origin, bytes) in held {
+        *by_origin.entry(*origin).or_default() += bytes;
+    }
+    let all: usize = by_origin.values().sum();
+    let (origin, theirs) = by_origin.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    if all <= most && theirs <= most / 2 {
+        return None;
+    }
+    let of_them = held.iter().enumerate().filter(|(_, (other, _))| *other == origin);
+    of_them.max_by_key(|(_, (_, bytes))| *bytes).map(|(at, _)| at)
+}
+
 fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
     let ours = match hello.purpose {
         Purpose::Stream => stream_proof(&session.key, connection, &session.id, hello.stream),
@@ -588,7 +636,7 @@ mod tests {
         let run = run.expect("threads");
         let place = Place { export: None, path: b"/x".to_vec() };
         let question = Question::Digest { place, chunk_bytes: 0 };
-        let line = Line::of_question(&session, &question).expect("a line");
+        let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line, None);
         let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
@@ -644,6 +692,25 @@ mod tests {
         // A few sessions may have all streams that there were.
         assert_eq!(of(3, None), (3, 1, (2048, 1024)));
         assert_eq!(of(1, Some(7)), (1, 1, (2048, 1024)));
+    }
+
+    #[test]
+    fn who_has_most_kept_in_memory_gives_way_and_one_address_has_half() {
+        let of = |last: u8| {
+            let source = Some(IpAddr::from([10, 0, 0, last]));
+            Origin { client: Fingerprint([7; 32]), source }
+        };
+        let too_much = |held: &[(u8, usize)]| {
+            let held: Vec<(Origin, usize)> = held.iter().map(|(last, bytes)| (of(*last), *bytes)).collect();
+            one_too_much(&held, 100)
+        };
+        assert_eq!(too_much(&[]), None);
+        assert_eq!(too_much(&[(1, 50), (2, 50)]), None);
+        // One address has more than half, in however many sessions; of these the largest ends.
+        assert_eq!(too_much(&[(1, 51)]), Some(0));
+        assert_eq!(too_much(&[(2, 40), (1, 20), (1, 31), (1, 0)]), Some(2));
+        // All together have too much: of those who have most, not of those with the largest session.
+        assert_eq!(too_much(&[(1, 34), (2, 20), (2, 25), (3, 30)]), Some(2));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! file, in however many pieces; of digesting one for each session, in however many questions.
 //!
 //! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
-//! nobody but us writes its fields. Not here: what each entry became, which the client's report has.
+//! nobody but us writes its fields, and it is short: names and failures are cut. What fails again and again
+//! is told a bounded number of times a minute; what was done, each time. Not here: what each entry became,
+//! which the client's report has.
 
-use crate::published;
-use std::collections::VecDeque;
+use crate::published::{self, cut};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
@@ -48,6 +50,53 @@ pub(crate) struct Line {
     kind: &'static str,
     place: String,
     began: Instant,
+    failures: Arc<Failures>,
+}
+
+/// Failed transfers and requests of one session that are told in a minute. Who has more of them hears of
+/// each; here they are counted.
+const FAILURES_A_MINUTE: u32 = 256;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What failed of late, by session: a client that asks in vain as fast as it can does not fill the log.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Mutex<BTreeMap<String, Failed>>);
+
+#[derive(Debug)]
+struct Failed {
+    since: Instant,
+    told: u32,
+    left_out: u64,
+}
+
+impl Failures {
+    /// Whether one more of this session may be told, and counts it.
+    fn may_tell(&self, session: &str, now: Instant) -> bool {
+        let mut all = lock(&self.0);
+        let failed = all.entry(session.to_owned()).or_insert(Failed { since: now, told: 0, left_out: 0 });
+        if failed.told < FAILURES_A_MINUTE {
+            failed.told += 1;
+            return true;
+        }
+        failed.left_out += 1;
+        false
+    }
+
+    /// Whether one more of this session would be told: where not, that something begins is not told either.
+    fn has_room(&self, session: &str) -> bool {
+        lock(&self.0).get(session).is_none_or(|failed| failed.told < FAILURES_A_MINUTE)
+    }
+
+    /// Tells how many were left out of those whose minute is over. Call it a few times a minute.
+    pub fn tidy(&self, now: Instant) {
+        lock(&self.0).retain(|session, failed| {
+            let is_over = now.saturating_duration_since(failed.since) >= MINUTE;
+            if is_over && failed.left_out > 0 {
+                tracing::warn!(%session, left_out = failed.left_out, "failures of one minute were not told");
+            }
+            !is_over
+        });
+    }
 }
 
 /// How much of it is done.
@@ -95,8 +144,11 @@ impl From<Totals> for Done {
 
 impl Line {
     /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it.
-    pub fn begin(session: &Session, open: &Open) -> Line {
-        let line = Line::of_open(session, open);
+    pub fn begin(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
+        let line = Line::of_open(session, open, failures);
+        if !line.failures.has_room(&line.session) {
+            return line;
+        }
         tracing::info!(
             session = %line.session,
             client = %line.client,
@@ -110,7 +162,7 @@ impl Line {
         line
     }
 
-    fn of_open(session: &Session, open: &Open) -> Line {
+    fn of_open(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
         Line {
             session: session.name(),
             client: session.peer,
@@ -129,11 +181,12 @@ impl Line {
             },
             place: shown(&open.places),
             began: Instant::now(),
+            failures,
         }
     }
 
     /// Of a question about what is in files. Of others, which only look, there is no line: `None`.
-    pub fn of_question(session: &Session, question: &Question) -> Option<Line> {
+    pub fn of_question(session: &Session, question: &Question, failures: Arc<Failures>) -> Option<Line> {
         let (kind, place) = match question {
             Question::Read { place, .. } => ("read", place),
             Question::Digest { place, .. } => ("digest", place),
@@ -149,6 +202,7 @@ impl Line {
             kind,
             place: published::shown(place),
             began: Instant::now(),
+            failures,
         })
     }
 
@@ -173,7 +227,10 @@ impl Line {
         ended: std::result::Result<Option<Digest>, &Failure>,
         first: Option<&Failure>,
     ) {
-        let failure = ended.err().or(first).map(Failure::to_string);
+        if ended.is_err() && !self.failures.may_tell(&self.session, Instant::now()) {
+            return;
+        }
+        let failure = ended.err().or(first).map(|failure| cut(failure.to_string()));
         let (how, outcome, root) = match ended {
             Ok(root) => ("done", "done".to_owned(), root),
             Err(failure) => ("failed", failure.kind.word(), None),
@@ -293,7 +350,7 @@ impl Reads {
     /// A question about digests is over, and failed if there is a failure.
     pub fn count_digests(&self, line: Line, done: Done, failure: Option<&Failure>) {
         let seconds = line.began.elapsed().as_secs_f64();
-        let text = failure.map(Failure::to_string);
+        let text = failure.map(|failure| cut(failure.to_string()));
         tracing::debug!(
             session = %line.session,
             client = %line.client,
@@ -403,6 +460,7 @@ mod tests {
             kind: "read",
             place,
             began: Instant::now(),
+            failures: Arc::default(),
         };
         for bytes in [5, 0, 7] {
             reads.count(line("data/a".to_owned()), bytes);
@@ -450,6 +508,7 @@ mod tests {
                 kind: "digest",
                 place: place.to_owned(),
                 began: Instant::now(),
+                failures: Arc::default(),
             };
             reads.count_digests(line, done, failure);
             let kept = reads.lock();
@@ -486,5 +545,35 @@ mod tests {
         assert_eq!(shown(&places), "da\\x0ata/a\\x0a\\x1b[31m\\xff and 2 more");
         assert_eq!(shown(&[Place { export: None, path: b"/home/x".to_vec() }]), "/home/x");
         assert_eq!(shown(&[]), "");
+    }
+
+    #[test]
+    fn whatever_is_long_is_cut() {
+        let place = |export: usize, path: usize| Place {
+            export: Some("\u{1}".repeat(export)),
+            path: "\u{1}".repeat(path).into_bytes(),
+        };
+        for long in [place(2 << 20, 5), place(255, 512 << 10), place(1, 1023)] {
+            let shown = shown(&[long]);
+            assert!(shown.len() <= published::SHOWN_BYTES_MAX + 3 && shown.ends_with('…'), "{}", shown.len());
+        }
+        let words = Failure::new(FailureKind::Io, "read", "ä".repeat(4096));
+        assert!(cut(words.to_string()).len() <= published::SHOWN_BYTES_MAX + 3);
+        assert_eq!(cut("short".to_owned()), "short");
+    }
+
+    #[test]
+    fn what_fails_as_fast_as_it_can_be_asked_for_is_told_a_bounded_number_of_times() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let told = |session: &str, times: u32| {
+            (0..times).filter(|_| failures.may_tell(session, now)).count() as u32
+        };
+        assert_eq!(told("one", 10_000), FAILURES_A_MINUTE);
+        assert!(!failures.has_room("one") && failures.has_room("other"));
+        assert_eq!(told("other", 3), 3);
+        failures.tidy(now + MINUTE / 2);
+        assert!(!failures.has_room("one"));
+        failures.tidy(now + MINUTE);
+        assert_eq!(told("one", 10_000), FAILURES_A_MINUTE);
     }
 }

@@ -330,11 +330,30 @@ fn is_exceeded(bytes_per_s: u64, bytes: u64, nanos: u64, at_once: u64) -> bool {
     bytes.saturating_sub(at_once) as f64 > bytes_per_s as f64 * (nanos as f64 / 1e9) * SLACK
 }
 
-/// A place that a client named, inert.
+/// Bytes of what a client chose that are shown of one thing.
+pub(crate) const SHOWN_BYTES_MAX: usize = 1 << 10;
+
+/// A place that a client named, inert, and cut where it is longer than [`SHOWN_BYTES_MAX`].
 pub(crate) fn shown(place: &Place) -> String {
     let export =
         place.export.as_deref().map(|name| format!("{}/", Escaped(name.as_bytes()))).unwrap_or_default();
-    format!("{export}{}", Escaped(&place.path))
+    let path = &place.path[..place.path.len().min(SHOWN_BYTES_MAX)];
+    let is_whole = place.path.len() == path.len();
+    let shown = cut(format!("{export}{}", Escaped(path)));
+    if is_whole || shown.ends_with(CUT) { shown } else { format!("{shown}{CUT}") }
+}
+
+/// Stands where something was cut.
+const CUT: &str = "…";
+
+/// What is longer than [`SHOWN_BYTES_MAX`] ends there.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > SHOWN_BYTES_MAX {
+        let end = (0..=SHOWN_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(CUT);
+    }
+    text
 }
 
 /// Only for its user: names of places are nobody else's business.

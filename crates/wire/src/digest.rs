@@ -194,13 +194,17 @@ fn join_pair(left: Digest, right: Digest, is_root: bool) -> Digest {
 /// The chunks of one file that are there, with their digests, joined as far as they reach.
 ///
 /// Memory grows with the number of gaps, not with the number of chunks: two neighbours that complete a
-/// subtree become one node.
+/// subtree become one node. Marked holes are runs, however long, until a node beside them takes some.
 #[derive(Debug, Clone)]
 pub struct Tree {
     chunks: u64,
     present: u64,
-    /// First chunk of a maximal complete subtree -> (its height, its digest).
+    /// First chunk of a maximal complete subtree that is not all hole -> (its height, its digest).
     nodes: BTreeMap<u64, (u8, Digest)>,
+    /// First chunk of a run of marked holes that are in no node -> chunk after its last.
+    holes: BTreeMap<u64, u64>,
+    /// What stands for a chunk of them.
+    mark: Digest,
     kept: Option<Kept>,
 }
 
@@ -228,7 +232,14 @@ impl Tree {
     /// A file of `file_bytes` in chunks of `chunk_bytes`, none of them there yet. An empty file has one
     /// chunk, which is empty.
     pub fn new(file_bytes: u64, chunk_bytes: u64) -> Self {
-        Tree { chunks: chunk_count(file_bytes, chunk_bytes), present: 0, nodes: BTreeMap::new(), kept: None }
+        Tree {
+            chunks: chunk_count(file_bytes, chunk_bytes),
+            present: 0,
+            nodes: BTreeMap::new(),
+            holes: BTreeMap::new(),
+            mark: Digest::default(),
+            kept: None,
+        }
     }
 
     /// Keeps the digests of equal parts of the file from now on, for [`Tree::pieces`]: of single chunks, or of as many
@@ -270,33 +281,55 @@ impl Tree {
         true
     }
 
-    /// Adds `count` chunks of zeros from `first` on, as marked holes. Chunks that are there stay. Takes time
-    /// proportional to gaps and height, not to `count`.
+    /// Adds `count` chunks of zeros from `first` on, as marked holes; `mark` stands for one of them, the same
+    /// for all of a file. Chunks that are there stay. Takes time proportional to gaps and height, not to
+    /// `count`.
     pub fn insert_marked_holes(&mut self, first: u64, count: u64, mark: Digest) {
+        self.mark = mark;
         let end = first.saturating_add(count).min(self.chunks);
         for (start, stop) in self.missing_between(first, end) {
-            let mut at = start;
-            while at < stop {
-                let aligned = if at == 0 { 63 } else { at.trailing_zeros() };
-                let mut height = aligned.min(63 - (stop - at).leading_zeros()) as u8;
-                // The whole file is never one node: its last join makes the root.
-                while height > 0 && at == 0 && (1u64 << height) >= self.chunks {
-                    height -= 1;
-                }
-                let digest = (0..height).fold(mark, |digest, _| join_pair(digest, digest, false));
-                self.place(at, height, digest);
-                at += 1 << height;
-            }
             self.present += stop - start;
+            let (mut start, mut stop) = (start, stop);
+            if let Some((&before, &touching)) = self.holes.range(..start).next_back()
+                && touching == start
+            {
+                self.holes.remove(&before);
+                start = before;
+            }
+            if let Some(after) = self.holes.remove(&stop) {
+                stop = after;
+            }
+            self.holes.insert(start, stop);
+            // Either neighbour may be what completes a subtree with some of it.
+            let left = self.nodes.range(..start).next_back().map(|(&node, &(height, _))| (node, height));
+            if let Some((node, _)) = left.filter(|&(node, height)| node + (1u64 << height) == start) {
+                self.place_again(node);
+            }
+            self.place_again(stop);
         }
+    }
+
+    /// Runs of marked holes that are kept beside the nodes: what holes take of its memory.
+    pub fn hole_runs(&self) -> usize {
+        self.holes.len()
+    }
+
+    /// All that it keeps: nodes, and runs of marked holes.
+    pub fn parts(&self) -> usize {
+        self.nodes.len() + self.holes.len()
     }
 
     /// Whether `chunk` is there.
     pub fn contains(&self, chunk: u64) -> bool {
-        self.nodes
-            .range(..=chunk)
-            .next_back()
-            .is_some_and(|(&first, &(height, _))| chunk - first < 1u64 << height)
+        self.covered_until(chunk).is_some()
+    }
+
+    /// The chunk after the node or the run of holes that `chunk` is in.
+    fn covered_until(&self, chunk: u64) -> Option<u64> {
+        let node =
+            self.nodes.range(..=chunk).next_back().map(|(&first, &(height, _))| first + (1u64 << height));
+        let hole = self.holes.range(..=chunk).next_back().map(|(_, &stop)| stop);
+        node.into_iter().chain(hole).find(|&stop| stop > chunk)
     }
 
     /// Chunks of the file.
@@ -320,16 +353,18 @@ impl Tree {
     }
 
     fn missing_between(&self, first: u64, end: u64) -> Vec<(u64, u64)> {
+        let nodes = self.nodes.range(first..end).map(|(&node, &(height, _))| (node, node + (1u64 << height)));
+        let holes = self.holes.range(first..end).map(|(&start, &stop)| (start, stop));
+        let mut there: Vec<(u64, u64)> = nodes.chain(holes).collect();
+        // Two sequences in order: this takes time proportional to their length.
+        there.sort();
         let mut runs = Vec::new();
-        let mut at = first;
-        if let Some((&node, &(height, _))) = self.nodes.range(..=first).next_back() {
-            at = at.max(node + (1u64 << height));
-        }
-        for (&node, &(height, _)) in self.nodes.range(first..end) {
-            if node > at {
-                runs.push((at, node));
+        let mut at = self.covered_until(first).unwrap_or(first);
+        for (start, stop) in there {
+            if start > at {
+                runs.push((at, start));
             }
-            at = at.max(node + (1u64 << height));
+            at = at.max(stop);
         }
         if at < end {
             runs.push((at, end));
@@ -342,17 +377,74 @@ impl Tree {
         if !self.is_complete() {
             return None;
         }
-        let mut nodes = self.nodes.values().rev().map(|&(_, digest)| digest);
-        let mut right = nodes.next()?;
-        let mut rest = nodes.peekable();
+        let mut parts: Vec<(u64, Digest)> =
+            self.nodes.iter().map(|(&first, &(_, digest))| (first, digest)).collect();
+        if !self.holes.is_empty() {
+            let marks = self.marks();
+            for (&start, &stop) in &self.holes {
+                let subtrees = self.subtrees(start, stop);
+                parts.extend(subtrees.into_iter().map(|(at, height)| (at, marks[usize::from(height)])));
+            }
+            parts.sort_unstable_by_key(|&(first, _)| first);
+        }
+        let mut digests = parts.into_iter().rev().map(|(_, digest)| digest);
+        let mut right = digests.next()?;
+        let mut rest = digests.peekable();
         while let Some(left) = rest.next() {
             right = join_pair(left, right, rest.peek().is_none());
         }
         Some(right)
     }
 
+    /// What stands for marked holes of each height.
+    fn marks(&self) -> Vec<Digest> {
+        let next = |mark: &Digest| Some(join_pair(*mark, *mark, false));
+        std::iter::successors(Some(self.mark), next).take(64).collect()
+    }
+
+    /// The largest subtrees that `start..stop` consists of, with their heights, in order.
+    fn subtrees(&self, start: u64, stop: u64) -> Vec<(u64, u8)> {
+        let mut subtrees = Vec::new();
+        let mut at = start;
+        while at < stop {
+            let aligned = if at == 0 { 63 } else { at.trailing_zeros() };
+            let mut height = aligned.min(63 - (stop - at).leading_zeros()) as u8;
+            // The whole file is never one node: its last join makes the root.
+            while height > 0 && at == 0 && (1u64 << height) >= self.chunks {
+                height -= 1;
+            }
+            subtrees.push((at, height));
+            at += 1 << height;
+        }
+        subtrees
+    }
+
+    /// A node beside which there are more holes than when it was placed; nothing without one there.
+    fn place_again(&mut self, node: u64) {
+        if let Some((height, digest)) = self.nodes.remove(&node) {
+            self.place(node, height, digest);
+        }
+    }
+
+    /// Takes `first..end` out of a run of holes that has all of it; false if none has.
+    fn take_holes(&mut self, first: u64, end: u64) -> bool {
+        let run = self.holes.range(..=first).next_back().map(|(&start, &stop)| (start, stop));
+        let Some((start, stop)) = run.filter(|&(_, stop)| stop >= end) else { return false };
+        self.holes.remove(&start);
+        if start < first {
+            self.holes.insert(start, first);
+        }
+        if end < stop {
+            self.holes.insert(end, stop);
+        }
+        true
+    }
+
     fn place(&mut self, first: u64, height: u8, digest: Digest) {
         let (mut first, mut height, mut digest) = (first, height, digest);
+        // What stands for holes of its height; looked up only where there are any.
+        let mut mark = (!self.holes.is_empty())
+            .then(|| (0..height).fold(self.mark, |mark, _| join_pair(mark, mark, false)));
         loop {
             if let Some(kept) = self.kept.as_mut().filter(|kept| height == kept.height) {
                 kept.digests.insert(first, digest);
@@ -360,20 +452,25 @@ impl Tree {
             let span = 1u64 << height;
             let sibling = first ^ span;
             let parent = first & !span;
-            let is_whole_file = parent == 0 && span.checked_mul(2).is_none_or(|two| two >= self.chunks);
-            match self.nodes.get(&sibling) {
-                Some(&(sibling_height, sibling_digest)) if sibling_height == height && !is_whole_file => {
-                    self.nodes.remove(&sibling);
-                    digest = if sibling < first {
-                        join_pair(sibling_digest, digest, false)
-                    } else {
-                        join_pair(digest, sibling_digest, false)
-                    };
-                    first = parent;
-                    height += 1;
-                }
-                _ => break,
+            if parent == 0 && span.checked_mul(2).is_none_or(|two| two >= self.chunks) {
+                break;
             }
+            let beside = match (self.nodes.get(&sibling).copied(), mark) {
+                (Some((sibling_height, sibling_digest)), _) if sibling_height == height => {
+                    self.nodes.remove(&sibling);
+                    sibling_digest
+                }
+                (None, Some(mark)) if self.take_holes(sibling, sibling + span) => mark,
+                _ => break,
+            };
+            digest = if sibling < first {
+                join_pair(beside, digest, false)
+            } else {
+                join_pair(digest, beside, false)
+            };
+            mark = mark.map(|mark| join_pair(mark, mark, false));
+            first = parent;
+            height += 1;
         }
         self.nodes.insert(first, (height, digest));
     }
@@ -522,6 +619,49 @@ mod tests {
         assert_eq!(empty.zeros(0, 0).unwrap().0, *blake3::hash(&[]).as_bytes());
     }
 
+    proptest! {
+        #[test]
+        fn holes_and_data_in_any_order_give_the_same_digest(kinds in proptest::collection::vec(any::<bool>(), 1..150), order in any::<u64>()) {
+            let chunks = kinds.len() as u64;
+            let (mark, data) = (hole_mark(1024), of_piece(0, b"data", 1 << 40));
+            let digest_of = |is_hole: bool| if is_hole { mark } else { data };
+            let mut plain = Tree::new(chunks * 1024, 1024);
+            for at in 0..chunks {
+                prop_assert!(plain.insert(at, digest_of(kinds[at as usize])));
+            }
+            let mut indices: Vec<u64> = (0..chunks).collect();
+            indices.sort_by_key(|at| (at ^ order).wrapping_mul(6_364_136_223_846_793_005));
+            let mut tree = Tree::new(chunks * 1024, 1024);
+            for (done, &at) in indices.iter().enumerate() {
+                prop_assert_eq!(tree.present(), done as u64);
+                prop_assert!(!tree.contains(at) && tree.root().is_none());
+                if kinds[at as usize] {
+                    tree.insert_marked_holes(at, 1, mark);
+                } else {
+                    prop_assert!(tree.insert(at, data));
+                }
+                prop_assert!(tree.contains(at) && !tree.insert(at, Digest::default()));
+                let missing: u64 = tree.missing().iter().map(|(a, b)| b - a).sum();
+                prop_assert_eq!(missing + tree.present(), chunks);
+            }
+            prop_assert_eq!(tree.root(), plain.root());
+        }
+    }
+
+    #[test]
+    fn a_run_of_holes_is_one_thing_to_keep_however_long_and_odd_it_is() {
+        let mut tree = Tree::new(crate::limits::FILE_BYTES_MAX, 64 << 10);
+        let mark = hole_mark(64 << 10);
+        // Each would be forty nodes.
+        (0..1000).for_each(|at| tree.insert_marked_holes((at << 21) + 1, (1 << 21) - 3, mark));
+        assert_eq!((tree.hole_runs(), tree.parts()), (1000, 1000));
+        // What is between is a node with what it completes of the holes beside it.
+        tree.insert(0, of_piece(0, b"data", 1 << 40));
+        assert_eq!(tree.parts(), 1001);
+        assert!(tree.contains(1) && tree.contains((1 << 21) - 3) && !tree.contains((1 << 21) - 2));
+        assert_eq!(tree.missing()[0], ((1 << 21) - 2, (1 << 21) + 1));
+    }
+
     #[test]
     fn the_largest_file_that_is_all_hole_is_digested_at_once() {
         let size = crate::limits::FILE_BYTES_MAX;
@@ -530,6 +670,6 @@ mod tests {
         tree.insert_marked_holes(0, chunks, hole_mark(64 << 10));
         assert!(tree.is_complete());
         assert!(tree.root().is_some());
-        assert!(tree.nodes.len() < 64);
+        assert_eq!(tree.parts(), 1);
     }
 }

@@ -52,6 +52,14 @@ pub const RECEIPT_BYTES_WAITING_MAX: usize = 32 << 20;
 pub const RECEIPT_BYTES_HELD_MAX: usize =
     RECEIPT_BYTES_WAITING_MAX + 4 * ENTRY_BYTES_IN_FLIGHT_MAX + ENTRIES_IN_FLIGHT_MAX * 256;
 
+/// Runs of holes that a receiver keeps of all files of a transfer until what lies between them is durable.
+/// Each took its sender some ten bytes and takes three times as much here. A file that is read in order has
+/// some thousands at once, however many holes it has; one read at random, half as many as it has chunks.
+pub const HOLE_RUNS_MAX: usize = 512 << 10;
+/// The same of a sender, for all that a receiver says of chunks: what is kept of that grows with the gaps in
+/// it. What was sent allows more.
+pub const GAPS_MAX: usize = 1 << 20;
+
 /// Smallest and largest chunk: the unit of order, digest, journal, acknowledgement and repair.
 pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
 /// See [`CHUNK_BYTES_MIN`].

@@ -14,7 +14,7 @@ use std::time::Duration;
 use thalweg_cli::args::copy::MEMORY_BYTES_MIN;
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
-use thalweg_lab::doctor::{Roots, group_memory_bytes};
+use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
 use thalweg_mover::measure::{self, Measure};
@@ -40,7 +40,8 @@ pub(super) const IDENTITY: &str = "server.pem";
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let _ = usage::forbid_core_dumps();
-    let group_bytes = group_memory_bytes(&Roots::below(Path::new("/")));
+    let roots = Roots::below(Path::new("/"));
+    let group_bytes = group_memory_bytes(&roots);
     check_limit(args)?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
@@ -58,6 +59,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
         channel_bytes_max: args.frames_memory.unwrap_or_else(|| frames_bytes(group_bytes)),
+        held_bytes_max: held_bytes(group_bytes.or_else(|| machine_memory_bytes(&roots))),
         tls_form: args.tls.form(),
         requires_tls: args.require_tls,
         slots_bits_per_s,
@@ -118,6 +120,15 @@ fn frames_bytes(group_bytes: Option<u64>) -> u64 {
     const FRAMES_BYTES_MIN: u64 = 1 << 20;
     let bytes = group_bytes.map_or(limits::CHANNEL_BYTES_MAX, |bytes| bytes / 8);
     bytes.clamp(FRAMES_BYTES_MIN, limits::CHANNEL_BYTES_MAX)
+}
+
+/// Bytes of what clients may have it keep beside buffers and frames: a quarter of the memory that it may
+/// have, or that there is.
+fn held_bytes(memory_bytes: Option<u64>) -> usize {
+    /// So much is kept of some copies of many files, each way.
+    const HELD_BYTES_MIN: u64 = 256 << 20;
+    let bytes = memory_bytes.map(|bytes| (bytes / 4).max(HELD_BYTES_MIN));
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
 }
 
 /// Where it listens, with the ports that the kernel chose, and what it is said to be reached at.
@@ -366,6 +377,7 @@ mod tests {
 
     #[test]
     fn frames_of_a_daemon_in_a_control_group_are_few_and_enough_for_a_channel() {
+        assert_eq!([None, Some(64 << 30), Some(64 << 20)].map(held_bytes), [usize::MAX, 16 << 30, 256 << 20]);
         assert_eq!(frames_bytes(None), 1 << 30);
         assert_eq!(frames_bytes(Some(1 << 40)), 1 << 30);
         assert_eq!(frames_bytes(Some(512 << 20)), 64 << 20);

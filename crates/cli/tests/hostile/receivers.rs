@@ -18,6 +18,7 @@ fn a_receiver_that_wants_what_is_not_there_loses_its_session() {
         }),
         ("want twice", |_, small| vec![T::Want(vec![(small, Want::Whole), (small, Want::Whole)])]),
         ("want of nothing", |_, _| vec![T::Want(vec![(EntryId(999), Want::Whole)])]),
+        ("want without end", |large, _| vec![T::Want(vec![(large, Want::Missing(Vec::new())); 100])]),
         ("want to compare beyond the end", |large, _| {
             vec![T::Want(vec![(large, Want::Compare(vec![Run { first: 1 << 40, count: 1 }]))])]
         }),

@@ -539,3 +539,62 @@ fn a_sender_that_never_says_what_it_heard_is_cut() {
     drop(client);
     world.still_serves("after what was never heard");
 }
+
+/// Opens a push that is kept nowhere, to an export that nobody may write.
+#[track_caller]
+fn open_trial(client: &mut HostileClient) {
+    client.open(Open { trial: Some(Trial::Null), ..push("ro", "x") }).expect("a trial");
+}
+
+/// A line of the receipt waits for the others of its block, which never come.
+#[test]
+fn names_aside_of_which_each_is_alone_in_its_block_of_the_receipt_are_refused_in_time() {
+    let mut world = World::new();
+    let mut client = world.client();
+    open_trial(&mut client);
+    let id = |at: u64| EntryId(512 * at);
+    let outcome = || Outcome::Failed(Failure::new(FailureKind::Io, "read", "no"));
+    let (step, most) = (8000, 2_000_000);
+    let mut next = 0;
+    let mut cut = false;
+    while !cut && next < most {
+        let names = (next..next + step).map(|at| (id(at), path("a"), outcome())).collect();
+        next += step;
+        let last = id(next - 1).0;
+        // Nothing of it is remembered for us.
+        let settled = client.line.tell(T::Aside(names))
+            && client.line.outcome_of(last, AT_ONCE).is_some()
+            && client.line.tell(T::Heard(vec![Run { first: 0, count: last + 1 }]));
+        cut = !settled;
+    }
+    let resident = resident_bytes(world.daemon.pid());
+    println!("cut after {next} names, {} MiB resident", resident >> 20);
+    assert!(cut, "{next} names and no end");
+    assert!(resident < 512 << 20, "{resident} bytes");
+    drop(client);
+    world.still_serves("after names aside");
+}
+
+#[test]
+fn holes_between_which_nothing_ever_comes_are_refused_in_time() {
+    let mut world = World::new();
+    let mut client = world.client();
+    open_trial(&mut client);
+    let kind = Kind::File { sparse: true, marked: true };
+    offer_and_hear_want(&mut client, vec![entry(0, "huge", kind, limits::FILE_BYTES_MAX)]);
+    let (step, most) = (8000, 4 * limits::HOLE_RUNS_MAX as u64);
+    let mut next = 0;
+    while next < most {
+        // Of such a length that no tree would have it as one.
+        let run = |at: u64| (EntryId(0), Run { first: (at << 21) + 1, count: (1 << 21) - 3 });
+        if !client.line.tell(T::Holes((next..next + step).map(run).collect())) {
+            break;
+        }
+        next += step;
+    }
+    assert!(client.line.is_ended(AT_ONCE), "{next} holes and no end");
+    let resident = resident_bytes(world.daemon.pid());
+    assert!(resident < 256 << 20, "{resident} bytes after {next} holes");
+    drop(client);
+    world.still_serves("after holes");
+}

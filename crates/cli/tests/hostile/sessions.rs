@@ -641,3 +641,55 @@ fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
     assert!(client.line.is_ended(AT_ONCE), "two questions of one number");
     world.still_serves("after questions that nobody heard");
 }
+
+#[test]
+fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let began = Instant::now();
+    for number in 0..600 {
+        let name_bytes = if number == 0 { limits::PATH_BYTES_MAX } else { 10 };
+        let place = Place { export: Some("ro".to_owned()), path: vec![1; name_bytes] };
+        let open = Open { transfer: TransferNumber(number), places: vec![place], ..push("ro", "x") };
+        assert!(client.open(open).is_err(), "the export is read-only");
+    }
+    // A name that no export has ends the session.
+    let places = vec![Place { export: Some("e".repeat(limits::NAME_BYTES_MAX + 1)), path: Vec::new() }];
+    assert!(client.open(Open { places, ..push("ro", "x") }).is_err());
+    let log = world.scratch.server_log();
+    let failed = log.matches("transfer failed").count() as u64;
+    // Of each minute, where the machine is held up.
+    let most = 256 * (1 + began.elapsed().as_secs() / 60);
+    assert!((1..=most).contains(&failed), "{failed} failures are told");
+    let longest = log.lines().map(str::len).max().unwrap_or(0);
+    assert!(longest < 8 << 10, "a line of {longest} bytes");
+    world.still_serves("after failures");
+}
+
+#[test]
+fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_others_go_on() {
+    use thalweg_service::host::HostLimits;
+    let scratch = Scratch::new();
+    let limits = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(&scratch, limits);
+    let (address, pem) = (listening.addresses[0].to_string(), identity.to_pem());
+    let from = |last| {
+        let from = std::net::IpAddr::from([127, 0, 0, last]);
+        let identity = Identity::from_pem(&pem).unwrap();
+        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
+    };
+    let trial = || Open { trial: Some(Trial::Null), ..push("data", "x") };
+    let (mut honest, mut greedy) = (from(2), from(1));
+    honest.open(trial()).expect("a trial");
+    greedy.open(trial()).expect("a trial");
+    // Files with long names, whose content never comes; far fewer than one transfer may have under way.
+    for batch in 0..100 {
+        let named = |id: u64| file(id, &format!("{id:0250}"), 5);
+        if !greedy.line.tell(T::Offer((batch * 500..(batch + 1) * 500).map(named).collect())) {
+            break;
+        }
+    }
+    assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
+    offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
+    listening.stop();
+}

@@ -131,6 +131,14 @@ pub fn group_memory_bytes(roots: &Roots) -> Option<u64> {
     tightest(roots, &[("", "memory.max"), ("memory", "memory.limit_in_bytes")])
 }
 
+/// Memory of this machine, as its kernel tells. `None` if that cannot be read.
+pub fn machine_memory_bytes(roots: &Roots) -> Option<u64> {
+    let text = read(&roots.proc.join("meminfo")).ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = total.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// The least number that these files, each of a controller, have in the control group and in those above it.
 fn tightest(roots: &Roots, files: &[(&str, &str)]) -> Option<u64> {
     let numbers = files.iter().flat_map(|(controller, file)| {

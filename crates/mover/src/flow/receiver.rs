@@ -197,6 +197,11 @@ impl Receiver {
         (self.marked_bytes + self.dirty_bytes, self.marked_bytes)
     }
 
+    /// Memory of pieces that are not written, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.kept_bytes + self.abandoned_bytes
+    }
+
     /// Whether it waits for the sender rather than for its own disk or consumer.
     pub fn awaits_peer(&self) -> bool {
         let waits =

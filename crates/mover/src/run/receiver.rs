@@ -402,10 +402,13 @@ impl ReceiveRun {
     }
 }
 
-/// Entry numbers of which many never come would have the lines of all others kept for ever.
+/// Numbers of which many never come, of entries or of names aside, would have the lines of all others kept
+/// for ever.
 fn check_receipt(message: &TransferMessage, held_bytes: usize) -> Result<()> {
     match message {
-        TransferMessage::Offer(_) if held_bytes > limits::RECEIPT_BYTES_HELD_MAX => {
+        TransferMessage::Offer(_) | TransferMessage::Aside(_)
+            if held_bytes > limits::RECEIPT_BYTES_HELD_MAX =>
+        {
             let cause = "more entries are settled behind some that are not than a receipt may wait for";
             Err(Failure::new(FailureKind::Protocol, "receive", cause))
         }
@@ -459,6 +462,11 @@ impl Transfer for ReceiveRun {
 
     fn crossed(&self) -> Crossed {
         Crossed::received(self, &self.progress())
+    }
+
+    fn held_bytes(&self) -> usize {
+        let state = self.lock();
+        state.machine.held_bytes() + state.end.held_bytes()
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {
@@ -820,5 +828,22 @@ impl Receiving for ReceiveRun {
             }
         }
         self.pump(&mut state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_opens_a_block_of_the_receipt_is_refused_where_too_much_is_held() {
+        let most = limits::RECEIPT_BYTES_HELD_MAX;
+        for message in [TransferMessage::Offer(Vec::new()), TransferMessage::Aside(Vec::new())] {
+            assert!(check_receipt(&message, most).is_ok());
+            let refused = check_receipt(&message, most + 1).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Protocol);
+        }
+        // What frees some of it is heard.
+        assert!(check_receipt(&TransferMessage::Heard(Vec::new()), most + 1).is_ok());
     }
 }

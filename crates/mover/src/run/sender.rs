@@ -429,6 +429,11 @@ impl Transfer for SendRun {
         }
     }
 
+    fn held_bytes(&self) -> usize {
+        let state = self.lock();
+        state.machine.held_bytes() + state.end.held_bytes()
+    }
+
     fn add_to(&self, heartbeat: &mut Heartbeat) {
         // At a low rate a frame may take longer than a stall is borne; and so may a read.
         if (self.is_paced() || self.is_reading()) && heartbeat.waiting_for.is_none() {

@@ -31,6 +31,11 @@ pub trait Transfer: Send + Sync {
     /// What got across so far.
     fn crossed(&self) -> Crossed;
 
+    /// Memory of what the peer has it keep, in bytes, without buffers of streams and frames of channels; about.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// Adds what it has to say to what the peer hears about once a second.
     fn add_to(&self, _heartbeat: &mut Heartbeat) {}
 

@@ -123,6 +123,7 @@ impl Plan {
             entries: entries + BATCH_MAX,
             entry_bytes: usize::MAX,
             told: 4 * 2048,
+            hole_runs: usize::MAX,
             round_bytes: if tiny { random.within(1, 9000) } else { 1 << 20 },
             round_files: random.pick(&[1, 3, 1000]),
             round_after: Duration::from_millis(random.pick(&[1, 20, 500])),

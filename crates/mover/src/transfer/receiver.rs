@@ -46,6 +46,8 @@ pub struct Limits {
     pub entry_bytes: usize,
     /// Most outcomes that a sender may not say it has heard.
     pub told: usize,
+    /// Most runs of holes whose neighbours have not come, of all files; at times twice as many are kept.
+    pub hole_runs: usize,
     /// A round starts when this much was written since the last.
     pub round_bytes: u64,
     /// Or this many small files and names. Few: a round that is being synced does not keep the last one's files from
@@ -62,6 +64,7 @@ impl Default for Limits {
             entries: limits::ENTRIES_IN_FLIGHT_MAX + limits::OFFER_ENTRIES_MAX,
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX + limits::MESSAGE_BYTES_MAX,
             told: limits::ENTRIES_UNHEARD_MAX,
+            hole_runs: limits::HOLE_RUNS_MAX,
             round_bytes: 1 << 30,
             round_files: 2 << 10,
             round_after: Duration::from_millis(500),
@@ -247,6 +250,8 @@ pub struct Receiver {
     held: Vec<EntryId>,
     /// Outcomes told that the sender may not have heard, and the content bytes that each of them is about.
     told: BTreeMap<EntryId, (Outcome, u64)>,
+    /// Memory of those.
+    told_bytes: usize,
     scan: Option<ScanTotals>,
     /// Entries that were offered, and their content bytes; not those that replace others.
     offered: (u64, u64),
@@ -276,6 +281,10 @@ pub struct Receiver {
     totals: Totals,
     verified_bytes: u64,
     durable_bytes: u64,
+    /// Runs of holes that there were when they were counted last, and those that were added since.
+    hole_runs: usize,
+    /// Runs of holes that are being looked for, in files that stand here.
+    looking: usize,
     /// Directories whose metadata could not be kept, and names below the destination that could not be dealt with;
     /// told before the end.
     troubles: Vec<(RelativePath, Outcome)>,
@@ -422,6 +431,7 @@ impl Receiver {
             repeating: false,
             held: Vec::new(),
             told: BTreeMap::new(),
+            told_bytes: 0,
             scan: None,
             offered: (0, 0),
             unlinked_bytes: 0,
@@ -443,6 +453,8 @@ impl Receiver {
             totals: Totals::default(),
             verified_bytes: 0,
             durable_bytes: 0,
+            hole_runs: 0,
+            looking: 0,
             actions: VecDeque::new(),
             wants: Vec::new(),
             settled: Vec::new(),
@@ -588,7 +600,7 @@ impl Receiver {
                 for run in runs {
                     let (first, end) = (EntryId(run.first), EntryId(run.first + run.count));
                     let heard: Vec<EntryId> = self.told.range(first..end).map(|(&id, _)| id).collect();
-                    heard.iter().for_each(|id| drop(self.told.remove(id)));
+                    heard.into_iter().for_each(|id| drop(self.forget(id)));
                 }
                 Ok(())
             }
@@ -696,7 +708,7 @@ impl Receiver {
         } else {
             let bytes = item.entry.content_bytes();
             self.count(&outcome, bytes);
-            self.told.insert(id, (outcome.clone(), bytes));
+            self.remember(id, outcome.clone(), bytes);
             self.settled.push((id, outcome.clone()));
             // To join to what is in its line.
             if let (Outcome::Done { digest: Some(_), .. }, Some(pieces)) = (&outcome, item.pieces) {
@@ -873,17 +885,6 @@ fn runs(chunks: &RunSet) -> Vec<Run> {
 
 /// Outcomes in one message: each may carry texts.
 const SETTLED_MAX: usize = 256;
-
-fn neighbours(sorted: &[(u64, Digest)]) -> Vec<(u64, Vec<Digest>)> {
-    let mut runs: Vec<(u64, Vec<Digest>)> = Vec::new();
-    for &(chunk, digest) in sorted {
-        match runs.last_mut() {
-            Some((first, digests)) if *first + digests.len() as u64 == chunk => digests.push(digest),
-            _ => runs.push((chunk, vec![digest])),
-        }
-    }
-    runs
-}
 
 fn protocol(what: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "talk to the sender", what)

@@ -89,6 +89,11 @@ impl RunSet {
         self.count
     }
 
+    /// How many runs: what its memory grows with.
+    pub fn run_count(&self) -> usize {
+        self.runs.len()
+    }
+
     /// Runs `(first, end)` in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().map(|(&first, &end)| (first, end))

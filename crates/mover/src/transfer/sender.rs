@@ -60,6 +60,8 @@ pub struct Limits {
     pub retries: u32,
     /// How often one entry may be repaired.
     pub repairs: u32,
+    /// Gaps in what the receiver says of chunks, beyond those that come of what was sent.
+    pub gaps: usize,
     /// When an idle stream may take over what another has had unverified.
     pub hedge: Hedging,
 }
@@ -115,6 +117,7 @@ impl Limits {
             pack_files: 512,
             retries: 3,
             repairs: 64,
+            gaps: limits::GAPS_MAX,
             hedge: Hedging::default(),
         }
     }
@@ -243,6 +246,11 @@ pub struct Sender {
     deleted_told: BTreeSet<RelativePath>,
     keeps_pieces: bool,
     tells_redundant: bool,
+    /// Chunks that streams are through with.
+    chunks_read: usize,
+    /// Gaps when they were counted last, and runs and digests that were heard since.
+    gaps_counted: usize,
+    runs_heard: usize,
     dealer: Dealer,
 }
 
@@ -303,6 +311,8 @@ struct Item {
     differences: u64,
     /// Requests for pieces that were heard over this link.
     asked: u32,
+    /// Answers that wanted chunks of it, since it was offered last.
+    wanted: u32,
     retries: u32,
 }
 
@@ -329,6 +339,8 @@ struct Large {
     /// Some of its digests are the receiver's, who has those chunks from an earlier attempt.
     has_theirs: bool,
     holds_slot: bool,
+    /// It stands in the queue of files with chunks to read.
+    is_listed: bool,
     /// Chunks that streams have begun to read and are not through with; one may be there twice.
     being_read: Vec<u64>,
     /// Chunks that were handed to a stream, over this link.
@@ -392,6 +404,9 @@ impl Sender {
             deleted_told: BTreeSet::new(),
             keeps_pieces: false,
             tells_redundant: false,
+            chunks_read: 0,
+            gaps_counted: 0,
+            runs_heard: 0,
         }
     }
 
@@ -409,6 +424,12 @@ impl Sender {
     /// Counters so far.
     pub fn progress(&self) -> Progress {
         self.progress
+    }
+
+    /// Memory of entries, and of what the receiver says of them, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let items_bytes = self.items.len() * 2 * (size_of::<Item>() + size_of::<Entry>());
+        self.item_bytes + items_bytes + (self.gaps_counted + self.runs_heard) * GAP_BYTES
     }
 
     /// What the scan found, once it is over.
@@ -517,7 +538,7 @@ impl Sender {
             .items
             .values_mut()
             .map(|item| {
-                item.asked = 0;
+                (item.asked, item.wanted) = (0, 0);
                 item.state = match std::mem::replace(&mut item.state, State::Offered) {
                     // The digests of what was read stay valid: they are of the source.
                     State::Large(mut large) => {
@@ -527,6 +548,7 @@ impl Sender {
                         if std::mem::take(&mut large.holds_slot) {
                             self.started -= 1;
                         }
+                        large.is_listed = false;
                         large.check = Check::NotYet;
                         large.being_read = Vec::new();
                         large.begun = RunSet::new();
@@ -648,6 +670,7 @@ impl Sender {
         if self.is_over() {
             return Ok(());
         }
+        self.check_gaps(&say)?;
         match say {
             Say::Want(wants) => wants.into_iter().try_for_each(|(entry, want)| self.hear_want(entry, want)),
             Say::Have { entry, first, digests } => self.hear_have(entry, first, &digests),
@@ -714,6 +737,7 @@ impl Sender {
                 repairs: 0,
                 differences: 0,
                 asked: 0,
+                wanted: 0,
                 retries,
             },
         );
@@ -757,6 +781,9 @@ impl Sender {
         }
     }
 }
+
+/// Memory of a gap: of a run of chunks, or of a node with a digest.
+const GAP_BYTES: usize = 64;
 
 /// Bytes of one offer: small enough that the first arrives soon.
 const OFFER_BYTES: usize = 128 << 10;

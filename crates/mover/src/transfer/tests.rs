@@ -7,6 +7,8 @@ mod ends;
 
 mod hard_links;
 
+mod hostile;
+
 mod redundant;
 
 mod remembered;

@@ -53,7 +53,7 @@ impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
         let number = open.transfer;
         let form = open.source.clone();
-        let line = Line::begin(session, &open);
+        let line = Line::begin(session, &open, self.failures.clone());
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));

@@ -3,6 +3,7 @@
 use super::Host;
 use crate::answer::{self, Crew, Room};
 use crate::log::{Reads, of_session};
+use crate::published::cut;
 use crate::slots::Slots;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,11 +97,15 @@ impl Owner for ServerOwner {
         self.reads.tell();
         match why {
             None => of_session!(info, session, "session ended"),
-            Some(why) => of_session!(info, session, %why, "the client ended its session"),
+            Some(why) => {
+                let why = cut(why.to_string());
+                of_session!(info, session, %why, "the client ended its session");
+            }
         }
     }
 
     fn on_failed(&self, session: &Session, why: &Failure) {
+        let why = cut(why.to_string());
         of_session!(warn, session, %why, "session ends");
     }
 

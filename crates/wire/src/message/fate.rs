@@ -128,7 +128,8 @@ pub struct Totals {
 }
 
 impl Want {
-    pub(super) fn runs(&self) -> &[Run] {
+    /// The chunks that it names.
+    pub fn runs(&self) -> &[Run] {
         match self {
             Want::Missing(runs) | Want::Compare(runs) => runs,
             Want::Whole | Want::Nothing => &[],
@@ -144,7 +145,8 @@ impl Outcome {
         }
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
+    /// Memory that it takes beside itself, in bytes.
+    pub fn heap_bytes(&self) -> usize {
         match self {
             Outcome::Done { losses, .. } => list_bytes(losses, |loss| loss.what.len() + loss.why.len()),
             Outcome::Unchanged { .. } => 0,

@@ -24,6 +24,14 @@ pub struct Place {
     pub path: Vec<u8>,
 }
 
+impl Place {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        let export_bytes = self.export.as_ref().map_or(0, String::len);
+        check_count("name of an export", export_bytes, limits::NAME_BYTES_MAX)?;
+        check_count("path", self.path.len(), limits::PATH_BYTES_MAX)
+    }
+}
+
 /// Begins a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
@@ -189,9 +197,7 @@ impl Open {
         if self.places.is_empty() {
             return Err(DecodeError::Invalid { what: "places" });
         }
-        for place in &self.places {
-            check_count("path", place.path.len(), limits::PATH_BYTES_MAX)?;
-        }
+        self.places.iter().try_for_each(Place::check)?;
         for rule in &self.filter {
             check_count("pattern", rule.pattern.len(), limits::TEXT_BYTES_MAX)?;
         }
@@ -218,7 +224,36 @@ impl SourceForm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{LENGTH_BYTES, Message};
+    use crate::message::{LENGTH_BYTES, Message, Part, Question};
+
+    #[test]
+    fn a_place_whose_export_or_path_is_longer_than_any_is_neither_opened_nor_asked_about() {
+        let is_taken = |export: usize, path: usize| {
+            let place = Place { export: Some("e".repeat(export)), path: vec![b'p'; path] };
+            let terms = Terms::of(limits::CHUNK_BYTES_MIN, limits::SEGMENT_BYTES_MIN as u32);
+            let open = Open::of(TransferNumber(1), Direction::Push, vec![place.clone()], terms);
+            let mut messages = vec![Message::Open(Box::new(open))];
+            let questions = [
+                Question::List { place: place.clone(), recursive: true },
+                Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
+                Question::Digest { place: place.clone(), chunk_bytes: 0 },
+                Question::Remove { place: place.clone(), recursive: false },
+                Question::Channel { place: place.clone() },
+                Question::Measure { place: place.clone(), part: Part::Read, millis: 1, threads: 1 },
+                Question::Look { place, follow: false },
+            ];
+            messages.extend(questions.map(|question| Message::Ask { number: 1, question }));
+            let taken = |message: &Message| {
+                Message::decode(&message.encode().unwrap()[LENGTH_BYTES..]).is_ok()
+            };
+            let taken: Vec<bool> = messages.iter().map(taken).collect();
+            assert!(taken.iter().all(|one| *one == taken[0]), "{taken:?}");
+            taken[0]
+        };
+        assert!(is_taken(limits::NAME_BYTES_MAX, limits::PATH_BYTES_MAX));
+        assert!(!is_taken(limits::NAME_BYTES_MAX + 1, 1));
+        assert!(!is_taken(1, limits::PATH_BYTES_MAX + 1));
+    }
 
     #[test]
     fn a_source_whose_name_is_none_is_no_answer() {

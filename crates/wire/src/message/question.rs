@@ -110,14 +110,23 @@ pub struct Measured {
 impl Question {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         match self {
-            Question::Measure { millis, threads, .. } => {
+            Question::List { place, .. }
+            | Question::Digest { place, .. }
+            | Question::Remove { place, .. }
+            | Question::Channel { place }
+            | Question::Look { place, .. } => place.check(),
+            Question::Measure { place, millis, threads, .. } => {
+                place.check()?;
                 let is_within = (1..=limits::MEASURE_MILLIS_MAX).contains(millis)
                     && (1..=limits::MEASURE_THREADS_MAX).contains(threads);
                 if is_within { Ok(()) } else { Err(DecodeError::Invalid { what: "measurement" }) }
             }
             Question::Slot(ask) => ask.check(),
-            Question::Read { seen: Some(seen), .. } => seen.check(),
-            _ => Ok(()),
+            Question::Read { place, seen, .. } => {
+                place.check()?;
+                seen.as_ref().map_or(Ok(()), |seen| seen.check())
+            }
+            Question::About => Ok(()),
         }
     }
 }

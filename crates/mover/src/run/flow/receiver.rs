@@ -572,6 +572,10 @@ impl Transfer for FlowReceive {
         Crossed::received(self, &self.progress())
     }
 
+    fn held_bytes(&self) -> usize {
+        self.lock().machine.held_bytes()
+    }
+
     fn add_to(&self, heartbeat: &mut Heartbeat) {
         add_received(self, &self.progress(), heartbeat);
     }

@@ -44,6 +44,10 @@ impl Deliver {
         self.end.channel.unlink(self.end.link);
     }
 
+    pub(super) fn free_window(&self) {
+        self.end.channel.free_window(self.end.link);
+    }
+
     pub(super) fn give_up(&self) {
         self.end.leave(|machine| {
             machine.leave(self.end.link, &self.key, &self.who);

@@ -145,6 +145,18 @@ impl Session {
         }
     }
 
+    /// Memory of what the peer has us keep, in bytes; about: of transfers, of what was said to those that are
+    /// not there yet, and what it does not take. Buffers of streams, and frames of channels, have bounds of
+    /// their own.
+    pub fn held_bytes(&self) -> usize {
+        let (early, transfers): (usize, Vec<Arc<dyn Transfer>>) = {
+            let state = self.lock();
+            let early = state.early.values().map(|early| early.bytes).sum();
+            (early, state.transfers.values().cloned().collect())
+        };
+        early + self.queued_bytes() + transfers.iter().map(|transfer| transfer.held_bytes()).sum::<usize>()
+    }
+
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
         let bytes = size_of::<TransferMessage>() + message.heap_bytes();
         let mut state = self.lock();

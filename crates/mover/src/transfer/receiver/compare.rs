@@ -19,6 +19,10 @@ use thalweg_wire::digest;
 use thalweg_wire::message::{Outcome, Run, TransferMessage as Say};
 use thalweg_wire::{Digest, Entry, EntryId};
 
+/// Runs of holes that wait to be looked for, in all files that stand here: beyond it such a file counts as
+/// another, and is copied from as far as it is the same.
+const LOOKING_MAX: usize = 64 << 10;
+
 /// What is known of a candidate.
 pub(super) struct Comparison {
     candidate: Candidate,
@@ -158,6 +162,7 @@ impl Receiver {
 
     /// Answer to [`Action::CompareHoles`].
     pub fn holes_compared(&mut self, id: EntryId, is_hole: bool, now: Duration) {
+        self.looking = self.looking.saturating_sub(1);
         let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
         let Some(comparison) = &mut large.comparison else { return };
         comparison.looking = comparison.looking.saturating_sub(1);
@@ -210,11 +215,14 @@ impl Receiver {
 
     /// Holes of the source were heard: whether the candidate has them too must be looked up, unless it differs
     /// anyway.
-    pub(super) fn compare_holes(&mut self, id: EntryId, run: Run) {
-        if let Some(Item { entry, state: State::Large(large), .. }) = self.items.get_mut(&id)
+    pub(super) fn compare_holes(&mut self, id: EntryId, run: Run, now: Duration) {
+        if self.looking >= LOOKING_MAX {
+            self.there_is_a_difference(id, now);
+        } else if let Some(Item { entry, state: State::Large(large), .. }) = self.items.get_mut(&id)
             && let Some(comparison) = large.comparison.as_mut().filter(|comparison| !comparison.differs)
         {
             comparison.looking += 1;
+            self.looking += 1;
             self.actions.push_back(Action::CompareHoles(entry.clone(), run));
         }
     }

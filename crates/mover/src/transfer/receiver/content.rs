@@ -286,16 +286,36 @@ impl Receiver {
         {
             return Err(protocol("holes that the file cannot have"));
         }
-        let before = large.tree.present();
+        let (before, runs_before) = (large.tree.present(), large.tree.hole_runs());
         large.tree.insert_marked_holes(run.first, run.count, mark);
         let bytes = (large.tree.present() - before) * chunk_bytes;
+        let more = large.tree.hole_runs().saturating_sub(runs_before);
+        self.count_hole_runs(more)?;
         self.verified_bytes = self.verified_bytes.saturating_add(bytes);
         self.durable_bytes = self.durable_bytes.saturating_add(bytes);
         if bytes > 0 {
-            self.compare_holes(id, run);
+            self.compare_holes(id, run, now);
         }
         self.carry_on(id, now);
         Ok(())
+    }
+
+    /// So many more runs of holes are kept. They are counted anew, now and then: data that came between took
+    /// some.
+    fn count_hole_runs(&mut self, more: usize) -> Result<()> {
+        self.hole_runs += more;
+        if self.hole_runs / 2 <= self.limits.hole_runs {
+            return Ok(());
+        }
+        let runs_of = |item: &Item| match &item.state {
+            State::Large(large) => large.tree.hole_runs(),
+            _ => 0,
+        };
+        self.hole_runs = self.items.values().map(runs_of).sum();
+        match self.hole_runs <= self.limits.hole_runs {
+            true => Ok(()),
+            false => Err(protocol("holes without end, and nothing of what lies between them")),
+        }
     }
 
     pub(super) fn hear_seal(&mut self, id: EntryId, seal: Seal, now: Duration) -> Result<()> {

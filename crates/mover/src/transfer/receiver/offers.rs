@@ -1,15 +1,16 @@
 //! What the sender says of an entry before its content: offered, left aside, withdrawn, said twice.
 
 use super::compare::Comparison;
-use super::{
-    Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, neighbours,
-    protocol,
-};
+use super::{Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, protocol};
 use crate::failure::{Failure, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::message::{AckLevel, Outcome, TransferMessage as Say, Want};
-use thalweg_wire::{Entry, EntryId, Kind, RelativePath, digest, limits};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, digest, limits};
+
+/// Memory of a run of holes, and of an outcome that was told beside its texts.
+const HOLE_RUN_BYTES: usize = 32;
+const TOLD_BYTES: usize = 2 * size_of::<(EntryId, Outcome, u64)>();
 
 impl Receiver {
     /// Answer to [`Action::Decide`] and [`Action::Link`].
@@ -134,9 +135,7 @@ impl Receiver {
             return self.repeat(&entry);
         }
         self.check_unheard()?;
-        if id.0 - self.next_id.0 > limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 || id.0 == u64::MAX {
-            return Err(protocol("entry numbers jump"));
-        }
+        self.check_number(id)?;
         // Of what the sender has withdrawn, some may not be known to be, and some is on its way to its name.
         let times = 1 + usize::from(self.repeating);
         if self.items.len() >= self.limits.entries * times + self.replaced.len()
@@ -315,12 +314,43 @@ impl Receiver {
             return Ok(());
         }
         self.check_unheard()?;
-        self.next_id = self.next_id.max(EntryId(id.0.saturating_add(1)));
+        self.check_number(id)?;
+        self.next_id = self.next_id.max(EntryId(id.0 + 1));
         self.count(&outcome, 0);
-        self.told.insert(id, (outcome.clone(), 0));
+        self.remember(id, outcome.clone(), 0);
         self.settled.push((id, outcome.clone()));
         self.actions.push_back(Action::Aside(Some(id), path, outcome));
         Ok(())
+    }
+
+    /// Memory of what the sender has us keep, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let items_bytes = self.items.len() * 2 * (size_of::<Item>() + size_of::<Entry>());
+        self.item_bytes + items_bytes + self.told_bytes + self.hole_runs * HOLE_RUN_BYTES
+    }
+
+    /// It was told, and is kept until the sender has heard it.
+    pub(super) fn remember(&mut self, id: EntryId, outcome: Outcome, bytes: u64) {
+        self.forget(id);
+        self.told_bytes += TOLD_BYTES + outcome.heap_bytes();
+        self.told.insert(id, (outcome, bytes));
+    }
+
+    /// What was told of it, which is kept no more.
+    pub(super) fn forget(&mut self, id: EntryId) -> Option<(Outcome, u64)> {
+        let told = self.told.remove(&id)?;
+        self.told_bytes -= TOLD_BYTES + told.0.heap_bytes();
+        Some(told)
+    }
+
+    /// Numbers that are passed by never come: a few of a sender whose entries changed while the link was
+    /// down.
+    fn check_number(&self, id: EntryId) -> Result<()> {
+        let passed_by = id.0.saturating_sub(self.next_id.0);
+        match passed_by <= limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 && id.0 < u64::MAX {
+            true => Ok(()),
+            false => Err(protocol("entry numbers jump")),
+        }
     }
 
     /// What was told is kept until the sender has heard it.
@@ -390,7 +420,7 @@ impl Receiver {
             // It was told, and is offered again under another number: it must not count twice. What was said before the
             // sender withdrew it stands in the receipt, at both ends: so this is said before anything of the other.
             if failure.is_none()
-                && let Some((outcome, bytes)) = self.told.remove(&id)
+                && let Some((outcome, bytes)) = self.forget(id)
             {
                 self.uncount(&outcome, bytes);
                 self.say(Say::Settled(vec![(id, outcome)]));
@@ -425,4 +455,15 @@ impl Receiver {
     pub(super) fn late(&self, id: EntryId) -> Result<()> {
         if self.was_offered(id) { Ok(()) } else { Err(protocol("an entry that was never offered")) }
     }
+}
+
+fn neighbours(sorted: &[(u64, Digest)]) -> Vec<(u64, Vec<Digest>)> {
+    let mut runs: Vec<(u64, Vec<Digest>)> = Vec::new();
+    for &(chunk, digest) in sorted {
+        match runs.last_mut() {
+            Some((first, digests)) if *first + digests.len() as u64 == chunk => digests.push(digest),
+            _ => runs.push((chunk, vec![digest])),
+        }
+    }
+    runs
 }

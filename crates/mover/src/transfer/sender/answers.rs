@@ -10,6 +10,17 @@ use thalweg_wire::{Digest, EntryId, Kind, limits};
 /// Outcomes after which the receiver hears that they were heard.
 const HEARD_AT_ONCE: u64 = 1024;
 
+/// How often chunks of a file may be wanted for each time that it is offered. A receiver that compares says
+/// twice what it wants, and once more if the file that stood there is another by then.
+const WANTED_MAX: u32 = 8;
+
+/// Runs and digests that are heard before gaps are counted again: of as many entries as may be in flight.
+const COUNT_GAPS_AFTER: usize = 64 << 10;
+
+/// Gaps that come of a chunk that was read: in what is to be read, is there, is verified, durable, and has
+/// come.
+const GAPS_A_CHUNK: usize = 5;
+
 /// How often each chunk of a file may differ, or be left by a stream that dies: as often as links and streams are lost.
 const DIFFERENCES_MAX: u64 = 64;
 
@@ -73,6 +84,11 @@ impl Sender {
     fn begin_large(&mut self, id: EntryId, wanted: &[Run]) -> Result<()> {
         let (chunk_bytes, keeps_pieces) = (self.terms.chunk_bytes, self.keeps_pieces);
         let Some(item) = self.items.get_mut(&id) else { return Ok(()) };
+        item.wanted += 1;
+        let wanted_before = item.wanted - 1;
+        if wanted_before >= WANTED_MAX {
+            return Err(protocol("an entry wanted without end"));
+        }
         let large = large_of(item, chunk_bytes, keeps_pieces);
         // Who wants something of it holds no seal.
         if matches!(large.check, Check::Sealed | Check::Unsealing) {
@@ -87,14 +103,41 @@ impl Sender {
             large.verified.remove(run.first, run.first + run.count);
         }
         // What the receiver has and we have no digest of (the link broke before the stream could tell us) is
-        // read again; that it is sent again too costs at most a chunk per stream.
-        large.tree.missing().into_iter().for_each(|(first, end)| large.queue.insert(first, end));
+        // read again; that it is sent again too costs at most a chunk per stream. Once: from then on it is
+        // queued, or read.
+        if wanted_before == 0 {
+            large.tree.missing().into_iter().for_each(|(first, end)| large.queue.insert(first, end));
+        }
         if large.queue.is_empty() {
             self.ask_check(id);
         } else {
-            self.large.push_back(id);
+            self.list(id);
         }
         Ok(())
+    }
+
+    /// Memory and time that what the receiver says of chunks takes grow with the gaps in it. They are counted
+    /// now and then.
+    pub(super) fn check_gaps(&mut self, say: &Say) -> Result<()> {
+        self.runs_heard += match say {
+            Say::Want(wants) => wants.iter().map(|(_, want)| want.runs().len()).sum::<usize>(),
+            Say::Have { digests, .. } => digests.len(),
+            Say::Ack(_, runs) | Say::Repair(runs) | Say::Differs(runs) => runs.len(),
+            _ => 0,
+        };
+        if self.runs_heard <= self.limits.gaps.min(COUNT_GAPS_AFTER) {
+            return Ok(());
+        }
+        self.runs_heard = 0;
+        let aside = self.asides.values().filter_map(|aside| aside.item.as_ref());
+        let items = self.items.values().chain(self.replaced.values()).chain(aside);
+        let gaps: usize = items.map(|item| item.gaps()).sum();
+        self.gaps_counted = gaps;
+        let ours = self.chunks_read.saturating_mul(GAPS_A_CHUNK);
+        match gaps <= self.limits.gaps.saturating_add(ours) {
+            true => Ok(()),
+            false => Err(protocol("more gaps in what it says of chunks than a sender bears")),
+        }
     }
 
     pub(super) fn hear_have(&mut self, id: EntryId, first: u64, digests: &[Digest]) -> Result<()> {
@@ -244,7 +287,7 @@ impl Sender {
         }
         self.drop_handed(id, run);
         self.note_damaged(id, run);
-        self.large.push_back(id);
+        self.list(id);
     }
 
     pub(super) fn hear_settled(&mut self, id: EntryId, outcome: Outcome) {
@@ -420,6 +463,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
             tree,
             has_theirs: false,
             holds_slot: false,
+            is_listed: false,
             being_read: Vec::new(),
             begun: RunSet::new(),
             check: Check::NotYet,
@@ -428,6 +472,15 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
     match &mut item.state {
         State::Large(large) => large,
         _ => unreachable!("set just above"),
+    }
+}
+
+impl Item {
+    /// Gaps in what is known of its chunks.
+    fn gaps(&self) -> usize {
+        let State::Large(large) = &self.state else { return 0 };
+        let sets = [&large.queue, &large.compare, &large.verified, &large.durable, &large.came];
+        large.tree.parts() + sets.map(RunSet::run_count).iter().sum::<usize>()
     }
 }
 

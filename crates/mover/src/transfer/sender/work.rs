@@ -113,6 +113,7 @@ impl Sender {
     /// The digest of a chunk went out on `stream`, alone.
     pub fn chunk_told(&mut self, stream: u16, entry: EntryId, chunk: u64, digest: Digest) {
         let known = self.mark_sent(stream, &Task::Chunk(entry, chunk));
+        self.chunks_read += 1;
         let Some(item) = self.items.get_mut(&entry) else { return };
         let State::Large(large) = &mut item.state else { return };
         if known == Known::Yes {
@@ -126,6 +127,7 @@ impl Sender {
     /// handed out or queued.
     pub fn chunks_are_holes(&mut self, stream: u16, entry: EntryId, chunk: u64, run: Run) {
         let known = self.forget(stream, &Task::Chunk(entry, chunk));
+        self.chunks_read += 1;
         let mark = digest::hole_chunk_mark(self.terms.chunk_bytes, u64::from(self.terms.segment_bytes));
         let Some(item) = self.items.get_mut(&entry) else { return };
         let State::Large(large) = &mut item.state else { return };
@@ -271,9 +273,10 @@ impl Sender {
                 self.large.pop_front();
                 continue;
             };
-            // It stands here once for each time that something of it was wanted. With nothing to read it takes no slot:
-            // there would be no look at its source that gives it back.
+            // With nothing to read, for what was wanted has come meanwhile, it takes no slot: there would be
+            // no look at its source that gives it back.
             if large.queue.is_empty() {
+                large.is_listed = false;
                 self.large.pop_front();
                 continue;
             }
@@ -293,11 +296,21 @@ impl Sender {
             large.queue.remove(chunk, chunk + 1);
             large.being_read.push(chunk);
             if large.queue.is_empty() {
+                large.is_listed = false;
                 self.large.pop_front();
             }
             return Some(Task::Chunk(id, chunk));
         }
         None
+    }
+
+    /// A file has chunks to read: it stands in their queue once, however often something of it is wanted.
+    pub(super) fn list(&mut self, id: EntryId) {
+        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+            && !std::mem::replace(&mut large.is_listed, true)
+        {
+            self.large.push_back(id);
+        }
     }
 
     /// Work that another stream sent long ago and the receiver has not verified: once, to a stream that
@@ -357,9 +370,12 @@ impl Sender {
     /// while the seal stands: the source may be another by now, and the receiver could name a mixture. So it
     /// is offered again; the receiver drops the seal and answers by what it lacks.
     fn unseal(&mut self, id: EntryId) {
-        let Some(Item { state: State::Large(large), entry, .. }) = self.items.get_mut(&id) else { return };
+        let Some(Item { state: State::Large(large), entry, wanted, .. }) = self.items.get_mut(&id) else {
+            return;
+        };
         if large.check == Check::Sealed {
             large.check = Check::Unsealing;
+            *wanted = 0;
             let entry = entry.clone();
             self.say_offers(vec![entry]);
         }
@@ -428,7 +444,7 @@ impl Sender {
                 } else {
                     large.queue.insert(chunk, chunk + 1);
                     large.check = Check::NotYet;
-                    self.large.push_back(id);
+                    self.list(id);
                 }
             }
             Task::Pack(ids) => {
@@ -479,7 +495,7 @@ impl Sender {
                 }
                 Task::Check(_) => false,
             };
-            if is_damaged {
+            if is_damaged && !handed.damaged.contains(&id) {
                 handed.damaged.push(id);
             }
         }

@@ -176,6 +176,14 @@ impl Attached {
         }
     }
 
+    /// The session of a consumer is over: others may have its window, when what it was handed has room
+    /// without. A producer may have frames in its own.
+    pub fn free_window(&self) {
+        if let Attached::Consumer(link, _) = self {
+            link.free_window();
+        }
+    }
+
     /// Another link took its place, or nobody waits for it: it is heard no more.
     pub fn forget(&self) {
         match self {

@@ -150,6 +150,15 @@ impl HubChannel {
         }
     }
 
+    /// The consumer of this link may come back, by another one; its window it has no more.
+    pub(in crate::run::frames) fn free_window(&self, link: u64) {
+        let mut state = self.lock();
+        let lease = state.links.get_mut(&link).and_then(|linked| linked.lease.take());
+        if state.machine.memory_bytes() > self.memory_bytes_max {
+            state.untaken.extend(lease);
+        }
+    }
+
     /// Where memory for payloads comes from.
     pub(in crate::run::frames) fn shelf(&self) -> &Shelf {
         &self.shelf

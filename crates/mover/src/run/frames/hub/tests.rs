@@ -255,3 +255,21 @@ fn what_a_consumer_left_in_memory_keeps_its_window_until_the_next_one_comes_or_i
     assert_eq!((kept(), channel.status().memory_bytes), (0, 0));
     channel.close();
 }
+
+#[test]
+fn who_has_ended_his_session_has_no_window_while_his_place_is_kept() {
+    let wishes = ChannelWishes::default();
+    let channel = HubChannel::new(&wishes, 1 << 20, None, spare());
+    let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+    let frames = asks(&wishes, consume(2));
+    let attached = channel.attach(TransferNumber(1), terms, &frames, Box::new(Said::default())).unwrap();
+    let leased = || {
+        let state = channel.lock();
+        state.links.values().filter_map(|linked| linked.lease.as_ref()).map(Lease::bytes).sum::<u64>()
+    };
+    assert_eq!(leased(), 1 << 20);
+    attached.free_window();
+    assert_eq!(leased(), 0);
+    assert!(!channel.lock().machine.is_idle(), "its place is kept");
+    channel.close();
+}

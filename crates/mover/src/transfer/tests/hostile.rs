@@ -1,0 +1,159 @@
+//! Peers that have us keep more than they send, or do it again and again.
+
+use super::*;
+use crate::transfer::receiver::Candidate;
+use thalweg_wire::limits;
+
+/// A receiver that wants a file of holes as large as a file may be, of which `candidate` stands here.
+fn receiving_holes(hole_runs: usize, candidate: Option<Candidate>) -> Receiver {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let mut receiver = Receiver::new(terms, receiver::Limits { hole_runs, ..receiver::Limits::default() });
+    let huge = file("huge", limits::FILE_BYTES_MAX);
+    let huge = Entry { kind: Kind::File { sparse: true, marked: true }, ..huge };
+    receiver.hear(Say::Offer(vec![huge]), Duration::ZERO).unwrap();
+    let decided = match candidate {
+        None => Decided::Fresh,
+        candidate => Decided::Wanted { present: Vec::new(), candidate },
+    };
+    receiver.decided(EntryId(0), decided, Duration::ZERO);
+    receiver
+}
+
+#[test]
+fn holes_between_which_nothing_comes_are_kept_a_bounded_number_of_times() {
+    let most = 100;
+    let mut receiver = receiving_holes(most, None);
+    let mut hear = |first: u64, count: u64| {
+        receiver.hear(Say::Holes(vec![(EntryId(0), Run { first, count })]), Duration::ZERO)
+    };
+    // Side by side they are one, however many.
+    (0..1000).for_each(|first| hear(first, 1).unwrap());
+    let far = 1u64 << 30;
+    let refused = (1..1000u64).find_map(|at| {
+        let heard = hear((at << 21) + far, (1 << 21) - 3);
+        heard.err().map(|failure| (at as usize, failure.kind))
+    });
+    let (runs, kind) = refused.expect("a bound");
+    assert_eq!(kind, FailureKind::Protocol);
+    assert!((most..=2 * most + 1).contains(&runs), "{runs} runs");
+}
+
+#[test]
+fn so_many_holes_that_nobody_could_look_for_them_in_time_are_a_difference() {
+    let chunks = limits::FILE_BYTES_MAX / CHUNK;
+    let mut receiver = receiving_holes(usize::MAX, Some(Candidate { chunks, is_whole: true }));
+    let runs = (0..100_000).map(|first| (EntryId(0), Run { first, count: 1 })).collect();
+    receiver.hear(Say::Holes(runs), Duration::ZERO).unwrap();
+    let is_look = |action: &Action| matches!(action, Action::CompareHoles(..));
+    let looks = std::iter::from_fn(|| receiver.take_action()).filter(is_look).count();
+    assert!((1..=64 << 10).contains(&looks), "{looks}");
+    // Answers that come after that make room for no more of this one.
+    (0..looks).for_each(|_| receiver.holes_compared(EntryId(0), true, Duration::ZERO));
+    receiver.hear(Say::Holes(vec![(EntryId(0), Run { first: 1 << 40, count: 1 })]), Duration::ZERO).unwrap();
+    assert_eq!(std::iter::from_fn(|| receiver.take_action()).filter(is_look).count(), 0);
+}
+
+#[test]
+fn names_aside_are_numbered_as_entries_are() {
+    let outcome = || Outcome::Skipped("a socket".to_owned());
+    let aside = |id| Say::Aside(vec![(EntryId(id), file("a", 0).path, outcome())]);
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    // One after the other, and with a few between that were lost with a link.
+    [0, 1, 1000].into_iter().for_each(|id| receiver.hear(aside(id), Duration::ZERO).unwrap());
+    for id in [1 << 60, u64::MAX] {
+        let refused = receiver.hear(aside(id), Duration::ZERO).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Protocol, "{id}");
+    }
+}
+
+#[test]
+fn who_wants_the_same_file_over_and_over_is_refused() {
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    let again = || Say::Want(vec![(large, Want::Missing(Vec::new()))]);
+    let mut say = || sender.hear(again()).err().map(|failure| failure.kind);
+    let refused = (0..1000).find_map(|number| say().map(|kind| (number, kind)));
+    let (number, kind) = refused.expect("a bound");
+    // An honest one says in two which chunks to compare and which to send, and once more where neither was
+    // right.
+    assert!((2..100).contains(&number), "{number}");
+    assert_eq!(kind, FailureKind::Protocol);
+    // Over another link it may begin anew.
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    for _ in 0..100 {
+        sender.link_up();
+        sender.hear(Say::Want(vec![(large, Want::Whole)])).unwrap();
+    }
+}
+
+#[test]
+fn what_was_once_queued_because_it_is_missing_is_not_queued_by_each_wish() {
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    let next = sender.next_work(0, Duration::ZERO);
+    let Next::Work(Work::Chunk(_, chunk, _)) = next else { panic!("{next:?}") };
+    // While stream 0 reads it nobody else does.
+    sender.hear(Say::Want(vec![(large, Want::Missing(vec![Run { first: 9, count: 1 }]))])).unwrap();
+    while let Next::Work(Work::Chunk(_, other, _)) = sender.next_work(1, Duration::ZERO) {
+        assert_ne!(chunk, other);
+        sender.chunk_sent(1, large, other, Digest::default());
+    }
+}
+
+#[test]
+fn gaps_in_what_a_receiver_says_are_bounded_by_what_was_sent() {
+    let most = 1000;
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let limits = sender::Limits { gaps: most, ..sender::Limits::for_path(&terms, None) };
+    let sending = || {
+        let mut sender = Sender::new(terms.clone(), limits.clone());
+        let large = sender.offer(vec![file("large", limits::FILE_BYTES_MAX)]);
+        assert!(sender.stream_up(0));
+        sender.hear(Say::Want(vec![(large, Want::Whole)])).unwrap();
+        (sender, large)
+    };
+    type Saying = fn(EntryId, u64) -> Say;
+    let sayings: [(&str, Saying); 4] = [
+        ("have", |entry, at| Say::Have { entry, first: 2 * at, digests: vec![Digest::default()] }),
+        ("verified", |entry, at| ack(entry, 2 * at)),
+        ("durable", |entry, at| {
+            Say::Ack(AckLevel::Durable, vec![(entry, Run { first: 2 * at, count: 1 })])
+        }),
+        ("want", |entry, _| {
+            let runs = (0..10_000).map(|at| Run { first: 2 * at, count: 1 }).collect();
+            Say::Want(vec![(entry, Want::Compare(runs))])
+        }),
+    ];
+    for (words, saying) in sayings {
+        let (mut sender, large) = sending();
+        let refused = (0..10 * most as u64).find_map(|at| sender.hear(saying(large, at)).err());
+        assert!(refused.is_some_and(|why| why.kind == FailureKind::Protocol), "{words}");
+    }
+    // What was sent may be acknowledged in any order.
+    let (mut sender, large) = sending();
+    for _ in 0..3 * most {
+        let next = sender.next_work(0, Duration::ZERO);
+        let Next::Work(Work::Chunk(_, chunk, _)) = next else { panic!("{next:?}") };
+        sender.chunk_sent(0, large, chunk, Digest::default());
+        if chunk.is_multiple_of(2) {
+            sender.hear(ack(large, chunk)).unwrap();
+            sender.hear(Say::Ack(AckLevel::Durable, vec![(large, Run { first: chunk, count: 1 })])).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_sender_has_a_receiver_keep_is_counted_until_it_is_over() {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    assert_eq!(receiver.held_bytes(), 0);
+    let files = (0..100).map(|id| Entry { id: EntryId(id), ..file(&format!("{id:0500}"), 5) }).collect();
+    receiver.hear(Say::Offer(files), now).unwrap();
+    assert!(receiver.held_bytes() > 100 * 500, "{}", receiver.held_bytes());
+    for id in 0..100 {
+        let outcome = Outcome::Failed(Failure::new(FailureKind::Io, "write", "x".repeat(2000)));
+        receiver.decided(EntryId(id), Decided::Settled { outcome, made: false }, now);
+    }
+    // The outcomes, until they were heard.
+    assert!(receiver.held_bytes() > 100 * 2000, "{}", receiver.held_bytes());
+    receiver.hear(Say::Heard(vec![Run { first: 0, count: 100 }]), now).unwrap();
+    assert_eq!(receiver.held_bytes(), 0);
+}
