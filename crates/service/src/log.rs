@@ -565,9 +565,8 @@ mod tests {
     #[test]
     fn what_fails_as_fast_as_it_can_be_asked_for_is_told_a_bounded_number_of_times() {
         let (failures, now) = (Failures::default(), Instant::now());
-        let told = |session: &str, times: u32| {
-            (0..times).filter(|_| failures.may_tell(session, now)).count() as u32
-        };
+        let told =
+            |session: &str, times: u32| (0..times).filter(|_| failures.may_tell(session, now)).count() as u32;
         assert_eq!(told("one", 10_000), FAILURES_A_MINUTE);
         assert!(!failures.has_room("one") && failures.has_room("other"));
         assert_eq!(told("other", 3), 3);

@@ -243,9 +243,8 @@ mod tests {
                 Question::Look { place, follow: false },
             ];
             messages.extend(questions.map(|question| Message::Ask { number: 1, question }));
-            let taken = |message: &Message| {
-                Message::decode(&message.encode().unwrap()[LENGTH_BYTES..]).is_ok()
-            };
+            let taken =
+                |message: &Message| Message::decode(&message.encode().unwrap()[LENGTH_BYTES..]).is_ok();
             let taken: Vec<bool> = messages.iter().map(taken).collect();
             assert!(taken.iter().all(|one| *one == taken[0]), "{taken:?}");
             taken[0]

@@ -1,7 +1,9 @@
 //! What the sender says of an entry before its content: offered, left aside, withdrawn, said twice.
 
 use super::compare::Comparison;
-use super::{Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, protocol};
+use super::{
+    Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, protocol,
+};
 use crate::failure::{Failure, Result};
 use std::sync::Arc;
 use std::time::Duration;

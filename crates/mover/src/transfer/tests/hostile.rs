@@ -114,9 +114,7 @@ fn gaps_in_what_a_receiver_says_are_bounded_by_what_was_sent() {
     let sayings: [(&str, Saying); 4] = [
         ("have", |entry, at| Say::Have { entry, first: 2 * at, digests: vec![Digest::default()] }),
         ("verified", |entry, at| ack(entry, 2 * at)),
-        ("durable", |entry, at| {
-            Say::Ack(AckLevel::Durable, vec![(entry, Run { first: 2 * at, count: 1 })])
-        }),
+        ("durable", |entry, at| Say::Ack(AckLevel::Durable, vec![(entry, Run { first: 2 * at, count: 1 })])),
         ("want", |entry, _| {
             let runs = (0..10_000).map(|at| Run { first: 2 * at, count: 1 }).collect();
             Say::Want(vec![(entry, Want::Compare(runs))])
