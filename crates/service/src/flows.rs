@@ -1,8 +1,6 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{
-    EndOf, Host, TakenBy, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch,
-};
+use crate::host::{Bounds, Host, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
 use crate::published::Served;
 use crate::room;
@@ -50,12 +48,12 @@ impl Host {
             let progress = run.progress();
             Done::by_then(progress.settled_entries, progress.verified_bytes)
         };
-        let abort: EndOf<FlowReceive> = FlowReceive::abort;
-        let taken: TakenBy<FlowReceive> = |run| {
+        let taken = |run: &FlowReceive| {
             let progress = run.progress();
             room::taken(progress.verified_bytes, progress.settled_entries)
         };
-        self.receive(session, told, run, ((kept_free, taken), abort, abort), progress)
+        let bounds = Bounds { kept_free, taken, full: FlowReceive::abort, abort: FlowReceive::abort };
+        self.receive(session, told, run, bounds, progress)
     }
 
     pub(crate) fn send_flows(

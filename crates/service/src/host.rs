@@ -35,9 +35,7 @@ mod opening;
 
 mod owner;
 
-pub(crate) use opening::{
-    EndOf, TakenBy, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch,
-};
+pub(crate) use opening::{Bounds, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
 
 /// Streams of a server for each of its sessions, on the whole.
 const STREAMS_EACH: usize = 8;
@@ -639,10 +637,9 @@ mod tests {
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line, None);
-        let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
-        let taken: TakenBy<ReceiveRun> = |_| 0;
-        let kept = (None, taken);
-        host.receive(&session, told, run.clone(), (kept, abort, abort), panics).expect("threads");
+        let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);
+        let bounds = Bounds { kept_free: None, taken, full: abort, abort };
+        host.receive(&session, told, run.clone(), bounds, panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),

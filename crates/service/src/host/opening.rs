@@ -46,8 +46,18 @@ const CLOSING: Duration = Duration::from_secs(30);
 
 /// How a receiving side is ended.
 pub(crate) type EndOf<R> = fn(&R, Failure);
-/// What a receiving side has taken of the room there, in bytes.
-pub(crate) type TakenBy<R> = fn(&R) -> u64;
+
+/// What ends a receiving side before its time.
+pub(crate) struct Bounds<R> {
+    /// The room that is kept free there, if some is.
+    pub kept_free: Option<KeptFree>,
+    /// What it has taken of that by now, in bytes.
+    pub taken: fn(&R) -> u64,
+    /// How it ends where there is too little, as on a full disk.
+    pub full: EndOf<R>,
+    /// How it ends where its thread panics.
+    pub abort: EndOf<R>,
+}
 
 impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
@@ -142,13 +152,12 @@ impl Host {
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
             Done { deleted: run.totals().deleted, ..by_then }
         };
-        let full: EndOf<ReceiveRun> = ReceiveRun::run_out;
-        let abort: EndOf<ReceiveRun> = ReceiveRun::abort;
-        let taken: TakenBy<ReceiveRun> = |run| {
+        let taken = |run: &ReceiveRun| {
             let progress = run.progress();
             room::taken(progress.verified_bytes, progress.settled_entries)
         };
-        self.receive(session, told, run, ((kept_free, taken), full, abort), by_then)
+        let bounds = Bounds { kept_free, taken, full: ReceiveRun::run_out, abort: ReceiveRun::abort };
+        self.receive(session, told, run, bounds, by_then)
     }
 
     fn open_destination(
@@ -303,16 +312,16 @@ impl Host {
         Ok(form)
     }
 
-    /// Adds a receiving side to its session, and sees it to its end, on a thread of its own. It is aborted if that panics, and
-    /// ends as on a `full` disk where less is free than is kept.
+    /// Adds a receiving side to its session, and sees it to its end, within its bounds, on a thread of its own.
     pub(crate) fn receive<R: Party + Transfer + 'static>(
         &self,
         session: &Arc<Session>,
         (told, is_trial, line, signs): (Option<Served>, bool, Line, Option<Signs>),
         run: Arc<R>,
-        ((kept_free, taken), full, abort): ((Option<KeptFree>, TakenBy<R>), EndOf<R>, EndOf<R>),
+        bounds: Bounds<R>,
         by_then: impl Fn(&R) -> Done + Send + 'static,
     ) -> Result<()> {
+        let Bounds { kept_free, taken, full, abort } = bounds;
         let number = run.number();
         if let Err(failure) = session.add(number, run.clone()) {
             run.close();

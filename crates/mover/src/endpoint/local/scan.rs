@@ -159,11 +159,11 @@ impl<'a> Scan<'a> {
                 self.above.clear();
                 self.above.extend(walk.identities());
             }
-            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device, Asked::ByTree) {
-                if let Err(error) = source.with_descriptors(|| walk.enter(&name, child.clone())) {
-                    let failure = failed("list", &path, &error);
-                    self.trouble(path, failure);
-                }
+            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device, Asked::ByTree)
+                && let Err(error) = source.with_descriptors(|| walk.enter(&name, child.clone()))
+            {
+                let failure = failed("list", &path, &error);
+                self.trouble(path, failure);
             }
         }
     }
