@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::chance::{Random, quick_or_torture};
 use support::copies::{LIMIT, digests, make_small_source, wrong_names};
 use support::job::{Running, with};
-use support::{Scratch, assert_no_litter, assert_same};
+use support::{Scratch, assert_no_litter, assert_same, wait_until};
 
 const CLIENTS: u64 = 8;
 
@@ -74,6 +74,8 @@ fn x3_clients_that_are_stopped_killed_and_slowed_at_random_all_end_well() {
                 }
                 let last = copy(&[]).end(LIMIT).expect(0);
                 assert!(!over || last.number("bytes_received") == 0, "what was done is sent again: {last:?}");
+                // The daemon puts away what it kept for a push when it has signed.
+                assert!(wait_until(LIMIT, || !to.join(".thalweg-staging").exists()), "something was left behind");
                 assert_same(from, &to);
                 assert_no_litter(&to);
             });

@@ -53,7 +53,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, PredictOptions, predict
 from thalweg._stream import Streaming, StreamOptions, StreamReport, stream, streaming
-from thalweg._work import Event, Place, Reaching, SlotReport
+from thalweg._work import Asking, Cipher, Event, Place, Reaching, SlotReport
 from thalweg.errors import (
     BusyError,
     ChangedError,
@@ -74,10 +74,12 @@ from thalweg.errors import (
 )
 
 __all__ = [
+    "Asking",
     "BusyError",
     "ChangedError",
     "Check",
     "Checked",
+    "Cipher",
     "Clock",
     "ConflictError",
     "ConnectionFailedError",
