@@ -506,6 +506,11 @@ impl Transfer for ReceiveRun {
         let mut state = self.lock();
         state.machine.link_up();
         self.pump(&mut state);
+        state.say_last_again();
+    }
+
+    fn last_word(&self) -> Option<TransferMessage> {
+        self.common.last_word()
     }
 
     fn drop_unsaid(&self) {
@@ -517,6 +522,7 @@ impl Transfer for ReceiveRun {
         if self.ended().is_none() {
             self.abort(why.clone());
         }
+        self.common.cut_off(why);
     }
 
     fn put_away(&self) {

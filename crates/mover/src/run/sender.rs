@@ -211,8 +211,9 @@ impl SendRun {
         self.pace.leave(None);
     }
 
-    /// Removes source files from now on, each when the destination has it, verified and durable; in a dry run
-    /// only tells of them. `removed` counts them. Call it before [`SendRun::start`].
+    /// Removes source files from now on, each when the destination has it, verified and durable; if lines of a
+    /// receipt are told by now, all when both sides have agreed. In a dry run only tells of them. `removed` counts
+    /// them. Call it before [`SendRun::start`].
     ///
     /// # Errors
     /// If there is no thread to be had.
@@ -226,6 +227,7 @@ impl SendRun {
             source: self.source.clone(),
             events: self.events.clone(),
             dry_run: self.common.terms.dry_run,
+            waits: self.lock().end.tells_lines(),
             removed,
         };
         let wakes = move || {
@@ -478,6 +480,7 @@ impl Transfer for SendRun {
         state.machine.link_up();
         self.count_streams(&state);
         self.pump(&mut state);
+        state.say_last_again();
     }
 
     fn drop_unsaid(&self) {
@@ -503,6 +506,7 @@ impl Transfer for SendRun {
         if self.ended().is_none() {
             self.abort(why.clone());
         }
+        self.common.cut_off(why);
     }
 
     /// Says what waited while the link was backed up.

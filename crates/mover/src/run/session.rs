@@ -14,7 +14,7 @@ use crate::run::sender::{SendLane, SendRun};
 use crate::run::share::Share;
 use crate::run::transfer::Transfer;
 use crate::run::{Outbox, thread};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -49,6 +49,9 @@ use looks::Looks;
 const TICK: Duration = Duration::from_millis(100);
 /// Streams and the keeper look at least this often, whatever they were told.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Last words that are kept, of some KiB each: of as many transfers as may be there at a time.
+const LAST_WORDS_MAX: usize = limits::TRANSFERS_MAX;
 
 /// See [`limits::STREAM_BYTES_MAX`].
 const TOO_MUCH_MEMORY: &str =
@@ -117,6 +120,8 @@ struct State {
     /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
     /// began in this session, by a few bytes each.
     over: BTreeSet<TransferNumber>,
+    /// What the latest of those that received said last, for senders that did not hear it.
+    last_words: VecDeque<(TransferNumber, TransferMessage)>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,
     /// Bytes that each stream got across, and since when there were no more though it tries.
@@ -301,7 +306,15 @@ impl Session {
 
     /// Takes a transfer out; what is said to it from now on is ignored, and its number is not used again.
     pub fn remove(&self, number: TransferNumber) -> Option<Arc<dyn Transfer>> {
+        // Not under our own lock: a transfer calls us while it holds its own.
+        let last_word = self.transfer(number).and_then(|transfer| transfer.last_word());
         let mut state = self.lock();
+        if let Some(word) = last_word {
+            state.last_words.push_back((number, word));
+            if state.last_words.len() > LAST_WORDS_MAX {
+                state.last_words.pop_front();
+            }
+        }
         state.over.insert(number);
         state.early.remove(&number);
         state.transfers.remove(&number)

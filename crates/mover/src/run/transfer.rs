@@ -56,6 +56,11 @@ pub trait Transfer: Send + Sync {
     /// The link stands (again).
     fn link_up(&self);
 
+    /// Of a receiver: its last word, once it was said. The session says it again to a sender that did not hear it.
+    fn last_word(&self) -> Option<TransferMessage> {
+        None
+    }
+
     /// The link is lost; it may come back.
     fn link_lost(&self) {
         self.drop_unsaid();

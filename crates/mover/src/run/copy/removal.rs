@@ -81,7 +81,7 @@ impl Job<'_> {
         let stay = if sources.left == 1 { "source file stays" } else { "source files stay" };
         let text = format!(
             "{} {stay}: left alone at the destination, or there before and not compared by content \
-             (--check digest does that)",
+             (--check digest does that), or too many to be kept in mind until both sides had signed",
             sources.left
         );
         (self.watch.events)(Event::Note(text));

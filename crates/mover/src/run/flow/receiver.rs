@@ -611,10 +611,20 @@ impl Transfer for FlowReceive {
         if !self.is_heard.load(Ordering::Acquire) {
             self.say_left(&state);
         }
+        state.say_last_again();
+    }
+
+    fn last_word(&self) -> Option<TransferMessage> {
+        self.common.last_word()
     }
 
     fn detach(&self) {
         self.lock().outbox = None;
+    }
+
+    fn session_ends(&self, why: &Failure) {
+        self.detach();
+        self.common.cut_off(why);
     }
 
     fn tell_accounts(&self) {

@@ -482,6 +482,7 @@ impl Transfer for FlowSend {
         let mut state = self.lock();
         state.machine.link_up();
         self.pump(&mut state);
+        state.say_last_again();
     }
 
     fn stream_lost(&self, stream: u16) {
@@ -497,6 +498,11 @@ impl Transfer for FlowSend {
         state.outbox = None;
         state.beside.choice = Choice::default();
         state.machine.unlink();
+    }
+
+    fn session_ends(&self, why: &Failure) {
+        self.detach();
+        self.common.cut_off(why);
     }
 
     fn tell_accounts(&self) {

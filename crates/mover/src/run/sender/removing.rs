@@ -5,7 +5,8 @@
 //! 2. The thread has the source look at it again, and remove its name if it is what was read.
 //! 3. Some names go only when both sides have agreed: those that the user named, so that another attempt
 //!    finds them, and those of files with several, so that the scan finds all of these. Of the latter the
-//!    first goes first, and the others only if it went.
+//!    first goes first, and the others only if it went. Where a receipt is written all wait for that: in the one of
+//!    another attempt what is gone by then would be missing.
 //!
 //! What is not removed by then stays. The scan waits while too much waits here.
 
@@ -52,6 +53,8 @@ pub(super) struct Removes {
     pub events: Events,
     /// Only tell.
     pub dry_run: bool,
+    /// Nothing goes before both sides have agreed.
+    pub waits: bool,
     /// Counts what went.
     pub removed: Arc<AtomicU64>,
 }
@@ -122,7 +125,7 @@ impl Removing {
                 drop(queue);
                 shared.went(name.path);
             }
-            (true, _) if name.is_second => queue.keep(name),
+            (true, _) if name.is_second || shared.by.waits => queue.keep(name),
             (true, _) => {
                 queue.waiting.push_back(name);
                 drop(queue);
@@ -335,12 +338,17 @@ mod tests {
     }
 
     fn bed(dry_run: bool) -> Bed {
+        bed_that(dry_run, false)
+    }
+
+    fn bed_that(dry_run: bool, waits: bool) -> Bed {
         let source = Arc::new(Names::default());
         let (tells, told) = mpsc::channel();
         let by = Removes {
             source: source.clone(),
             events: Arc::new(move |event| tells.send(event).unwrap()),
             dry_run,
+            waits,
             removed: Arc::default(),
         };
         let removing = Removing::start(by, || {}, |failure| panic!("{failure}")).unwrap();
@@ -404,6 +412,27 @@ mod tests {
         assert_eq!(bed.gone(), ["a", "b", "named"]);
         let (gone, stay) = bed.told();
         assert_eq!((gone, stay), (bed.gone(), vec!["changed".to_owned()]));
+    }
+
+    #[test]
+    fn where_a_receipt_is_written_nothing_goes_before_both_have_agreed() {
+        let noted = || {
+            let bed = bed_that(false, true);
+            ["a", "named", "b"].iter().for_each(|name| bed.note(&file(name)));
+            bed
+        };
+        let bed = noted();
+        // The thread has done all that is to be done before the end.
+        bed.removing.end(Phase::Ending);
+        assert_eq!(bed.gone(), [""; 0]);
+        assert_eq!(bed.removing.finish(), Sources { removed: 3, left: 0 });
+        assert_eq!(bed.gone(), ["a", "named", "b"]);
+        // Nobody signed: the next attempt finds all of it.
+        let bed = noted();
+        bed.removing.end(Phase::Ending);
+        bed.removing.stop();
+        assert_eq!(bed.removing.finish(), Sources { removed: 0, left: 0 });
+        assert_eq!(bed.gone(), [""; 0]);
     }
 
     #[test]
