@@ -4,6 +4,7 @@ use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Spot};
 use super::flight::Seen;
 use super::foretold::Outlook;
+use super::guard::CAPABILITY;
 use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs, is_bare};
 use super::partial::Caching;
 use super::spool::Spooled;
@@ -330,13 +331,17 @@ impl LocalDestination {
     ) -> Result<Decision, Failure> {
         let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
         let preserve = &self.terms.preserve;
-        let wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
+        let mut wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
         // Then an entry without attributes has none there either.
         let may_differ = preserve.xattrs && (!is_remembered || !entry.xattrs.is_empty());
         let xattrs = may_differ
             .then(|| self.with_descriptors(|| place.dir.xattrs(name)))
             .transpose()
             .map_err(of_io)?;
+        self.leave_rights(&mut wanted, stat, xattrs.as_deref(), || {
+            let found = self.with_descriptors(|| place.dir.xattr(name, CAPABILITY));
+            found.is_ok_and(|capability| capability.is_some())
+        });
         // A copy tells the same of a file that gets other metadata: nothing of its content comes.
         if self.terms.dry_run || !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
             return Ok(unchanged(digest, false));
