@@ -587,12 +587,14 @@ fn open_catalogue(
     let mut identity = words.as_os_str().as_bytes().to_vec();
     identity.extend_from_slice(&stat.inode.to_le_bytes());
     identity.extend_from_slice(&below.to_le_bytes());
-    // It would be made for nothing: nothing is remembered of a dry run.
-    if dry_run && !Catalogue::is_there(state, &identity) {
-        return None;
-    }
-    match Catalogue::open(state, &identity) {
+    // Nothing is remembered of a dry run, and who copies meanwhile has it.
+    let opened = match dry_run {
+        true => Catalogue::open_to_read(state, &identity),
+        false => Catalogue::open(state, &identity),
+    };
+    match opened {
         Ok(Some(catalogue)) => Some(catalogue),
+        Ok(None) if dry_run => None,
         Ok(None) => {
             tracing::warn!(
                 "another transfer has the catalogue of this destination; size and time decide alone"
