@@ -11,7 +11,7 @@ use crate::order;
 use crate::run::expected::Expected;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
-use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, works_on};
+use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, limited, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job, next_job};
@@ -538,6 +538,10 @@ impl Transfer for ReceiveRun {
 
     fn tell_accounts(&self) {
         Party::tell_accounts(self);
+    }
+
+    fn book_limit(&self, held: Duration) {
+        self.common.accounts.book(Stage::Limit, limited(held));
     }
 
     fn kept_window_bytes(&self) -> Option<u64> {

@@ -663,7 +663,7 @@ mod tests {
             Ok(())
         }
 
-        fn wait_for_share(&mut self, bytes: u64, goes_on: &dyn Fn() -> bool) -> bool {
+        fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
             assert!(bytes > 0 && goes_on());
             true
         }
@@ -680,6 +680,45 @@ mod tests {
         assert_eq!(accounts.stage(Stage::Limit as u8).items, 1);
         assert_eq!(accounts.stage(Stage::Limit as u8).bytes, 1 << 10);
         assert_eq!(accounts.limit, None);
+    }
+
+    /// A stream that is lost while it is held to a share.
+    struct HeldThenLost<'a> {
+        run: &'a SendRun,
+        is_lost: bool,
+    }
+
+    impl Outlet for HeldThenLost<'_> {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing goes on it any more")
+        }
+
+        fn is_over(&self) -> bool {
+            self.is_lost
+        }
+
+        fn wait_for_share(&mut self, _: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(goes_on());
+            let limit = self.run.own_accounts().stage(Stage::Limit as u8);
+            assert!(limit.busy_nanos > 0, "it is told while it waits");
+            self.is_lost = true;
+            true
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_share_is_booked_as_it_goes_and_not_lost_with_its_stream() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
+        let mut held = HeldThenLost { run: &run, is_lost: false };
+        let lost = run.work(&mut lane, &mut held).map(drop).map_err(|error| error.kind());
+        assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
+        let limit = run.own_accounts().stage(Stage::Limit as u8);
+        assert!(limit.busy_nanos > 0);
+        assert_eq!((limit.items, limit.bytes), (0, 0), "nothing went");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::run::transfer::Transfer;
 use crate::run::{Outbox, thread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_sys::Buffer;
@@ -108,6 +108,8 @@ pub struct Session {
     share: OnceLock<Share>,
     /// Streams that wait for that.
     waiting_for_share: AtomicUsize,
+    /// Whether one began to since that was last said.
+    waited_for_share: AtomicBool,
     this: Weak<Session>,
 }
 
@@ -205,6 +207,7 @@ impl Session {
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
             share: OnceLock::new(),
             waiting_for_share: AtomicUsize::new(0),
+            waited_for_share: AtomicBool::new(false),
             this: this.clone(),
         });
         let (keeper, failing) = (Arc::downgrade(&session), Arc::downgrade(&session));
@@ -235,16 +238,23 @@ impl Session {
     fn wait_for_share(
         &self,
         bytes: u64,
-        goes_on: impl Fn() -> bool,
+        goes_on: impl FnMut() -> bool,
         before: impl FnOnce(),
     ) -> Option<Duration> {
         let begins = || {
             before();
+            self.waited_for_share.store(true, Ordering::Release);
             self.waiting_for_share.fetch_add(1, Ordering::AcqRel);
         };
         let waited = self.share.get()?.wait(bytes, goes_on, begins)?;
         self.waiting_for_share.fetch_sub(1, Ordering::AcqRel);
         Some(waited)
+    }
+
+    /// Whether any of its streams waits for its share, or did since this was last asked.
+    fn waits_for_share(&self) -> bool {
+        let waited = self.waited_for_share.swap(false, Ordering::AcqRel);
+        waited || self.waiting_for_share.load(Ordering::Acquire) > 0
     }
 
     /// What it is called in logs: 16 hexadecimal digits, on whatever connections it rides.

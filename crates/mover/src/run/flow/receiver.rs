@@ -14,7 +14,7 @@ use crate::run::expected::Expected;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::party::{self, Common, Party, State};
-use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, add_received};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, add_received, limited};
 use crate::run::{Clock, Ended, LineSink, Outbox, thread};
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
@@ -629,6 +629,10 @@ impl Transfer for FlowReceive {
 
     fn tell_accounts(&self) {
         Party::tell_accounts(self);
+    }
+
+    fn book_limit(&self, held: Duration) {
+        self.common.accounts.book(Stage::Limit, limited(held));
     }
 
     fn take(&self, _: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {

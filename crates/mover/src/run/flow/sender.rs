@@ -562,7 +562,12 @@ impl Transfer for FlowSend {
             }
             watch.lap_out(Stage::Pace, bytes);
         }
-        if outlet.wait_for_share(bytes, &|| self.ended().is_none()) {
+        let mut goes_on = || {
+            // As it goes: at a low limit a single wait takes long, and its stream may be lost.
+            watch.lap_many(Stage::Limit, 0, 0);
+            self.ended().is_none()
+        };
+        if outlet.wait_for_share(bytes, &mut goes_on) {
             if outlet.is_over() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
