@@ -68,7 +68,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         ..HostLimits::default().for_sessions(args.max_sessions, args.max_sessions_per_address)
     };
     let fingerprint = own.fingerprint();
-    let host = Host::new(copied(&own)?, exports, Some(state.clone()), limits);
+    // It keeps its own copy of the key, for receipts.
+    let host = Host::new(own.copied()?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
     let ends_with_terminal = has_terminal() && !usage::ignores(SIGHUP);
@@ -216,11 +217,6 @@ fn slowest_part(exports: &[Export]) -> Result<f64> {
 const MEASURE: Duration = Duration::from_secs(1);
 /// Of what was measured this is given away: parts hinder each other, and disks have worse hours.
 const SHARE: f64 = 0.8;
-
-/// The host keeps its own copy of the key, for receipts.
-fn copied(identity: &Identity) -> Result<Identity> {
-    Identity::from_pem(&identity.to_pem())
-}
 
 fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
     args.export.iter().map(|text| Export::read(text, units::parse_size)).collect()

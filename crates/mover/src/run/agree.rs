@@ -154,6 +154,10 @@ fn last_totals(run: &impl Party, totals: Totals) -> Totals {
     }
 }
 
+/// How what [`note_of`] tells ends: it is the same of all receipts that are written one after the other.
+pub const NO_KEY_KEPT: &str =
+    "no state directory to keep a key in: nobody can tell later whose the key was that signs the receipt";
+
 /// What is to be told where a receipt is written and nobody can tell later who signed it.
 pub fn note_of(signer: &Signer) -> Option<String> {
     signer.header.as_ref()?;
@@ -163,9 +167,7 @@ pub fn note_of(signer: &Signer) -> Option<String> {
         (true, false) => "this side has",
         (false, true) => "the far side has",
     };
-    let text =
-        "no state directory to keep a key in: nobody can tell later whose the key was that signs the receipt";
-    Some(format!("{who} {text}"))
+    Some(format!("{who} {NO_KEY_KEPT}"))
 }
 
 /// A path of this machine as the place of a statement.
