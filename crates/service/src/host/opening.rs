@@ -296,7 +296,8 @@ impl Host {
                 Ok(totals)
             });
             let progress = run.progress();
-            line.end(&ended, run.stated_root(), Done::by_then(progress.entries_settled, progress.bytes_verified));
+            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
+            line.end(&ended, run.stated_root(), by_then);
             session.remove(run.number());
         };
         thread::guarded("transfer", on_panic, see_to_its_end)?;

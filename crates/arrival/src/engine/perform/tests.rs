@@ -6,7 +6,6 @@ use crate::journal::Journal;
 use crate::machine::{Known, Machine, Record, Rules, Seen, Stage};
 use crate::scan::Scanner;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
