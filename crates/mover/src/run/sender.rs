@@ -246,9 +246,17 @@ impl SendRun {
         Ok(())
     }
 
-    /// Removes the rest of the source files that may go: both sides have agreed. What became of all of them.
-    pub fn finish_removing(&self) -> Sources {
-        self.removing.get().map_or_else(Sources::default, Removing::finish)
+    /// Removes the rest of the source files that may go, until somebody asks for a stop: both sides have agreed. What
+    /// became of all of them.
+    pub fn finish_removing(&self, is_stopped: &dyn Fn() -> bool) -> Sources {
+        self.removing.get().map_or_else(Sources::default, |removing| removing.finish(is_stopped))
+    }
+
+    /// As [`SendRun::finish_removing`], where both sides will not agree: without those that wait for that.
+    pub fn drain_removing(&self, is_stopped: &dyn Fn() -> bool) {
+        if let Some(removing) = self.removing.get() {
+            removing.drain(is_stopped);
+        }
     }
 
     /// Removes no more source files, from when this returns on.
