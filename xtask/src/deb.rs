@@ -74,19 +74,36 @@ pub struct Asset {
 /// # Errors
 /// If cargo does not answer, or the manifest has none.
 pub fn assets() -> Result<Vec<Asset>> {
-    let words = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
-    let told = tools::says(Command::new(tools::cargo()).args(words).current_dir(tools::root()))?;
-    let metadata: serde_json::Value = serde_json::from_str(&told).context("what `cargo metadata` says")?;
-    let packages = metadata["packages"].as_array().context("packages of the workspace")?;
-    let package = packages.iter().find(|package| package["name"] == "thalweg");
-    let package = package.context("the package thalweg")?;
-    let assets = package["metadata"]["deb"]["assets"].as_array().context("assets of the Debian package")?;
+    let manifest = manifest()?;
+    let assets = manifest["assets"].as_array().context("assets of the Debian package")?;
     let all = assets.iter().map(|asset| {
         let (source, target) = (asset[0].as_str()?, asset[1].as_str()?);
         let source = source.strip_prefix(TO_ROOT).unwrap_or(source);
         Some(Asset { source: source.to_owned(), target: target.to_owned() })
     });
     all.collect::<Option<Vec<Asset>>>().context("an asset of the Debian package is [SOURCE, TARGET, MODE]")
+}
+
+/// What an update leaves as its owner changed it, below `/`.
+///
+/// # Errors
+/// As [`assets`].
+pub fn kept() -> Result<Vec<String>> {
+    let manifest = manifest()?;
+    let files = manifest["conf-files"].as_array().context("conf-files of the Debian package")?;
+    let all = files.iter().map(|file| file.as_str()?.strip_prefix('/').map(str::to_owned));
+    all.collect::<Option<Vec<String>>>().context("a file of conf-files of the Debian package begins with /")
+}
+
+/// `[package.metadata.deb]` of crates/cli/Cargo.toml.
+fn manifest() -> Result<serde_json::Value> {
+    let words = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let told = tools::says(Command::new(tools::cargo()).args(words).current_dir(tools::root()))?;
+    let metadata: serde_json::Value = serde_json::from_str(&told).context("what `cargo metadata` says")?;
+    let packages = metadata["packages"].as_array().context("packages of the workspace")?;
+    let package = packages.iter().find(|package| package["name"] == "thalweg");
+    let package = package.context("the package thalweg")?;
+    Ok(package["metadata"]["deb"].clone())
 }
 
 impl Asset {

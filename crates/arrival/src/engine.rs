@@ -156,6 +156,7 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         refused: Mutex::default(),
         dialled: Mutex::default(),
         is_over: Arc::default(),
+        is_key_told: Arc::default(),
     };
     let mut looks = Looks::new(watch.look_every);
     let result = Life::new(&driver, machine, journal).run(&mut looks, inputs, hears);
@@ -288,6 +289,8 @@ struct Driver<'a> {
     /// What came of the last dial of the far mover that items go to, in this life; held while it is dialled.
     dialled: Mutex<Option<Result<()>>>,
     is_over: Arc<AtomicBool>,
+    /// That a key which signs is kept nowhere was told: it is so of each item.
+    is_key_told: Arc<AtomicBool>,
 }
 
 /// What the thread that decides hears.

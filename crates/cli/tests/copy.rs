@@ -918,7 +918,11 @@ fn where_the_removal_of_source_files_would_lose_them_it_is_refused_before_anythi
     let daemon = scratch.daemon(&[("data", scratch.root())]);
     let ticket = daemon.ticket.display().to_string();
     let slash = |name: &str| scratch.path(name).display().to_string() + "/";
-    let (a, b, to) = (slash("a"), slash("b"), slash("to"));
+    let (a, b, to, root) = (slash("a"), slash("b"), slash("to"), slash("."));
+    // What is named `x` becomes `a/x`, which it is in.
+    std::fs::create_dir_all(scratch.path("a/x/x")).unwrap();
+    let named = |name: &str| scratch.path(name).display().to_string();
+    let (inner, whole, part) = (named("a/x/x"), named("a"), named("a/f"));
     let far = daemon.place("data", "far/");
     for (words, why) in [
         (&["cp", &a, "null:"][..], "the destination keeps nothing"),
@@ -928,6 +932,9 @@ fn where_the_removal_of_source_files_would_lose_them_it_is_refused_before_anythi
         (&["sync", &a, &to], "`sync` keeps its source"),
         (&["cp", &a, &to, "--and", &a, &b], "--and"),
         (&["cp", &a, &a], "are the same"),
+        (&["cp", &a, &root], "is inside what it becomes"),
+        (&["cp", &inner, &a], "is inside what it becomes"),
+        (&["cp", &whole, &part, &to], "would be copied twice"),
     ] {
         let out = scratch.run(words.iter().copied().chain(["--remove-source-files"]));
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -938,10 +945,15 @@ fn where_the_removal_of_source_files_would_lose_them_it_is_refused_before_anythi
         assert!(!scratch.path("to").exists(), "{words:?}");
     }
     // By a daemon on this machine a directory is not seen to be the source.
+    std::fs::hard_link(scratch.path("a/f"), scratch.path("a/second")).unwrap();
+    std::os::unix::fs::symlink("f", scratch.path("a/link")).unwrap();
     let itself = daemon.place("data", "a/");
     let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--check"];
     for check in ["evidence", "digest", "nothing"] {
-        scratch.run(fixed.iter().copied().chain([check, &*a, &itself]));
-        assert_eq!(std::fs::read_to_string(scratch.path("a/f")).unwrap(), "a", "{check}");
+        let said = scratch.ok(fixed.iter().copied().chain([check, &*a, &itself]));
+        assert!(said.contains(", left 3 source files") && !said.contains(", removed"), "{check}: {said}");
+        for name in ["f", "second", "link"] {
+            assert_eq!(std::fs::read_to_string(scratch.path("a").join(name)).unwrap(), "a", "{check}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::job::{Running, signal};
 use support::nets::Cable;
 use support::testbed::Testbed;
-use support::{Scratch, chance, finish, noise, wait_until};
+use support::{Daemon, Scratch, chance, finish, noise, wait_until};
 use thalweg_lab::wrap::wrap;
 
 fn why(scratch: &Scratch, more: &[&str]) -> Value {
@@ -247,6 +247,46 @@ fn a_daemon_with_slots_has_no_limit_that_would_break_them() {
     let out = scratch.run(words.iter().chain(&["--slots", "1Gbit/s", "--bwlimit", "500Mbit/s"]));
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     assert!(String::from_utf8_lossy(&out.stderr).contains("--slots promises"), "{out:?}");
+}
+
+#[test]
+fn a_reload_gives_a_daemon_no_limit_where_slots_are_promised_and_takes_none_away_where_they_will_be() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    const AS_THEY_WERE: &str = "the exports are read anew, and are as they were";
+    const REFUSED: &str = "the exports stay as they were";
+    let scratch = Scratch::new();
+    let file = scratch.path("config.toml").display().to_string();
+    let configure = |more: &str| {
+        let export = format!("[serve]\nexport = [\"data={}:ro\"]\n", scratch.root().display());
+        std::fs::write(&file, export + more).unwrap();
+    };
+    let more = ["--config", file.as_str(), "--log-format", "json"];
+    let start = || scratch.daemon_at("127.0.0.1:0", &[], &more, |command| command);
+    let said = |words: &str| scratch.server_log().matches(words).count();
+    let reload = |daemon: &Daemon, more: &str, words: &str| {
+        let before = said(words);
+        configure(more);
+        signal(daemon.pid(), Signal::SIGHUP);
+        assert!(wait_until(LIMIT, || said(words) > before), "{}", scratch.server_log());
+    };
+    let changed = || said("the limit of all sessions together is another");
+
+    configure("slots = \"1Gbit/s\"\n");
+    let daemon = start();
+    reload(&daemon, "bwlimit = \"8kbit/s\"\n", REFUSED);
+    assert!(scratch.server_log().contains("--slots promises"), "{}", scratch.server_log());
+    // Without both it goes on as it is until it is started anew.
+    reload(&daemon, "", AS_THEY_WERE);
+    assert_eq!(changed(), 0);
+    drop(daemon);
+
+    configure("bwlimit = \"8kbit/s\"\n");
+    let daemon = start();
+    reload(&daemon, "slots = \"1Gbit/s\"\n", AS_THEY_WERE);
+    assert_eq!(changed(), 0, "there are no slots yet, and the limit stays");
+    reload(&daemon, "slots = \"1Gbit/s\"\nbwlimit = \"8kbit/s\"\n", REFUSED);
+    reload(&daemon, "", AS_THEY_WERE);
+    assert_eq!(changed(), 1);
 }
 
 /// What `why` prints on a terminal of so many columns, its lines without their ends.

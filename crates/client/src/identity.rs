@@ -4,20 +4,26 @@ use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 
-/// The state directory: as asked, else `$XDG_STATE_HOME/thalweg`. Created with mode 0700.
+/// Where the state directory is, or would be: as asked, else `$XDG_STATE_HOME/thalweg`.
+///
+/// # Errors
+/// If there is no home.
+pub fn state_path(asked: Option<&Path>) -> Result<PathBuf> {
+    if let Some(directory) = asked {
+        return Ok(directory.to_owned());
+    }
+    use etcetera::BaseStrategy;
+    let base = etcetera::choose_base_strategy()
+        .map_err(|error| Failure::new(FailureKind::NotFound, "find the state directory", error))?;
+    Ok(base.state_dir().unwrap_or_else(|| base.home_dir().join(".local/state")).join("thalweg"))
+}
+
+/// The state directory, at [`state_path`]. Created with mode 0700.
 ///
 /// # Errors
 /// If there is no home, or it cannot be created.
 pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
-    let directory = match asked {
-        Some(directory) => directory.to_owned(),
-        None => {
-            use etcetera::BaseStrategy;
-            let base = etcetera::choose_base_strategy()
-                .map_err(|error| Failure::new(FailureKind::NotFound, "find the state directory", error))?;
-            base.state_dir().unwrap_or_else(|| base.home_dir().join(".local/state")).join("thalweg")
-        }
-    };
+    let directory = state_path(asked)?;
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)

@@ -45,6 +45,8 @@ pub struct ReceiptFile {
 
 struct Inner {
     file: BufWriter<File>,
+    /// Of a receipt: how often it began.
+    began: u64,
     /// The first error; told at the end, since copying goes on.
     error: Option<io::Error>,
 }
@@ -69,7 +71,7 @@ impl ReceiptFile {
             path: path.to_owned(),
             hidden,
             header: header(asked).to_string(),
-            inner: Arc::new(Mutex::new(Inner { file, error: None })),
+            inner: Arc::new(Mutex::new(Inner { file, began: 0, error: None })),
         })
     }
 
@@ -82,15 +84,24 @@ impl ReceiptFile {
     fn lines(&self) -> Arc<dyn Fn() -> LineSink + Send + Sync> {
         let (inner, header) = (self.inner.clone(), self.header.clone());
         Arc::new(move || {
-            lock(&inner).attempt(|file| {
+            let mut begins = lock(&inner);
+            begins.began += 1;
+            let number = begins.began;
+            begins.attempt(|file| {
                 file.flush()?;
                 file.get_ref().set_len(0)?;
                 file.rewind()?;
                 writeln!(file, "{header}")
             });
+            drop(begins);
             let inner = inner.clone();
             Box::new(move |told| {
-                lock(&inner).attempt(|file| match told {
+                let mut inner = lock(&inner);
+                // A thread of an earlier attempt that ends late has no part in this one.
+                if inner.began != number {
+                    return;
+                }
+                inner.attempt(|file| match told {
                     Told::Block(block) => {
                         writeln!(file, "{}", receipt_file::block(block.number))?;
                         block.lines.iter().try_for_each(|line| writeln!(file, "{}", receipt_file::line(line)))
@@ -151,7 +162,8 @@ impl ReportFile {
             false => for_user().open(path).map_err(|error| of_io(path, &error))?,
         };
         let file = BufWriter::with_capacity(256 << 10, file);
-        let report = ReportFile { path: path.to_owned(), inner: Mutex::new(Inner { file, error: None }) };
+        let inner = Mutex::new(Inner { file, began: 0, error: None });
+        let report = ReportFile { path: path.to_owned(), inner };
         if let Some(bytes) = found.filter(|meta| meta.is_file() && meta.len() > 0).map(|meta| meta.len()) {
             if !ends_a_line(path, bytes) {
                 lock(&report.inner).attempt(|file| writeln!(file));
@@ -243,6 +255,7 @@ fn header(asked: &Asked) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::receipt::Block;
 
     /// Somebody else made it beforehand, where all may write.
     #[test]
@@ -262,6 +275,25 @@ mod tests {
         drop(receipt);
         // What was planted, and nothing of ours.
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_thread_of_an_earlier_attempt_writes_nothing_into_the_receipt_of_the_next() {
+        let scratch = tempfile::tempdir().unwrap();
+        let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
+        let receipt = ReceiptFile::begin(&scratch.path().join("out"), &asked).unwrap();
+        let block = |line: &str| Told::Block(Block { number: 0, lines: vec![line.to_owned()] });
+        let mut late = receipt.lines()();
+        late(block("first"));
+        let mut latest = receipt.lines()();
+        latest(block("second"));
+        late(block("late"));
+        lock(&receipt.inner).attempt(Write::flush);
+        let mut text = vec![0; 1 << 10];
+        let bytes = receipt.hidden.file().read_at(&mut text, 0).unwrap();
+        let text = String::from_utf8(text[..bytes].to_vec()).unwrap();
+        let written = [receipt.header.clone(), receipt_file::block(0), receipt_file::line("second")];
+        assert_eq!(text.lines().collect::<Vec<_>>(), written);
     }
 
     /// Also behind one that was killed while it wrote a line.

@@ -161,7 +161,16 @@ fn reason_of_io(error: &io::Error) -> Reason {
     match error.raw_os_error() {
         _ if lacks_descriptors(error) => Reason::NoDescriptors,
         _ if error.kind() == io::ErrorKind::FileTooLarge => Reason::FileTooLarge,
-        Some(errno::IO | errno::REMOTE_IO | errno::DAMAGED | errno::BAD_CHECKSUM) => Reason::DiskFailed,
+        // It fails, was pulled out, or its server is not what it was.
+        Some(
+            errno::IO
+            | errno::REMOTE_IO
+            | errno::DAMAGED
+            | errno::BAD_CHECKSUM
+            | errno::NO_DEVICE
+            | errno::DEVICE_GONE
+            | errno::STALE,
+        ) => Reason::DiskFailed,
         _ => told.map_or(Reason::Other, |told| told.reason),
     }
 }
@@ -231,8 +240,8 @@ mod tests {
     #[test]
     fn what_a_disk_does_is_told_from_what_else_the_kernel_refuses() {
         let of = |number| of_io("write", &io::Error::from_raw_os_error(number));
-        // EIO, EBADMSG, EUCLEAN, EREMOTEIO.
-        for number in [5, 74, 117, 121] {
+        // EIO, ENXIO, ENODEV, EBADMSG, ESTALE, EUCLEAN, EREMOTEIO.
+        for number in [5, 6, 19, 74, 116, 117, 121] {
             let failure = of(number);
             assert_eq!((failure.kind, failure.reason), (FailureKind::Io, Reason::DiskFailed), "{number}");
         }

@@ -77,9 +77,41 @@ def test_a_receipt_is_checked_by_its_documentation_alone(daemon: Daemon, tmp_pat
     for word, other in (("  done  ", "  unchanged  "), ('"from":', '"From":')):
         receipt.write_text(text.replace(word, other, 1))
         assert checked().returncode != 0
+    in_parts = text.count('\n{"pieces":')
+    assert f"not checked: the digests of the parts of {in_parts} files" in good.stdout
     changed = footer["receiver"]["signed"].replace("0", "1", 1)
     receipt.write_text(text.replace(footer["receiver"]["signed"], changed))
     assert checked().returncode != 0
+    # Words that nobody signed, between the lines, in one, and at the end.
+    *lines, last = text.splitlines()
+
+    def words_are_found(*parts: str) -> None:
+        receipt.write_text("".join(f"{part}\n" for part in parts))
+        assert checked().returncode != 0, parts
+
+    def written(part: object) -> str:
+        return json.dumps(part, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+    for extra in ({"note": "x"}, {"block": 9, "note": "x"}):
+        words_are_found(*lines, written(extra), last)
+    at = next(number for number, line in enumerate(lines) if line.startswith('{"line":'))
+    lined = written(json.loads(lines[at]) | {"note": "x"})
+    words_are_found(*lines[:at], lined, *lines[at + 1 :], last)
+    others = [
+        {"unread": 7},
+        {"entries": 999},
+        {"note": "x"},
+        {"place": {"export": "data", "path": "elsewhere"}},
+        {"totals": footer["totals"] | {"failed": 1}},
+        {"terms": footer["terms"] | {"verify": "paranoid"}},
+        {"sender": footer["sender"] | {"when": footer["sender"]["when"] + 1}},
+        {"receiver": footer["receiver"] | {"ephemeral": True}},
+    ]
+    for other in others:
+        words_are_found(*lines, written(footer | other))
+    # Written again as it was it is good, so these are found for what was changed.
+    receipt.write_text("\n".join([*lines, written(footer)]) + "\n")
+    assert checked().returncode == 0
 
 
 def test_docstrings_have_every_field_with_its_text() -> None:

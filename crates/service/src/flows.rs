@@ -93,14 +93,14 @@ impl Host {
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
                     agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
-                    return Ok((totals, None));
+                    return Ok(totals);
                 };
                 let signer = host.signer(signs);
-                let agreed = agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((totals, Some(agreed.sender.statement.root)))
+                agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                Ok(totals)
             });
             let progress = run.progress();
-            line.end(&ended, Done::by_then(progress.settled, progress.marked_bytes));
+            line.end(&ended, run.stated_root(), Done::by_then(progress.settled, progress.marked_bytes));
             if let Err(failure) = ended {
                 run.abort(failure);
             }

@@ -206,17 +206,20 @@ impl Line {
         })
     }
 
-    /// It is over: by the totals and, if it is signed, the root that both sides agreed on, or failed with so much done.
-    pub fn end(&self, ended: &Result<(Totals, Option<Digest>)>, by_then: Done) {
-        match ended {
-            Ok((totals, root)) => self.tell(Done::from(*totals), Ok(*root)),
-            Err(failure) => self.tell(by_then, Err(failure)),
-        }
+    /// It is over: by the totals, or failed with so much done. `root`: the one that we stated, if we did, also if nothing
+    /// came of it here: the peer may have made a receipt of it.
+    pub fn end(&self, ended: &Result<Totals>, root: Option<Digest>, by_then: Done) {
+        let (done, ended) = match ended {
+            Ok(totals) => (Done::from(*totals), Ok(())),
+            Err(failure) => (by_then, Err(failure)),
+        };
+        self.tell_of(self.began.elapsed(), done, (ended, root), None);
     }
 
     /// It was done, with this root if it has one, or failed.
     pub fn tell(&self, done: Done, ended: std::result::Result<Option<Digest>, &Failure>) {
-        self.tell_of(self.began.elapsed(), done, ended, None);
+        let root = ended.ok().flatten();
+        self.tell_of(self.began.elapsed(), done, (ended.map(drop), root), None);
     }
 
     /// `first`: of what failed of something that was done all the same.
@@ -224,16 +227,16 @@ impl Line {
         &self,
         time: Duration,
         done: Done,
-        ended: std::result::Result<Option<Digest>, &Failure>,
+        (ended, root): (std::result::Result<(), &Failure>, Option<Digest>),
         first: Option<&Failure>,
     ) {
         if ended.is_err() && !self.failures.may_tell(&self.session, Instant::now()) {
             return;
         }
         let failure = ended.err().or(first).map(|failure| cut(failure.to_string()));
-        let (how, outcome, root) = match ended {
-            Ok(root) => ("done", "done".to_owned(), root),
-            Err(failure) => ("failed", failure.kind.word(), None),
+        let (how, outcome) = match ended {
+            Ok(()) => ("done", "done".to_owned()),
+            Err(failure) => ("failed", failure.kind.word()),
         };
         let what = if self.direction.is_some() { "transfer" } else { "request" };
         // Counted is what would be moved, or would go.
@@ -375,7 +378,8 @@ impl Reads {
         if let Some(digests) = kept.digests.take() {
             let Digests { line, done, failure, is_answered, time } = digests;
             let first = failure.as_ref();
-            line.tell_of(time, done, first.filter(|_| !is_answered).map_or(Ok(None), Err), first);
+            let ended = first.filter(|_| !is_answered).map_or(Ok(()), Err);
+            line.tell_of(time, done, (ended, None), first);
         }
     }
 
@@ -394,7 +398,7 @@ impl Drop for Reads {
 impl Read {
     fn tell(&self) {
         let done = Done::by_then(1, self.bytes);
-        self.line.tell_of(self.time, done, Ok(None), None);
+        self.line.tell_of(self.time, done, (Ok(()), None), None);
     }
 }
 

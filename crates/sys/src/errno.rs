@@ -6,6 +6,10 @@ pub const NO_ENTRY: i32 = libc::ENOENT;
 pub const IO: i32 = libc::EIO;
 /// There is no such device, or it is gone.
 pub const NO_DEVICE: i32 = libc::ENXIO;
+/// A device that was there is gone, or cannot do this.
+pub const DEVICE_GONE: i32 = libc::ENODEV;
+/// What a server of files had open for us is not there any more.
+pub const STALE: i32 = libc::ESTALE;
 /// The medium of another machine failed.
 pub const REMOTE_IO: i32 = libc::EREMOTEIO;
 /// A file system found its own structure damaged.

@@ -31,6 +31,7 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
             taken.insert(file);
         }
     }
+    breaches.extend(not_kept(&installed, &deb::kept()?));
     for folder in WHOLE {
         for file in deb::files_in(&root.join(folder))? {
             if !taken.contains(&file) {
@@ -56,6 +57,15 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// What is wrong with the files that an update leaves as their owner changed them: all below /etc, and no others.
+fn not_kept(installed: &BTreeSet<String>, kept: &[String]) -> Vec<String> {
+    let lost = installed.iter().filter(|file| file.starts_with("etc/") && !kept.contains(file));
+    let lost = lost.map(|file| format!("an update of the Debian package replaces /{file} (conf-files)"));
+    let odd = kept.iter().filter(|file| !installed.contains(*file));
+    let odd = odd.map(|file| format!("the Debian package keeps /{file} (conf-files), and does not have it"));
+    lost.chain(odd).collect()
+}
+
 /// Programs that a unit starts and a package does not install.
 fn not_installed<'a>(unit: &'a str, installed: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
     let lines = unit.lines().filter_map(|line| line.strip_prefix("ExecStart="));
@@ -72,6 +82,18 @@ mod tests {
         let mut breaches = Vec::new();
         check(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_configured_stays_as_its_owner_changed_it() {
+        let installed = BTreeSet::from(["etc/thalweg/config.toml", "usr/bin/thalweg"].map(str::to_owned));
+        let wrong = |kept: &[&str]| {
+            let kept: Vec<String> = kept.iter().map(|&file| file.to_owned()).collect();
+            not_kept(&installed, &kept).len()
+        };
+        assert_eq!(wrong(&["etc/thalweg/config.toml"]), 0);
+        assert_eq!(wrong(&[]), 1);
+        assert_eq!(wrong(&["etc/thalweg/config.toml", "etc/thalweg/gone.toml"]), 1);
     }
 
     #[test]

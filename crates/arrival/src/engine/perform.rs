@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::Whom;
@@ -24,6 +24,7 @@ use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
+use thalweg_mover::run::agree::NO_KEY_KEPT;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
 use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::steer::Rate;
@@ -234,8 +235,9 @@ impl Driver<'_> {
         let settled: Arc<Mutex<Settled>> = Arc::default();
         let (hears, places) = (settled.clone(), placed.clone());
         let (tell, item) = (self.tell.clone(), name.clone());
+        let is_key_told = self.is_key_told.clone();
         let events: Events = Arc::new(move |event| {
-            if is_noted(&event) {
+            if is_noted(&event, &is_key_told) {
                 tell(Told::Noted(&item, &event));
             }
             lock(&places).hear(&event);
@@ -425,9 +427,10 @@ fn receipt_name(watch: &[u8], name: &RelativePath, version: Version) -> String {
     format!("{shown}.{}.receipt", &hasher.finalize().to_hex()[..VERSION_DIGITS])
 }
 
-/// What a person may want to know of a copy that is none of its failures.
-fn is_noted(event: &Event) -> bool {
+/// What a person may want to know of a copy that is none of its failures. That a key is kept nowhere only once.
+fn is_noted(event: &Event, is_key_told: &AtomicBool) -> bool {
     match event {
+        Event::Note(text) if text.ends_with(NO_KEY_KEPT) => !is_key_told.swap(true, Ordering::AcqRel),
         Event::Note(_) | Event::Repaired(_) => true,
         Event::Settled(_, message::Outcome::Done { losses, .. }) => !losses.is_empty(),
         Event::Aside(_, message::Outcome::Skipped(why)) => !why.starts_with(EXCLUDED_BY),

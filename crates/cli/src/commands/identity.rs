@@ -29,11 +29,11 @@ pub fn identity(args: &IdentityArgs) -> Result<Exit> {
         };
         return answered(told, Exit::Done);
     }
-    let identity = match (args.server, &args.state) {
+    let state = args.state.as_deref();
+    let identity = match args.server {
         // Whoever only asks makes no directory.
-        (true, Some(state)) => Identity::load(&state.join(serve::IDENTITY))?,
-        (true, None) => Identity::load(&identity::state_directory(None)?.join(serve::IDENTITY))?,
-        (false, state) => own(&identity::state_directory(state.as_deref())?)?,
+        true => Identity::load(&identity::state_path(state)?.join(serve::IDENTITY))?,
+        false => own(&identity::state_directory(state)?)?,
     };
     let (fingerprint, certificate) = (identity.fingerprint().to_string(), identity.certificates_pem());
     let key = hex(&identity.public_key());

@@ -42,7 +42,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let _ = usage::forbid_core_dumps();
     let roots = Roots::below(Path::new("/"));
     let group_bytes = group_memory_bytes(&roots);
-    check_limit(args)?;
+    check_limit(args, args.slots.is_some())?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
@@ -68,14 +68,16 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         ..HostLimits::default().for_sessions(args.max_sessions, args.max_sessions_per_address)
     };
     let fingerprint = own.fingerprint();
-    let host = Host::new(copied(&own)?, exports, Some(state.clone()), limits);
+    // It keeps its own copy of the key, for receipts.
+    let host = Host::new(own.copied()?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
     let ends_with_terminal = has_terminal() && !usage::ignores(SIGHUP);
     let signals = signals()?;
     // Where slots are promised there is no limit to change.
     let _asked = args.slots.is_none().then(|| running::listen_as_daemon(&state, &rate)).flatten();
-    let reloads = reload_on_request(host, rate, fixed(args))?;
+    let began = Began { fixed: fixed(args), has_slots: args.slots.is_some() };
+    let reloads = reload_on_request(host, rate, began)?;
     if let Some(path) = &args.ticket_file {
         let addresses = match args.advertise.is_empty() {
             true => listening.reachable()?,
@@ -216,22 +218,25 @@ const MEASURE: Duration = Duration::from_secs(1);
 /// Of what was measured this is given away: parts hinder each other, and disks have worse hours.
 const SHARE: f64 = 0.8;
 
-/// The host keeps its own copy of the key, for receipts.
-fn copied(identity: &Identity) -> Result<Identity> {
-    Identity::from_pem(&identity.to_pem())
-}
-
 fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
     args.export.iter().map(|text| Export::read(text, units::parse_size)).collect()
 }
 
 /// A limit would hold back what has a slot.
-fn check_limit(args: &ServeArgs) -> Result<()> {
-    if args.slots.is_none() || args.bwlimit.is_none() {
+fn check_limit(args: &ServeArgs, has_slots: bool) -> Result<()> {
+    if !has_slots || args.bwlimit.is_none() {
         return Ok(());
     }
-    let cause = "--bwlimit would break what --slots promises: give one of them";
+    let cause = "--bwlimit would break what --slots promises: give one of them (a limit may also come from \
+                 THALWEG_BWLIMIT, or from a file, there also from its top)";
     Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+}
+
+/// What a daemon began with, and keeps until it is started anew.
+struct Began {
+    fixed: Fixed,
+    /// It may promise slots.
+    has_slots: bool,
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
@@ -258,7 +263,7 @@ fn fixed(args: &ServeArgs) -> Fixed {
 
 /// Reads the exports and the limit anew whenever it is asked to. On a thread of its own: a directory may be
 /// on a disk that stands still, and the daemon is to end all the same.
-fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Fixed) -> Result<mpsc::SyncSender<()>> {
+fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Began) -> Result<mpsc::SyncSender<()>> {
     // One that waits stands for all that come until it is begun.
     let (asks, asked) = mpsc::sync_channel(1);
     threads::spawn("reload", move || {
@@ -279,19 +284,23 @@ fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Fixed) -> Result<m
 }
 
 /// All of the exports and the limit, or nothing: what cannot be read or opened leaves them as they were.
-fn reload(host: &Host, rate: &Rate, began: &Fixed) -> Result<Changes> {
+fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
     let args = read_again()?;
-    check_limit(&args)?;
+    // Slots come and go when it is started anew only: those that it promised stand.
+    check_limit(&args, began.has_slots || args.slots.is_some())?;
     let opened = Exports::open(exports(&args)?)?;
     let now = fixed(&args);
-    let other = began.iter().zip(&now).filter(|(began, now)| began != now);
+    let other = began.fixed.iter().zip(&now).filter(|(began, now)| began != now);
     let other: Vec<&str> = other.map(|((option, _), _)| *option).collect();
     if !other.is_empty() {
         let options = other.join(", ");
         tracing::warn!(%options, "changed, which takes effect when the daemon is started anew");
     }
     let before = rate.bytes_per_s();
-    rate.set_bits(args.bwlimit);
+    // Where slots are asked for there is no limit from the next start on; until then it stays.
+    if args.slots.is_none() {
+        rate.set_bits(args.bwlimit);
+    }
     if rate.bytes_per_s() != before {
         let limit = args.bwlimit.map_or("none".to_owned(), |bits| units::bit_rate(bits as f64));
         tracing::info!(%limit, "the limit of all sessions together is another");

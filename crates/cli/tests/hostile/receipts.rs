@@ -18,18 +18,50 @@ fn a_receipt_with_another_root_is_no_receipt() {
     assert!(finished.is_some(), "not finished");
     let open = push("data", "receipts");
     let lie = server.receipt(Side::Sender, (&client.line, &open), &[], Totals::default());
-    client.line.tell(T::Receipt(Box::new(lie.clone())));
+    client.line.tell(T::Receipt(Box::new(lie)));
     let answered = client.line.hear_some(AT_ONCE, |message| match message {
-        Message::Transfer(_, T::Receipt(signed)) => Some(signed),
+        Message::Transfer(_, word @ (T::Receipt(_) | T::Abort(_))) => Some(word),
         _ => None,
     });
-    // The daemon says what it knows, and does not believe what it heard.
-    assert_ne!(answered.expect("a statement").statement.root, lie.statement.root);
+    // With a statement of the daemon the client could make a receipt that its log does not have.
+    let Some(T::Abort(why)) = answered else { panic!("{answered:?}") };
+    assert_eq!(why.kind, FailureKind::Damage, "{why:?}");
     let told = wait_until(AT_ONCE, || world.scratch.server_log().contains("transfer failed"));
     assert!(told, "{}", world.scratch.server_log());
     assert!(!world.scratch.server_log().contains("received"), "{}", world.scratch.server_log());
     drop(client);
     world.still_serves("after receipts");
+}
+
+/// It can sign the receiver's half alone: the log has the root of what was made of it.
+#[test]
+fn what_a_daemon_stated_to_a_client_that_did_not_answer_is_in_its_log() {
+    let mut world = World::new();
+    std::fs::write(world.export("one"), b"five!").unwrap();
+    let mut client = world.client();
+    client.open(pull("data", "one")).expect("a pull");
+    let offered = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Transfer(_, T::Offer(entries)) => Some(entries[0].id),
+        _ => None,
+    });
+    let ended = |message| matches!(message, Message::Transfer(_, T::OfferEnd(_))).then_some(());
+    client.line.hear_some(AT_ONCE, ended).expect("the end of its offers");
+    let unchanged = Outcome::Unchanged { digest: None };
+    client.line.tell(T::Settled(vec![(offered.expect("an offer"), unchanged)]));
+    client.line.tell(T::Finished(Totals { unchanged: 1, ..Totals::default() }));
+    let stated = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Transfer(_, T::Receipt(signed)) => Some(signed.statement.root.to_string()),
+        _ => None,
+    });
+    let stated = stated.expect("a statement");
+    client.line.say(&Message::Goodbye(None));
+    let told = || {
+        let log = world.scratch.server_log();
+        log.lines().any(|line| line.contains("transfer failed") && line.contains(&stated))
+    };
+    assert!(wait_until(AT_ONCE, told), "{}", world.scratch.server_log());
+    drop(client);
+    world.still_serves("after a statement without an answer");
 }
 
 /// A signature would say that there is a copy.
@@ -66,7 +98,7 @@ fn what_is_thrown_away_or_was_not_moved_is_not_signed() {
 #[test]
 fn a_server_with_a_wrong_statement_gets_no_receipt() {
     type Lie = (&'static str, fn(&HostileServer, Signed) -> Signed);
-    let lies: [Lie; 9] = [
+    let lies: [Lie; 11] = [
         ("another root", |server, signed| {
             server.sign(Statement { root: Digest([7; 32]), ..signed.statement })
         }),
@@ -98,6 +130,16 @@ fn a_server_with_a_wrong_statement_gets_no_receipt() {
         }),
         ("another level", |server, signed| {
             server.sign(Statement { verify: VerifyLevel::Paranoid, ..signed.statement })
+        }),
+        ("what is the client's to say", |server, signed| {
+            let (place, statement) = (Place { export: None, path: b"/".to_vec() }, signed.statement);
+            server.sign(match statement.side {
+                Side::Sender => Statement { place: Some(place), ..statement },
+                Side::Receiver => Statement { unread: 1, ..statement },
+            })
+        }),
+        ("the header of another receipt", |server, signed| {
+            server.sign(Statement { header: Some(Digest([7; 32])), ..signed.statement })
         }),
     ];
     for (words, lie) in lies {

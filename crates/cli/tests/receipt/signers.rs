@@ -115,4 +115,9 @@ fn identity_prints_the_certificate_and_fingerprint_that_receipts_name_and_no_key
     let nowhere = scratch.path("nowhere").display().to_string();
     assert_eq!(scratch.run(["identity", "--server", "--state", &nowhere]).status.code(), Some(3));
     assert!(!scratch.path("nowhere").exists());
+    let mut asks = scratch.thalweg();
+    asks.args(["identity", "--server"]).env_remove("THALWEG_STATE");
+    asks.env("XDG_STATE_HOME", scratch.path("never"));
+    assert_eq!(asks.output().unwrap().status.code(), Some(3));
+    assert!(!scratch.path("never").exists());
 }

@@ -81,6 +81,21 @@ fn the_configuration_of_the_package_says_nothing_and_its_example_is_read() {
 }
 
 #[test]
+fn an_update_has_every_unit_that_stays_begin_again_and_a_removal_leaves_none_that_would() {
+    let (update, removal) = (packaged("packaging/debian/postinst"), packaged("packaging/debian/prerm"));
+    let restarts = update.lines().find(|line| line.contains("systemctl try-restart ")).expect("a restart");
+    for name in ["thalweg.service", "thalweg-watch@", "thalweg-stream@"] {
+        assert!(restarts.contains(name), "{name}: {restarts}");
+    }
+    // The program of an item outlives its watch.
+    assert_eq!(of_the_unit(&packaged("packaging/systemd/thalweg-watch@.service"), "KillMode"), "process");
+    let unlinks = removal.lines().find(|line| line.trim_start().starts_with("rm -f ")).expect("links");
+    for name in ["thalweg-watch@", "thalweg-stream@"] {
+        assert!(unlinks.contains(&format!(" /etc/systemd/system/*.wants/{name}*.service")), "{unlinks}");
+    }
+}
+
+#[test]
 fn the_package_starts_and_enables_nothing_and_its_user_is_that_of_the_units() {
     let script = packaged("packaging/debian/postinst");
     for word in [" start ", " enable ", " restart ", "--now"] {

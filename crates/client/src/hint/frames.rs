@@ -12,7 +12,8 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
              another channel"
         }
         Reason::LogNotWritten => {
-            "make room where the hub's log is (or make it writable): it tries again until it can"
+            "make room where the hub's log is (or make it writable): it tries again until it can. Of a log that is full and keeps \
+             all, the next hub has more with a larger --spill-size"
         }
         Reason::ConsumersSlow => {
             "its consumers are slower than its producers, or away: `thalweg frames status` tells who is how far behind"

@@ -6,7 +6,7 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
             "have that user or root remove it there, or choose a directory in which only you may make names"
         }
         (_, Reason::NotReplaced) => {
-            "copy it under another name, or leave out what stands there: --ignore-existing"
+            "send it under another name; copies can leave out what stands there: --ignore-existing"
         }
         (FailureKind::Permission | FailureKind::Space, Reason::NoState) => {
             "name a directory that can be written for what is kept between copies: --state DIR, THALWEG_STATE, or XDG_STATE_HOME \

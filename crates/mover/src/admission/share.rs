@@ -26,6 +26,8 @@ pub struct Ticket(u64);
 #[derive(Debug, Default)]
 pub struct Line {
     bytes_per_s: u64,
+    /// How often the rate was changed until it was this one.
+    changes: u64,
     /// When what was let go has had its time.
     free_at: u64,
     /// How far the member that went last had come when it went, in bytes.
@@ -39,24 +41,19 @@ pub struct Line {
 }
 
 impl Line {
-    /// From now on so many bytes a second. What went at another rate is owed to nobody.
-    pub fn set_rate(&mut self, bytes_per_s: u64, now: u64) {
-        if bytes_per_s != self.bytes_per_s {
+    /// From now on so many bytes a second, which is what `changes` changes came to. What went before the last
+    /// of them is owed to nobody, also where the rate is the same again. Nothing if it had heard of as many.
+    pub fn set_rate(&mut self, bytes_per_s: u64, changes: u64, now: u64) {
+        if changes > self.changes {
             self.go_on(now);
-            self.bytes_per_s = bytes_per_s;
+            (self.bytes_per_s, self.changes) = (bytes_per_s, changes);
             self.free_at = self.free_at.min(now);
         }
     }
 
     /// A member has so many bytes. `None` if they may go at once.
     pub fn ask(&mut self, member: Member, bytes: u64, now: u64) -> Option<Ticket> {
-        self.go_on(now);
-        if self.waiting.is_empty() && self.free_at <= now {
-            self.free_at = now;
-            self.ends.clear();
-        }
-        let from = self.ends.get(&member).map_or(self.turn, |end| self.turn.max(*end));
-        self.ends.insert(member, from.saturating_add(bytes));
+        let from = self.count(member, bytes, now);
         self.last = Ticket(self.last.0 + 1);
         let ticket = self.last;
         self.waiting.insert((from, ticket), (member, bytes));
@@ -79,6 +76,12 @@ impl Line {
         Some(left.min(at_most))
     }
 
+    /// A member had so many bytes and did not ask: whoever asks next, itself above all, waits for them.
+    pub fn charge(&mut self, member: Member, bytes: u64, now: u64) {
+        self.count(member, bytes, now);
+        self.free_at = self.free_at.saturating_add(self.takes(bytes));
+    }
+
     /// It waits no more: its time is that of others. Nothing if it may go already.
     pub fn give_up(&mut self, ticket: Ticket) {
         let Some(from) = self.places.remove(&ticket) else { return };
@@ -92,6 +95,18 @@ impl Line {
     /// A member is gone; nothing of it waits.
     pub fn forget(&mut self, member: Member) {
         self.ends.remove(&member);
+    }
+
+    /// A member comes so many bytes further. Returns from where.
+    fn count(&mut self, member: Member, bytes: u64, now: u64) -> u64 {
+        self.go_on(now);
+        if self.waiting.is_empty() && self.free_at <= now {
+            self.free_at = now;
+            self.ends.clear();
+        }
+        let from = self.ends.get(&member).map_or(self.turn, |end| self.turn.max(*end));
+        self.ends.insert(member, from.saturating_add(bytes));
+        from
     }
 
     fn go_on(&mut self, now: u64) {
@@ -152,7 +167,7 @@ mod tests {
 
     fn line(bytes_per_s: u64) -> Line {
         let mut line = Line::default();
-        line.set_rate(bytes_per_s, 0);
+        line.set_rate(bytes_per_s, 1, 0);
         line
     }
 
@@ -227,10 +242,46 @@ mod tests {
         assert_eq!(line.ask(Member(1), 1 << 40, 0), None);
         let ticket = line.ask(Member(1), 1 << 40, 0).unwrap();
         assert_eq!(line.wait(ticket, 0, 7), Some(7));
-        line.set_rate(1 << 40, SECOND);
+        line.set_rate(1 << 40, 2, SECOND);
         assert_eq!(line.wait(ticket, SECOND, 7), None);
         let next = line.ask(Member(2), 1, SECOND).unwrap();
         assert_eq!(line.wait(next, SECOND, u64::MAX), Some(SECOND));
+    }
+
+    /// A limit that was taken away for a while: nobody looked at the line meanwhile.
+    #[test]
+    fn a_rate_that_is_the_same_again_owes_nothing_of_before() {
+        let mut line = line(1);
+        assert_eq!(line.ask(Member(1), 1 << 40, 0), None);
+        line.set_rate(1, 1, SECOND);
+        let waits = line.ask(Member(2), 10, SECOND).expect("it is the same as before");
+        line.give_up(waits);
+        line.set_rate(1, 3, SECOND);
+        assert_eq!(line.ask(Member(2), 10, SECOND), None);
+        // Who looked at the rate before that and comes only now changes nothing.
+        line.set_rate(1 << 40, 2, SECOND);
+        let waits = line.ask(Member(2), 1, SECOND).unwrap();
+        assert_eq!(line.wait(waits, SECOND, u64::MAX), Some(10 * SECOND));
+    }
+
+    #[test]
+    fn what_came_unasked_is_waited_for_by_who_comes_next_and_its_member_is_behind() {
+        let mut line = line(1);
+        line.charge(Member(1), 100, 0);
+        let one = line.ask(Member(1), 1, 0).unwrap();
+        let two = line.ask(Member(2), 1, 0).unwrap();
+        assert_eq!(line.wait(two, 0, u64::MAX), Some(100 * SECOND));
+        assert_eq!(line.wait(one, 0, u64::MAX), Some(101 * SECOND));
+        // While others wait it is one more that went before them.
+        line.charge(Member(3), 50, SECOND);
+        assert_eq!(line.wait(two, SECOND, u64::MAX), Some(149 * SECOND));
+        line.give_up(one);
+        line.give_up(two);
+        // Nobody is behind for what had its time.
+        let later = 1000 * SECOND;
+        line.charge(Member(1), 1, later);
+        assert_eq!(line.ends, BTreeMap::from([(Member(1), line.turn + 1)]));
+        assert_eq!(line.free_at, later + SECOND);
     }
 
     proptest! {

@@ -390,9 +390,13 @@ fn of_operator(evidence: &Evidence, place: Place) -> Need {
     let row = side.stage(Stage::Limit as u8);
     let waited = (row.busy_nanos as f64 / 1e9 / threads).min(seconds);
     let is_felt = waited > seconds * FELT;
+    // The limit is one of bytes as they are sent: what is packed says nothing of how near they come.
+    let is_packed = evidence.sender.stage(Stage::Compress as u8).busy_nanos > 0;
     // Where few of the streams have anything to move, the others do not wait for it.
     let by_rate = match &side.limit {
-        Some(limit) if is_felt => row.bytes.min(evidence.bytes) as f64 / limit.bytes_per_s.max(1) as f64,
+        Some(limit) if is_felt && !is_packed => {
+            row.bytes.min(evidence.bytes) as f64 / limit.bytes_per_s.max(1) as f64
+        }
         _ => 0.0,
     };
     let is_met = waited > seconds * HELD || by_rate > seconds * AT_LIMIT;

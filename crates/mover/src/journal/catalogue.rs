@@ -18,7 +18,7 @@ use thalweg_wire::{Digest, Evidence, RelativePath};
 
 mod table;
 
-/// An open catalogue, locked against other processes.
+/// An open catalogue, locked against other processes; or one that is only read.
 pub struct Catalogue {
     table: Table,
     /// Put and not written yet.
@@ -27,7 +27,8 @@ pub struct Catalogue {
     path: PathBuf,
     hash_key: [u8; 32],
     generation: u32,
-    _lock: File,
+    /// `None`: it is only read.
+    lock: Option<File>,
 }
 
 /// What is remembered of one path.
@@ -93,17 +94,34 @@ impl Catalogue {
         };
         let generation = head.generation.wrapping_add(1);
         let hash_key = head.hash_key;
-        let waiting = HashMap::new();
-        let mut catalogue =
-            Catalogue { table, waiting, written_at: None, path, hash_key, generation, _lock: lock };
+        let (waiting, lock) = (HashMap::new(), Some(lock));
+        let mut catalogue = Catalogue { table, waiting, written_at: None, path, hash_key, generation, lock };
         // Entries since the last count are not in it.
         catalogue.table.used += COUNT_EVERY;
         catalogue.write_head()?;
         Ok(Some(catalogue))
     }
 
+    /// Opens the catalogue of a destination to look into it, whoever has it: nothing is written, made or locked. `None` if there
+    /// is none, or a damaged one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open_to_read(state: &Path, identity: &[u8]) -> io::Result<Option<Catalogue>> {
+        let path = path_of(state, identity);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let Some(Head { slots, used, generation, hash_key }) = Head::read(&file) else { return Ok(None) };
+        let (table, waiting) = (Table { file, slots, used }, HashMap::new());
+        let (written_at, lock) = (None, None);
+        Ok(Some(Catalogue { table, waiting, written_at, path, hash_key, generation, lock }))
+    }
+
     /// Whether there is one of the destination that `identity` names.
-    pub fn is_there(state: &Path, identity: &[u8]) -> bool {
+    #[cfg(test)]
+    fn is_there(state: &Path, identity: &[u8]) -> bool {
         path_of(state, identity).exists()
     }
 
@@ -121,11 +139,14 @@ impl Catalogue {
     }
 
     /// Remembers `path`, in place of what was remembered of it. `now`: entries that come fast are written together, so
-    /// the last second of them is lost with the process.
+    /// the last second of them is lost with the process. One that is only read remembers nothing.
     ///
     /// # Errors
     /// What the kernel says; then of each entry not written yet the old one, the new one or none is there.
     pub fn put(&mut self, path: &RelativePath, remembered: Remembered, now: Instant) -> io::Result<()> {
+        if self.lock.is_none() {
+            return Ok(());
+        }
         let key = self.key_of(path);
         let Remembered { evidence, digest } = remembered;
         self.waiting.insert(key, Slot { key, evidence, digest, generation: self.generation });
@@ -178,6 +199,9 @@ impl Catalogue {
 
 impl Drop for Catalogue {
     fn drop(&mut self) {
+        if self.lock.is_none() {
+            return;
+        }
         let _ = self.write_waiting();
         self.table.used = self.table.used.saturating_sub(COUNT_EVERY);
         let _ = self.write_head();
@@ -381,6 +405,42 @@ mod tests {
         assert!(Catalogue::open(state.path(), b"there").unwrap().is_some());
         drop(first);
         assert!(Catalogue::open(state.path(), b"here").unwrap().is_some());
+    }
+
+    #[test]
+    fn who_only_reads_changes_nothing_and_keeps_it_from_nobody() {
+        let state = tempfile::tempdir().unwrap();
+        let nowhere = state.path().join("nowhere");
+        assert!(Catalogue::open_to_read(&nowhere, b"here").unwrap().is_none() && !nowhere.exists());
+        let now = Instant::now();
+        let mut catalogue = Catalogue::open(state.path(), b"here").unwrap().unwrap();
+        catalogue.put(&path(7), remembered(7), now).unwrap();
+        let file = catalogue.path.clone();
+        let reads = || Catalogue::open_to_read(state.path(), b"here").unwrap();
+        assert_eq!(reads().unwrap().find(&path(7)).unwrap(), Some(remembered(7)), "somebody has it");
+        drop(catalogue);
+        // As by its last use long ago.
+        std::fs::remove_file(file.with_extension("lock")).unwrap();
+        let used = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        OpenOptions::new().write(true).open(&file).unwrap().set_modified(used).unwrap();
+        let before = std::fs::read(&file).unwrap();
+        let mut reader = reads().unwrap();
+        reader.put(&path(8), remembered(8), now).unwrap();
+        assert_eq!(reader.find(&path(8)).unwrap(), None);
+        drop(reader);
+        let is_as_before = |content: &[u8]| {
+            std::fs::read(&file).unwrap() == content
+                && std::fs::metadata(&file).unwrap().modified().unwrap() == used
+                && std::fs::read_dir(state.path()).unwrap().count() == 1
+        };
+        assert!(is_as_before(&before));
+        // Nor is a damaged one begun anew.
+        std::fs::write(&file, b"damaged").unwrap();
+        OpenOptions::new().write(true).open(&file).unwrap().set_modified(used).unwrap();
+        assert!(reads().is_none() && is_as_before(b"damaged"));
+        std::fs::write(&file, &before).unwrap();
+        let reader = reads();
+        assert!(reader.is_some() && Catalogue::open(state.path(), b"here").unwrap().is_some());
     }
 
     #[test]

@@ -260,6 +260,26 @@ impl Marks {
         self.append(&bytes)
     }
 
+    /// A flow that began, and for which nothing was made: another's file stands at its name. It is as if it had not begun.
+    ///
+    /// # Errors
+    /// As [`Marks::record`].
+    pub fn withdraw(&mut self, number: u64) -> Result<()> {
+        self.remove(number);
+        // Only a new file does not have it.
+        self.is_torn = true;
+        self.append(&[])
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(known) = self.known.remove(&number) else { return };
+        self.by_source.remove(&source_key(&known.path, &known.origin));
+        if self.by_origin.get(&known.origin) == Some(&number) {
+            self.by_origin.remove(&known.origin);
+        }
+        self.names.remove(&name_key(&known.name));
+    }
+
     /// Whether every flow that has something here is complete.
     pub fn is_complete(&self) -> bool {
         self.unfinished().next().is_none()
@@ -349,13 +369,7 @@ impl Marks {
         // So that it is not done again soon.
         let share = self.known.len() / 2;
         for number in may.into_iter().take(share) {
-            if let Some(known) = self.known.remove(&number) {
-                self.by_source.remove(&source_key(&known.path, &known.origin));
-                if self.by_origin.get(&known.origin) == Some(&number) {
-                    self.by_origin.remove(&known.origin);
-                }
-                self.names.remove(&name_key(&known.name));
-            }
+            self.remove(number);
         }
     }
 }
@@ -604,6 +618,25 @@ mod tests {
         drop(marks);
         let marks = Marks::open(dir).unwrap();
         assert_eq!(marks.find(&path("b"), &theirs).unwrap().1.bytes, 9);
+    }
+
+    #[test]
+    fn a_flow_that_was_withdrawn_is_not_known_to_who_comes_after() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        let origin = Origin([1; 16]);
+        let number = marks.begin(path("a"), origin, path("a"), false);
+        marks.record(&[]).unwrap();
+        marks.withdraw(number).unwrap();
+        let is_unknown = |marks: &Marks| {
+            marks.find(&path("a"), &origin).is_none()
+                && marks.find_renamed(&origin).is_none()
+                && !marks.has_name(&path("a"))
+        };
+        assert!(is_unknown(&marks));
+        drop(marks);
+        assert!(is_unknown(&Marks::open(dir).unwrap()));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The end of a transfer: both sides state what was done, compare, and sign.
 //!
 //! The sender says its statement when the receiver has finished; the receiver cleans up, checks the statement
-//! against its own, and answers with its own. Equal roots mean that both say the same of the same entries. What was sent
-//! each digested itself; of what the sender did not read it takes the receiver's digest, and states how many these are.
+//! against its own, and answers with its own, or says why it signs nothing. Equal roots mean that both say the
+//! same of the same entries. What was sent each digested itself; of what the sender did not read it takes the
+//! receiver's digest, and states how many these are.
+//!
+//! A last word may be lost with the link: each side says its own again with the next one. A receiver that is gone
+//! by then has its session say it, to a sender that says its own again.
 //!
 //! A server signs with the key of the certificate that it shows in TLS, a client with one of its own: a daemon hands out
 //! tickets, and has the key in them. So a client says in [`Open`](thalweg_wire::message::Open) who signs for it, each
@@ -54,33 +58,38 @@ pub struct Agreed {
 /// The sender's part, after [`Ended::Finished`].
 ///
 /// # Errors
-/// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
+/// `Connection` if the receiver's statement does not come, or why, if it said so; `Damage` if it differs from
+/// ours. [`Party::stated_root`] is what we stated all the same.
 pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
     let ours = signer.sign(Side::Sender, run, totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
-    run.say(TransferMessage::Receipt(Box::new(ours.clone())));
+    run.say_last(TransferMessage::Receipt(Box::new(ours.clone())));
     let theirs =
-        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("receiver", patience))?;
+        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing(run, "receiver", patience))?;
     signer.check(&theirs, &ours)?;
     Ok(Agreed { sender: ours, receiver: theirs })
 }
 
 /// The receiver's part, after [`Ended::Finished`]. Closes the receiver first, so that whoever sees the
-/// statement finds no hidden files any more.
+/// statement finds no hidden files any more. What it does not agree with it does not answer with a statement.
 ///
 /// # Errors
-/// `Connection` if the sender's statement does not come, `Damage` if it differs from ours.
+/// `Connection` if the sender's statement does not come, or why, if it said so; `Damage` if it differs from ours.
 pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
     let theirs =
-        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
+        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing(run, "sender", patience))?;
     run.close();
     let totals = last_totals(run, totals);
     let ours = signer.sign(Side::Receiver, run, totals)?;
+    // Before we say ours: with both a receipt could be made.
+    if let Err(failure) = signer.check(&theirs, &ours) {
+        run.say(TransferMessage::Abort(failure.clone()));
+        return Err(failure);
+    }
     // Before the statement: whoever has that has these.
     run.tell_accounts();
-    run.say(TransferMessage::Receipt(Box::new(ours.clone())));
-    signer.check(&theirs, &ours)?;
+    run.say_last(TransferMessage::Receipt(Box::new(ours.clone())));
     Ok(Agreed { sender: theirs, receiver: ours })
 }
 
@@ -110,10 +119,10 @@ pub(crate) fn as_both(
 /// `Connection` if the receiver's last word does not come.
 pub fn unsigned_as_sender(run: &impl Party, patience: Duration) -> Result<()> {
     run.tell_accounts();
-    run.say(TransferMessage::Unsigned);
+    run.say_last(TransferMessage::Unsigned);
     match run.peer_is_done(patience.min(STATEMENT_TIMEOUT)) {
         true => Ok(()),
-        false => Err(missing("receiver", patience)),
+        false => Err(missing(run, "receiver", patience)),
     }
 }
 
@@ -123,11 +132,11 @@ pub fn unsigned_as_sender(run: &impl Party, patience: Duration) -> Result<()> {
 /// `Connection` if the sender's last word does not come.
 pub fn unsigned_as_receiver(run: &impl Party, totals: Totals, patience: Duration) -> Result<Totals> {
     if !run.peer_is_done(patience.min(STATEMENT_TIMEOUT)) {
-        return Err(missing("sender", patience));
+        return Err(missing(run, "sender", patience));
     }
     run.close();
     run.tell_accounts();
-    run.say(TransferMessage::Unsigned);
+    run.say_last(TransferMessage::Unsigned);
     Ok(last_totals(run, totals))
 }
 
@@ -145,6 +154,10 @@ fn last_totals(run: &impl Party, totals: Totals) -> Totals {
     }
 }
 
+/// How what [`note_of`] tells ends: it is the same of all receipts that are written one after the other.
+pub const NO_KEY_KEPT: &str =
+    "no state directory to keep a key in: nobody can tell later whose the key was that signs the receipt";
+
 /// What is to be told where a receipt is written and nobody can tell later who signed it.
 pub fn note_of(signer: &Signer) -> Option<String> {
     signer.header.as_ref()?;
@@ -154,9 +167,7 @@ pub fn note_of(signer: &Signer) -> Option<String> {
         (true, false) => "this side has",
         (false, true) => "the far side has",
     };
-    let text =
-        "no state directory to keep a key in: nobody can tell later whose the key was that signs the receipt";
-    Some(format!("{who} {text}"))
+    Some(format!("{who} {NO_KEY_KEPT}"))
 }
 
 /// A path of this machine as the place of a statement.
@@ -241,6 +252,17 @@ impl Signer<'_> {
         if said.side == known.side || said.peer != known.signer || transfer(said) != transfer(known) {
             return damage("the peer states another transfer".to_owned());
         }
+        let is_others = match said.side {
+            Side::Sender => said.place.is_some(),
+            Side::Receiver => said.unread != 0,
+        };
+        if is_others {
+            return damage("the peer states what is ours to say".to_owned());
+        }
+        // One that writes a receipt knows its header; to one that writes none the peer's may be any.
+        if known.header.is_some() && said.header.is_some() && said.header != known.header {
+            return damage("the peer signed the header of another receipt".to_owned());
+        }
         Ok(())
     }
 }
@@ -251,7 +273,11 @@ pub fn is_signed(signed: &Signed) -> bool {
         .is_some_and(|key| verify_signature(&key, &signed.statement.signed_bytes(), &signed.signature))
 }
 
-fn missing(who: &str, patience: Duration) -> Failure {
+/// Why there is no last word of `who`.
+fn missing(run: &impl Party, who: &str, patience: Duration) -> Failure {
+    if let Some(why) = run.why_no_statement() {
+        return why;
+    }
     let seconds = patience.min(STATEMENT_TIMEOUT).as_secs();
     let cause = format!("the {who}'s last word did not come within {seconds} s");
     Failure::new(FailureKind::Connection, "compare receipts", cause)
@@ -260,6 +286,22 @@ fn missing(who: &str, patience: Duration) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::flow::NullFlows;
+    use crate::endpoint::grow::{Pushed, Taker};
+    use crate::endpoint::synthetic::{NoiseSource, NullDestination};
+    use crate::event;
+    use crate::mutex::lock;
+    use crate::run::Outbox;
+    use crate::run::flow::job::FlowWishes;
+    use crate::run::flow::receiver::FlowReceive;
+    use crate::run::flow::sender::FlowSend;
+    use crate::run::receiver::ReceiveRun;
+    use crate::run::sender::SendRun;
+    use crate::run::transfer::Transfer;
+    use crate::transfer::{receiver, sender};
+    use std::sync::{Arc, Mutex};
+    use thalweg_wire::RelativePath;
+    use thalweg_wire::message::{FlowMark, FlowMessage, FlowStand, Origin, Outcome, TransferNumber, Until};
 
     fn signer<'a>(identity: &'a Identity, peer: &Identity) -> Signer<'a> {
         Signer {
@@ -304,6 +346,34 @@ mod tests {
         }
     }
 
+    /// `verify` would call damage what was made of it.
+    #[test]
+    fn a_peer_that_states_what_is_ours_to_say_or_the_header_of_another_receipt_is_not_agreed_with() {
+        let identity = Identity::generate("somebody").unwrap();
+        let with = |header| Signer { header, ..signer(&identity, &identity) };
+        let [plain, writing, other] = [None, Some(Digest([4; 32])), Some(Digest([5; 32]))].map(with);
+        let told = |signer: &Signer, side, change: fn(&mut Statement)| {
+            let mut statement = signed(signer, side, 0).statement;
+            change(&mut statement);
+            let signature = identity.sign(&statement.signed_bytes());
+            Signed { statement, certificate: identity.chain()[0].to_vec(), signature }
+        };
+        let placed = told(&plain, Side::Sender, |said| said.place = Some(place_of(Path::new("/"))));
+        let (sent, received) = (signed(&writing, Side::Sender, 0), signed(&writing, Side::Receiver, 0));
+        let refused = [
+            writing.check(&told(&plain, Side::Receiver, |said| said.unread = 1), &sent),
+            writing.check(&placed, &received),
+            writing.check(&told(&other, Side::Receiver, |_| ()), &sent),
+        ];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().kind, FailureKind::Damage);
+        }
+        writing.check(&told(&plain, Side::Receiver, |_| ()), &sent).unwrap();
+        writing.check(&told(&plain, Side::Sender, |said| said.unread = 1), &received).unwrap();
+        // A daemon writes none.
+        plain.check(&told(&writing, Side::Sender, |_| ()), &signed(&plain, Side::Receiver, 0)).unwrap();
+    }
+
     #[test]
     fn a_key_that_is_kept_nowhere_is_told_where_a_receipt_is_written() {
         let [ephemeral, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
@@ -316,6 +386,117 @@ mod tests {
         assert!(noted(&ephemeral, &kept, header).unwrap().starts_with("this side has"));
         let told = signed(&signer(&ephemeral, &kept), Side::Sender, 0).statement;
         assert!(told.signer.is_ephemeral && !told.peer.is_ephemeral);
+    }
+
+    /// What was said, for who looks.
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+
+    impl Outbox for Said {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            lock(&self.0).push(message);
+        }
+
+        fn work(&self) {}
+    }
+
+    impl Said {
+        fn last_words(&self) -> usize {
+            let is_last = |message: &&TransferMessage| matches!(message, TransferMessage::Unsigned);
+            lock(&self.0).iter().filter(is_last).count()
+        }
+    }
+
+    const NUMBER: TransferNumber = TransferNumber(0);
+
+    fn flows(said: &Said) -> Arc<FlowSend> {
+        let (terms, flow) = (Terms::of(4 << 20, 1 << 20), FlowWishes::new(Until::default()).terms);
+        let run = FlowSend::new(terms, flow, event::nobody());
+        run.attach(NUMBER, Box::new(said.clone()), None);
+        run
+    }
+
+    /// Says its last word again with the next link, and waits for no other's when its session is gone.
+    fn keeps_its_last_word(run: &(impl Party + Transfer), said: &Said) {
+        let before = said.last_words();
+        run.link_up();
+        assert_eq!(said.last_words(), before, "it has said none");
+        run.say_last(TransferMessage::Unsigned);
+        run.link_up();
+        assert_eq!(said.last_words(), before + 2);
+        run.common().lock().end.come(Ended::Finished(Totals::default()));
+        let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
+        run.session_ends(&why);
+        assert!(run.peer_receipt(STATEMENT_TIMEOUT).is_none() && !run.peer_is_done(STATEMENT_TIMEOUT));
+        assert_eq!(missing(run, "receiver", STATEMENT_TIMEOUT), why);
+    }
+
+    #[test]
+    fn a_last_word_that_a_link_took_along_is_said_again_and_none_is_waited_for_without_a_session() {
+        let (said, terms) = (Said::default(), Terms::of(4 << 20, 1 << 20));
+        let outbox = || Box::new(said.clone());
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let limits = sender::Limits::for_path(&terms, None);
+        let sends = SendRun::new(NUMBER, source, terms.clone(), limits, outbox(), event::nobody());
+        keeps_its_last_word(&*sends, &said);
+        keeps_its_last_word(&*flows(&said), &said);
+        let (destination, limits) = (Arc::new(NullDestination::default()), receiver::Limits::default());
+        let started =
+            ReceiveRun::start(NUMBER, destination, terms.clone(), limits, outbox(), event::nobody());
+        let receives = started.unwrap();
+        keeps_its_last_word(&*receives, &said);
+        let flow = FlowWishes::new(Until::default()).terms;
+        let started = FlowReceive::start(Arc::new(NullFlows), terms, &flow, event::nobody());
+        let takes = started.unwrap();
+        takes.attach(NUMBER, outbox(), None);
+        keeps_its_last_word(&*takes, &said);
+        // What their sessions say of those that received, to senders that did not hear it.
+        assert_eq!(Transfer::last_word(&*receives), Some(TransferMessage::Unsigned));
+        assert_eq!(Transfer::last_word(&*takes), Some(TransferMessage::Unsigned));
+        receives.close();
+        takes.close();
+    }
+
+    /// Of a stream, which outlives its sessions: the second session would have found the end of the first.
+    #[test]
+    fn a_stream_that_finished_and_was_not_signed_is_signed_in_its_next_session() {
+        let [own, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
+        let (ours, theirs) = (signer(&own, &other), signer(&other, &own));
+        let said = Said::default();
+        let run = flows(&said);
+        let path = RelativePath::new(b"log".to_vec()).unwrap();
+        let flow = run.begin(path, (Origin::default(), false), 0o644).unwrap();
+        let digest_of = |bytes: &[u8]| Digest(*blake3::hash(bytes).as_bytes());
+        let stands = |content: &[u8]| {
+            let at = FlowMark { flow, bytes: content.len() as u64, digest: digest_of(content) };
+            let stand = FlowStand { at, is_ours: true, is_over: false, name: None };
+            run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
+        };
+        let totals = Totals { done: 1, bytes_done: 3, ..Totals::default() };
+        let finishes = || {
+            let outcome = Outcome::Done { digest: Some(digest_of(b"abc")), losses: Vec::new() };
+            run.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
+            run.hear(TransferMessage::Finished(totals)).unwrap();
+            assert!(matches!(run.ended(), Some(Ended::Finished(_))), "it has not finished");
+        };
+        stands(b"");
+        assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
+        run.end(flow);
+        run.last();
+        finishes();
+        let missed = as_sender(&*run, &ours, totals, Duration::ZERO).unwrap_err();
+        assert_eq!(missed.kind, FailureKind::Connection, "{missed}");
+        let root = run.stated_root().expect("it stated one");
+
+        run.attach(TransferNumber(1), Box::new(said.clone()), None);
+        assert!(run.ended().is_none() && run.stated_root().is_none());
+        stands(b"abc");
+        finishes();
+        let statement =
+            theirs.sign_root(Side::Receiver, Some((root, 1)), Party::terms(&*run), (totals, 0)).unwrap();
+        run.hear(TransferMessage::Receipt(Box::new(statement))).unwrap();
+        let agreed = as_sender(&*run, &ours, totals, Duration::ZERO).unwrap();
+        assert_eq!((agreed.sender.statement.root, agreed.sender.statement.entries), (root, 1));
     }
 
     #[test]

@@ -87,7 +87,8 @@ pub struct Wishes {
     /// Decide and report only.
     pub dry_run: bool,
     /// Remove each file and link of the source once the destination has it, verified and durable, if this
-    /// copy moved it or compared its content ([`Check::Digest`]). Of places of this machine only.
+    /// copy moved it or compared its content ([`Check::Digest`]). Of places of this machine only. With a receipt all
+    /// of them when both sides have agreed.
     pub removes_sources: bool,
     /// Options of data streams that are told where they do nothing.
     pub asked_of_way: AskedOfWay,

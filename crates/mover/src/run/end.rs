@@ -20,6 +20,10 @@ pub(super) struct End {
     pub peer_receipt: Option<Signed>,
     /// The peer has said its last word and signs nothing.
     pub is_unsigned: bool,
+    /// Why the peer's last word does not come any more: it gave up, or the session ended.
+    pub no_word: Option<Failure>,
+    /// Our last word, once it was said.
+    pub last_word: Option<TransferMessage>,
     /// The peer's accounts, as it told them last.
     pub peer_accounts: SideAccounts,
 }
@@ -33,6 +37,8 @@ impl End {
             is_closed: false,
             peer_receipt: None,
             is_unsigned: false,
+            no_word: None,
+            last_word: None,
             peer_accounts: SideAccounts::default(),
         }
     }
@@ -57,20 +63,43 @@ impl End {
         Some(matches!(self.ended, Some(Ended::Finished(_))))
     }
 
-    /// Begins the receipt anew, with another peer; `lines` hears it.
+    /// Begins the receipt anew, with another peer; `lines` hears it. That it had finished with the one before,
+    /// who may not have signed it, is of the past: it finishes with this one.
     pub fn restart(&mut self, lines: Option<LineSink>) {
+        if matches!(self.ended, Some(Ended::Finished(_))) {
+            self.ended = None;
+        }
         self.root = Some(RootHasher::default());
         self.lines = lines;
         self.peer_receipt = None;
         self.is_unsigned = false;
+        self.no_word = None;
+        self.last_word = None;
     }
 
-    /// Keeps what the peer says of the end and of its time; returns what is about something else.
+    /// Why the peer's statement does not come any more, if that is known.
+    pub fn why_no_statement(&self) -> Option<Failure> {
+        let unsigned = || {
+            let cause = "the peer signs nothing of this transfer";
+            Failure::new(FailureKind::Protocol, "compare receipts", cause)
+        };
+        self.no_word.clone().or_else(|| self.is_unsigned.then(unsigned))
+    }
+
+    /// Keeps what the peer says of the end and of its time; returns what is about something else too.
     pub fn hear(&mut self, message: TransferMessage) -> Option<TransferMessage> {
         match message {
             TransferMessage::Receipt(signed) => self.peer_receipt = Some(*signed),
             TransferMessage::Unsigned => self.is_unsigned = true,
             TransferMessage::Accounts(accounts) => self.peer_accounts = *accounts,
+            TransferMessage::Abort(failure) => {
+                // Behind the end it is what is said in place of the last word.
+                if self.ended.is_some() {
+                    let cause = format!("the peer gave up: {}", failure.cause);
+                    self.no_word.get_or_insert(Failure { cause, ..failure.clone() });
+                }
+                return Some(TransferMessage::Abort(failure));
+            }
             message => return Some(message),
         }
         None
@@ -79,6 +108,11 @@ impl End {
     /// Has the receipt told from now on.
     pub fn tell_lines(&mut self, sink: LineSink) {
         self.lines = Some(sink);
+    }
+
+    /// Whether anybody hears it.
+    pub fn tells_lines(&self) -> bool {
+        self.lines.is_some()
     }
 
     /// An entry settled.
@@ -118,6 +152,40 @@ impl End {
 mod tests {
     use super::*;
     use thalweg_wire::message::Totals;
+
+    /// Else the next session would take the root of no lines.
+    #[test]
+    fn what_finished_with_one_peer_has_not_finished_with_the_next() {
+        let mut end = End::new();
+        end.come(Ended::Finished(Totals::default()));
+        assert!(end.take_root().is_some());
+        end.restart(None);
+        assert!(end.ended.is_none() && end.take_root().is_none());
+        end.come(Ended::Finished(Totals::default()));
+        assert!(end.take_root().is_some());
+        // What failed has failed for all.
+        let mut end = End::new();
+        end.come(Ended::Failed(Failure::new(FailureKind::Io, "read", "broken")));
+        end.restart(None);
+        assert!(matches!(end.ended, Some(Ended::Failed(_))));
+    }
+
+    #[test]
+    fn who_gives_up_behind_the_end_says_no_last_word() {
+        let differs = || Failure::new(FailureKind::Damage, "compare receipts", "differs");
+        let abort = || TransferMessage::Abort(differs());
+        let mut end = End::new();
+        end.hear(abort());
+        assert!(end.no_word.is_none(), "it is the end");
+        end.come(Ended::Finished(Totals::default()));
+        assert_eq!(end.hear(abort()), Some(abort()));
+        let why = end.why_no_statement().unwrap();
+        assert_eq!((why.kind, why.cause.as_str()), (FailureKind::Damage, "the peer gave up: differs"));
+        end.restart(None);
+        assert!(end.why_no_statement().is_none());
+        end.hear(TransferMessage::Unsigned);
+        assert_eq!(end.why_no_statement().unwrap().kind, FailureKind::Protocol);
+    }
 
     #[test]
     fn what_is_concluded_again_ends_with_the_totals_of_its_last_end() {

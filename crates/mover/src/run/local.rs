@@ -223,7 +223,7 @@ mod tests {
         let sender = transfer.sender.clone();
         assert!(matches!(end_of(transfer), Ended::Failed(_)));
         // Nor when it is over.
-        assert_eq!((sender.finish_removing(), left()), (Sources::default(), names.len()));
+        assert_eq!((sender.finish_removing(&|| false), left()), (Sources::default(), names.len()));
 
         let place = DestinationPlace { path: to.clone(), below: None };
         let filter = Filter::default();
@@ -233,7 +233,8 @@ mod tests {
         while transfer.wait(Duration::from_millis(100)).is_none() {
             assert!(Instant::now() < until, "it does not end");
         }
-        assert_eq!(transfer.sender.finish_removing(), Sources { removed: names.len() as u64, left: 0 });
+        let all = Sources { removed: names.len() as u64, left: 0 };
+        assert_eq!(transfer.sender.finish_removing(&|| false), all);
         transfer.close();
         assert_eq!(left(), 0);
         for name in names {

@@ -70,14 +70,37 @@ pub trait Party {
 
     /// The other side's signed statement, once it came; waits at most so long.
     fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        let is_over = |end: &End| end.is_closed || end.is_unsigned;
+        let is_over = |end: &End| end.is_closed || end.is_unsigned || end.no_word.is_some();
         self.common().wait_for(patience, |state| state.end.peer_receipt.clone(), |state| is_over(&state.end))
     }
 
     /// Whether the other side has said its last word of a transfer that nobody signs; waits at most so long.
     fn peer_is_done(&self, patience: Duration) -> bool {
         let look = |end: &End| end.is_unsigned.then_some(());
-        self.common().wait_for(patience, |state| look(&state.end), |state| state.end.is_closed).is_some()
+        let is_over = |end: &End| end.is_closed || end.no_word.is_some();
+        self.common().wait_for(patience, |state| look(&state.end), |state| is_over(&state.end)).is_some()
+    }
+
+    /// Why the other side's statement does not come any more, if that is known.
+    fn why_no_statement(&self) -> Option<Failure> {
+        self.common().lock().end.why_no_statement()
+    }
+
+    /// Says its last word to the other side, which hears it again with each link that takes the place of
+    /// this one.
+    fn say_last(&self, word: TransferMessage) {
+        let mut state = self.common().lock();
+        state.say(word.clone());
+        state.end.last_word = Some(word);
+    }
+
+    /// The root that it stated to the other side, if it has, whatever came of it.
+    fn stated_root(&self) -> Option<Digest> {
+        let state = self.common().lock();
+        match &state.end.last_word {
+            Some(TransferMessage::Receipt(signed)) => Some(signed.statement.root),
+            _ => None,
+        }
     }
 
     /// The other side's accounts, as it told them last.
@@ -193,6 +216,17 @@ impl<M, B> Common<M, B> {
         self.notify();
     }
 
+    /// The session ends, for this reason: nobody waits for the peer's last word any more.
+    pub(super) fn cut_off(&self, why: &Failure) {
+        self.lock().end.no_word.get_or_insert_with(|| why.clone());
+        self.notify();
+    }
+
+    /// Our last word, once it was said.
+    pub(super) fn last_word(&self) -> Option<TransferMessage> {
+        self.lock().end.last_word.clone()
+    }
+
     /// Closes the side that receives: whether what it received is whole. `None` the second time.
     pub(super) fn close(&self) -> Option<bool> {
         let success = self.lock().end.close();
@@ -224,6 +258,13 @@ impl<M, B> State<M, B> {
     pub fn say(&self, message: TransferMessage) {
         if let Some(outbox) = &self.outbox {
             outbox.say(self.number, message);
+        }
+    }
+
+    /// Says its last word again, if it has said one: it may be lost with the link that was before.
+    pub fn say_last_again(&self) {
+        if let Some(word) = &self.end.last_word {
+            self.say(word.clone());
         }
     }
 

@@ -11,7 +11,7 @@ use crate::order;
 use crate::run::expected::Expected;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
-use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, works_on};
+use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, limited, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job, next_job};
@@ -506,6 +506,11 @@ impl Transfer for ReceiveRun {
         let mut state = self.lock();
         state.machine.link_up();
         self.pump(&mut state);
+        state.say_last_again();
+    }
+
+    fn last_word(&self) -> Option<TransferMessage> {
+        self.common.last_word()
     }
 
     fn drop_unsaid(&self) {
@@ -517,6 +522,7 @@ impl Transfer for ReceiveRun {
         if self.ended().is_none() {
             self.abort(why.clone());
         }
+        self.common.cut_off(why);
     }
 
     fn put_away(&self) {
@@ -532,6 +538,10 @@ impl Transfer for ReceiveRun {
 
     fn tell_accounts(&self) {
         Party::tell_accounts(self);
+    }
+
+    fn book_limit(&self, held: Duration) {
+        self.common.accounts.book(Stage::Limit, limited(held));
     }
 
     fn kept_window_bytes(&self) -> Option<u64> {

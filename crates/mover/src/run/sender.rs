@@ -211,8 +211,9 @@ impl SendRun {
         self.pace.leave(None);
     }
 
-    /// Removes source files from now on, each when the destination has it, verified and durable; in a dry run
-    /// only tells of them. `removed` counts them. Call it before [`SendRun::start`].
+    /// Removes source files from now on, each when the destination has it, verified and durable; if lines of a
+    /// receipt are told by now, all when both sides have agreed. In a dry run only tells of them. `removed` counts
+    /// them. Call it before [`SendRun::start`].
     ///
     /// # Errors
     /// If there is no thread to be had.
@@ -226,6 +227,7 @@ impl SendRun {
             source: self.source.clone(),
             events: self.events.clone(),
             dry_run: self.common.terms.dry_run,
+            waits: self.lock().end.tells_lines(),
             removed,
         };
         let wakes = move || {
@@ -244,9 +246,17 @@ impl SendRun {
         Ok(())
     }
 
-    /// Removes the rest of the source files that may go: both sides have agreed. What became of all of them.
-    pub fn finish_removing(&self) -> Sources {
-        self.removing.get().map_or_else(Sources::default, Removing::finish)
+    /// Removes the rest of the source files that may go, until somebody asks for a stop: both sides have agreed. What
+    /// became of all of them.
+    pub fn finish_removing(&self, is_stopped: &dyn Fn() -> bool) -> Sources {
+        self.removing.get().map_or_else(Sources::default, |removing| removing.finish(is_stopped))
+    }
+
+    /// As [`SendRun::finish_removing`], where both sides will not agree: without those that wait for that.
+    pub fn drain_removing(&self, is_stopped: &dyn Fn() -> bool) {
+        if let Some(removing) = self.removing.get() {
+            removing.drain(is_stopped);
+        }
     }
 
     /// Removes no more source files, from when this returns on.
@@ -478,6 +488,7 @@ impl Transfer for SendRun {
         state.machine.link_up();
         self.count_streams(&state);
         self.pump(&mut state);
+        state.say_last_again();
     }
 
     fn drop_unsaid(&self) {
@@ -503,6 +514,7 @@ impl Transfer for SendRun {
         if self.ended().is_none() {
             self.abort(why.clone());
         }
+        self.common.cut_off(why);
     }
 
     /// Says what waited while the link was backed up.
@@ -659,7 +671,7 @@ mod tests {
             Ok(())
         }
 
-        fn wait_for_share(&mut self, bytes: u64, goes_on: &dyn Fn() -> bool) -> bool {
+        fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
             assert!(bytes > 0 && goes_on());
             true
         }
@@ -676,6 +688,45 @@ mod tests {
         assert_eq!(accounts.stage(Stage::Limit as u8).items, 1);
         assert_eq!(accounts.stage(Stage::Limit as u8).bytes, 1 << 10);
         assert_eq!(accounts.limit, None);
+    }
+
+    /// A stream that is lost while it is held to a share.
+    struct HeldThenLost<'a> {
+        run: &'a SendRun,
+        is_lost: bool,
+    }
+
+    impl Outlet for HeldThenLost<'_> {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing goes on it any more")
+        }
+
+        fn is_over(&self) -> bool {
+            self.is_lost
+        }
+
+        fn wait_for_share(&mut self, _: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(goes_on());
+            let limit = self.run.own_accounts().stage(Stage::Limit as u8);
+            assert!(limit.busy_nanos > 0, "it is told while it waits");
+            self.is_lost = true;
+            true
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_share_is_booked_as_it_goes_and_not_lost_with_its_stream() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
+        let mut held = HeldThenLost { run: &run, is_lost: false };
+        let lost = run.work(&mut lane, &mut held).map(drop).map_err(|error| error.kind());
+        assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
+        let limit = run.own_accounts().stage(Stage::Limit as u8);
+        assert!(limit.busy_nanos > 0);
+        assert_eq!((limit.items, limit.bytes), (0, 0), "nothing went");
     }
 
     #[test]

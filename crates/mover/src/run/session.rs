@@ -14,9 +14,9 @@ use crate::run::sender::{SendLane, SendRun};
 use crate::run::share::Share;
 use crate::run::transfer::Transfer;
 use crate::run::{Outbox, thread};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_sys::Buffer;
@@ -49,6 +49,9 @@ use looks::Looks;
 const TICK: Duration = Duration::from_millis(100);
 /// Streams and the keeper look at least this often, whatever they were told.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Last words that are kept, of some KiB each: of as many transfers as may be there at a time.
+const LAST_WORDS_MAX: usize = limits::TRANSFERS_MAX;
 
 /// See [`limits::STREAM_BYTES_MAX`].
 const TOO_MUCH_MEMORY: &str =
@@ -105,6 +108,8 @@ pub struct Session {
     share: OnceLock<Share>,
     /// Streams that wait for that.
     waiting_for_share: AtomicUsize,
+    /// Whether one began to since that was last said.
+    waited_for_share: AtomicBool,
     this: Weak<Session>,
 }
 
@@ -117,6 +122,8 @@ struct State {
     /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
     /// began in this session, by a few bytes each.
     over: BTreeSet<TransferNumber>,
+    /// What the latest of those that received said last, for senders that did not hear it.
+    last_words: VecDeque<(TransferNumber, TransferMessage)>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,
     /// Bytes that each stream got across, and since when there were no more though it tries.
@@ -200,6 +207,7 @@ impl Session {
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
             share: OnceLock::new(),
             waiting_for_share: AtomicUsize::new(0),
+            waited_for_share: AtomicBool::new(false),
             this: this.clone(),
         });
         let (keeper, failing) = (Arc::downgrade(&session), Arc::downgrade(&session));
@@ -230,16 +238,23 @@ impl Session {
     fn wait_for_share(
         &self,
         bytes: u64,
-        goes_on: impl Fn() -> bool,
+        goes_on: impl FnMut() -> bool,
         before: impl FnOnce(),
     ) -> Option<Duration> {
         let begins = || {
             before();
+            self.waited_for_share.store(true, Ordering::Release);
             self.waiting_for_share.fetch_add(1, Ordering::AcqRel);
         };
         let waited = self.share.get()?.wait(bytes, goes_on, begins)?;
         self.waiting_for_share.fetch_sub(1, Ordering::AcqRel);
         Some(waited)
+    }
+
+    /// Whether any of its streams waits for its share, or did since this was last asked.
+    fn waits_for_share(&self) -> bool {
+        let waited = self.waited_for_share.swap(false, Ordering::AcqRel);
+        waited || self.waiting_for_share.load(Ordering::Acquire) > 0
     }
 
     /// What it is called in logs: 16 hexadecimal digits, on whatever connections it rides.
@@ -301,7 +316,15 @@ impl Session {
 
     /// Takes a transfer out; what is said to it from now on is ignored, and its number is not used again.
     pub fn remove(&self, number: TransferNumber) -> Option<Arc<dyn Transfer>> {
+        // Not under our own lock: a transfer calls us while it holds its own.
+        let last_word = self.transfer(number).and_then(|transfer| transfer.last_word());
         let mut state = self.lock();
+        if let Some(word) = last_word {
+            state.last_words.push_back((number, word));
+            if state.last_words.len() > LAST_WORDS_MAX {
+                state.last_words.pop_front();
+            }
+        }
         state.over.insert(number);
         state.early.remove(&number);
         state.transfers.remove(&number)

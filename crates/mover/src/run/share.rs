@@ -53,6 +53,13 @@ impl Total {
         Share { total: self.clone(), member }
     }
 
+    /// The rate, if there is one now, with its count of changes. That is read first: a count that comes with
+    /// an older rate would keep it.
+    fn rate(&self) -> Option<(u64, u64)> {
+        let changes = self.rate.changes();
+        Some((self.rate.bytes_per_s()?, changes))
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         lock(&self.line)
     }
@@ -65,33 +72,48 @@ impl Total {
 impl Share {
     /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if not at all. Before
     /// it waits, and only then, it calls `before`, whose time does not count.
-    pub fn wait(&self, bytes: u64, goes_on: impl Fn() -> bool, before: impl FnOnce()) -> Option<Duration> {
+    pub fn wait(
+        &self,
+        bytes: u64,
+        mut goes_on: impl FnMut() -> bool,
+        before: impl FnOnce(),
+    ) -> Option<Duration> {
         let total = &*self.total;
-        let rate = total.rate.bytes_per_s().filter(|_| bytes > 0)?;
+        let (rate, changes) = total.rate().filter(|_| bytes > 0)?;
         let ticket = {
             let mut line = total.line();
             let now = total.now();
-            line.set_rate(rate, now);
+            line.set_rate(rate, changes, now);
             line.ask(self.member, bytes, now)?
         };
         before();
         let since = Instant::now();
         loop {
             // Without the lock: it may take others.
-            let rate = total.rate.bytes_per_s().filter(|_| goes_on());
+            let rate = total.rate().filter(|_| goes_on());
             let left = {
                 let mut line = total.line();
-                let Some(rate) = rate else {
+                let Some((rate, changes)) = rate else {
                     line.give_up(ticket);
                     return Some(since.elapsed());
                 };
                 let now = total.now();
-                line.set_rate(rate, now);
+                line.set_rate(rate, changes, now);
                 line.wait(ticket, now, nanos(PAUSE_MAX))
             };
             let Some(left) = left else { return Some(since.elapsed()) };
             std::thread::sleep(Duration::from_nanos(left));
         }
+    }
+
+    /// So many bytes came, and nobody waits for them any more: who comes next does.
+    pub fn charge(&self, bytes: u64) {
+        let total = &*self.total;
+        let Some((rate, changes)) = total.rate().filter(|_| bytes > 0) else { return };
+        let mut line = total.line();
+        let now = total.now();
+        line.set_rate(rate, changes, now);
+        line.charge(self.member, bytes, now);
     }
 
     /// Bytes that are taken from a socket at once.
@@ -171,5 +193,26 @@ mod tests {
             waits.join().expect("it goes");
         });
         assert_eq!(share.told(), None);
+    }
+
+    #[test]
+    fn a_limit_that_was_away_for_a_while_owes_nothing_of_before() {
+        let total = total(Some(1));
+        let share = total.share();
+        assert_eq!(share.wait(1 << 40, || true, || {}), None);
+        assert!(share.wait(1, || false, || {}).is_some());
+        total.rate.set(None);
+        total.rate.set(Some(1));
+        assert_eq!(share.wait(1, || false, || {}), None);
+    }
+
+    #[test]
+    fn what_came_last_on_a_stream_is_waited_for_by_the_next() {
+        let total = total(Some(1));
+        let share = total.share();
+        share.charge(1 << 40);
+        assert!(total.share().wait(1, || false, || {}).is_some());
+        total.rate.set(None);
+        share.charge(1 << 40);
     }
 }

@@ -56,6 +56,11 @@ pub trait Transfer: Send + Sync {
     /// The link stands (again).
     fn link_up(&self);
 
+    /// Of a receiver: its last word, once it was said. The session says it again to a sender that did not hear it.
+    fn last_word(&self) -> Option<TransferMessage> {
+        None
+    }
+
     /// The link is lost; it may come back.
     fn link_lost(&self) {
         self.drop_unsaid();
@@ -130,6 +135,10 @@ pub trait Transfer: Send + Sync {
         Ok(Did::Over)
     }
 
+    /// A stream was held to its session's share for so long, while a frame comes that is most likely for it.
+    /// What sends has its own way to book that.
+    fn book_limit(&self, _held: Duration) {}
+
     /// Takes a wire frame, and books what receiving it took. Each connection of the session has a number of
     /// its own, which a stream has not: one that takes the place of another may bring frames while the
     /// other's last ones are still taken. A sender of files or flows ignores what comes.
@@ -197,12 +206,17 @@ pub(super) fn add_received(run: &impl Party, progress: &Heartbeat, heartbeat: &m
     }
 }
 
+/// A wait for a share of so long, for a frame that is not there yet.
+pub(super) fn limited(held: Duration) -> Booking {
+    Booking { busy: held, ..Booking::default() }
+}
+
 /// What receiving a wire frame took.
 #[derive(Debug, Clone, Copy)]
 pub struct Reception {
     /// From the wait for it on, without what follows.
     pub receive: Booking,
-    /// What its session was held to its share for, if it was.
+    /// What its session was held to its share for, if it was; without what was booked as it came.
     pub limit: Option<Booking>,
 }
 
@@ -245,8 +259,6 @@ pub(super) fn works_on(receiver: &Heartbeat) -> bool {
     let stood_for = Duration::from_millis(receiver.waiting_ms.into());
     match receiver.waiting_for {
         Some(WaitingFor::Read | WaitingFor::Write) => stood_for < WORK_STALL,
-        // Its operator has it wait.
-        Some(WaitingFor::Share) => true,
         _ => false,
     }
 }
@@ -291,7 +303,6 @@ mod tests {
         assert!(works_on(&says(Some(WaitingFor::Write), 9_999)), "it deletes");
         assert!(!works_on(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
         assert!(!works_on(&says(Some(WaitingFor::Sync), 0)));
-        assert!(works_on(&says(Some(WaitingFor::Share), 10_000)), "a limit is no stall");
         assert!(!works_on(&Heartbeat::default()));
     }
 }

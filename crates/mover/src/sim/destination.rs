@@ -142,7 +142,9 @@ impl Destination {
             _ => return self.decide_file(disk, entry, node),
         };
         if node.as_ref() == Some(&wanted) {
-            return (Decided::Settled { outcome: Outcome::Unchanged { digest: None }, made: false }, None);
+            // The source's may go for a link that an earlier run made: so it is durable first.
+            let made = matches!(wanted, Node::Symlink(_));
+            return (Decided::Settled { outcome: Outcome::Unchanged { digest: None }, made }, None);
         }
         disk.set(vec![(name, Some(wanted))]);
         let outcome = Outcome::Done { digest: None, losses: Vec::new() };

@@ -33,8 +33,8 @@ pub trait Outlet {
     }
 
     /// Waits, before so many bytes are put, for their part of a limit that others share, while `goes_on` and
-    /// it is not over; whether it had to.
-    fn wait_for_share(&mut self, _bytes: u64, _goes_on: &dyn Fn() -> bool) -> bool {
+    /// it is not over; whether it had to. Asked only while it waits, a few times a second.
+    fn wait_for_share(&mut self, _bytes: u64, _goes_on: &mut dyn FnMut() -> bool) -> bool {
         false
     }
 }

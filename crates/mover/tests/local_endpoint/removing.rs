@@ -47,8 +47,15 @@ fn another_file_under_the_name_stays_and_so_does_a_directory() {
     for name in ["replaced", "directory", "touched"] {
         fs::write(trees.source.join(name), "x").unwrap();
     }
+    symlink("a", trees.source.join("link")).unwrap();
     let source = contents(&trees.source);
     let (found, _) = scan(&source);
+    // Another link can be as long, and get the number and the time of the one before: only its ctime tells.
+    let link = found.entry("link");
+    let earlier = thalweg_wire::Time { seconds: link.evidence.ctime.seconds - 1, ..link.evidence.ctime };
+    let seen = thalweg_wire::Evidence { ctime: earlier, ..link.evidence };
+    let failure = source.remove(&link.path, &seen, true).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed, "{failure}");
     fs::write(trees.source.join("new"), "x").unwrap();
     fs::rename(trees.source.join("new"), trees.source.join("replaced")).unwrap();
     fs::remove_file(trees.source.join("directory")).unwrap();
@@ -58,6 +65,75 @@ fn another_file_under_the_name_stays_and_so_does_a_directory() {
         let failure = remove(&source, found.entry(name), true).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Changed, "{failure}");
         assert!(trees.source.join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn what_somebody_has_open_for_writing_stays_until_he_closes_it() {
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    let source = contents(&trees.source);
+    let (found, _) = scan(&source);
+    let writer = fs::OpenOptions::new().append(true).open(trees.source.join("f")).unwrap();
+    let looked = Dir::open(&trees.source).and_then(|dir| dir.open_read(b"f")?.has_writers());
+    if !matches!(looked, Ok(true)) {
+        eprintln!("skipped: nobody tells who writes here: {looked:?}");
+        return;
+    }
+    let failure = remove(&source, found.entry("f"), true).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed, "{failure}");
+    assert!(failure.cause.contains("open for writing"), "{failure}");
+    drop(writer);
+    assert_eq!(remove(&source, found.entry("f"), true), Ok(Removal::Gone { left: None }));
+}
+
+#[test]
+fn a_source_in_another_one_is_seen_whatever_leads_there() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("a/b")).unwrap();
+    fs::create_dir(trees.source.join("ab")).unwrap();
+    fs::write(trees.source.join("a/f"), "x").unwrap();
+    symlink("a/b", trees.source.join("way")).unwrap();
+    for (names, contents, is_nested) in [
+        (["a", "a/b"], false, true),
+        (["a/b", "a"], false, true),
+        (["a", "a/f"], false, true),
+        (["a", "way"], true, true),
+        // The link itself is in no other.
+        (["a", "way"], false, false),
+        (["a", "ab"], false, false),
+    ] {
+        let root = |name| SourceRoot { path: trees.source.join(name), contents, below: None };
+        let source = LocalSource::open(names.map(root).into(), options()).unwrap();
+        assert_eq!(source.nested().is_some(), is_nested, "{names:?}, {contents}");
+    }
+}
+
+#[test]
+fn where_names_are_removed_the_destination_is_not_copied_and_neither_is_what_nfs_keeps() {
+    const KEPT: &str = ".nfs00000000000a1b2c00000007";
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("d/to")).unwrap();
+    for name in ["d/to/f", KEPT, ".nfs", ".nfs-notes"] {
+        fs::write(trees.source.join(name), "x").unwrap();
+    }
+    for removes in [false, true] {
+        let mut source = contents(&trees.source);
+        // As where it is a bind mount of that.
+        source.stay_out_of(&trees.source.join("d/to"));
+        if removes {
+            source.expect_removal();
+        }
+        let (found, totals) = scan(&source);
+        let has = |name: &str| found.entries.iter().any(|entry| entry.path.as_bytes() == name.as_bytes());
+        assert_eq!((has("d/to/f"), has(KEPT)), (!removes, !removes));
+        assert!(has("d") && has(".nfs") && has(".nfs-notes"));
+        assert_eq!(totals.failed, u64::from(removes), "{:?}", found.troubles);
+        if removes {
+            let (path, failure) = &found.troubles[0];
+            assert!(path.as_bytes() == b"d/to" && failure.cause.contains("is the destination"), "{failure}");
+            assert!(found.reason(KEPT).contains("NFS"));
+        }
     }
 }
 
@@ -105,4 +181,70 @@ fn what_may_be_the_source_itself_is_left_alone_where_that_is_to_be_removed() {
         }
         destination.close(false);
     }
+}
+
+/// What is looked at again when its content is found the same, and second names that stand there already.
+#[test]
+fn what_turns_out_to_be_the_source_after_it_was_compared_and_its_second_names_are_left_alone_too() {
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    fs::hard_link(trees.source.join("f"), trees.source.join("second")).unwrap();
+    let source = contents(&trees.source);
+    let (found, _) = scan(&source);
+    for removes_source in [false, true] {
+        let terms = Terms { removes_source, check: Check::Digest, ..terms() };
+        let itself = To { terms, ..to(&trees.source) };
+        let destination = open(itself, &source.form()).unwrap();
+        destination.decide(&found.entries[0], &|_, _| true);
+        // With another time of change, as who remembers attributes tells it: when it is decided it is not seen to be it.
+        let first = found.entries.iter().find(|entry| matches!(entry.kind, Kind::File { .. })).unwrap();
+        let other = thalweg_wire::Time { seconds: 1, nanos: 0 };
+        let evidence = thalweg_wire::Evidence { ctime: other, ..first.evidence };
+        let strange = Entry { evidence, ..first.clone() };
+        assert!(matches!(destination.decide(&strange, &|_, _| true), Decision::Wanted { .. }));
+        let kept = destination.keep(first, Digest(*blake3::hash(b"x").as_bytes()));
+        assert_eq!(is_left_alone(&kept), removes_source);
+        let second = found.entries.iter().find(|entry| matches!(entry.kind, Kind::HardLink { .. })).unwrap();
+        let linked = destination.link(second);
+        assert_eq!(is_left_alone(&linked), removes_source);
+        destination.close(false);
+    }
+}
+
+/// Whoever gave it: as after a copy that was killed before its sync.
+#[test]
+fn a_second_name_that_stands_there_is_synced_before_the_source_goes_for_it() {
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    fs::hard_link(trees.source.join("f"), trees.source.join("second")).unwrap();
+    tick(&trees.source.join("f"));
+    let source = contents(&trees.source);
+    copy(&source, to(&trees.target)).assert_whole();
+    let (found, _) = scan(&source);
+    for removes_source in [false, true] {
+        let again = To { terms: Terms { removes_source, ..terms() }, ..to(&trees.target) };
+        let mut destination = open(again, &source.form()).unwrap();
+        destination.stand_beside_source();
+        let mut linked = 0;
+        for entry in &found.entries {
+            let decision = match &entry.kind {
+                Kind::HardLink { .. } => destination.link(entry),
+                _ => destination.decide(entry, &|_, _| true),
+            };
+            if matches!(entry.kind, Kind::HardLink { .. }) {
+                let is_there = matches!(
+                    decision,
+                    Decision::Settled { outcome: Outcome::Unchanged { .. }, made } if made == removes_source
+                );
+                assert!(is_there, "{removes_source}");
+                linked += 1;
+            }
+        }
+        assert_eq!(linked, 1);
+        destination.close(false);
+    }
+}
+
+fn is_left_alone(decision: &Decision) -> bool {
+    matches!(decision, Decision::Settled { outcome: Outcome::Skipped(_), .. })
 }

@@ -399,6 +399,20 @@ fn a_link_that_leads_elsewhere_than_when_it_was_looked_at_is_a_change() {
 }
 
 #[test]
+fn a_listed_link_whose_words_end_in_dots_comes_as_the_directory_that_it_leads_to() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("d/in")).unwrap();
+    symlink("../..", trees.source.join("d/in/up")).unwrap();
+    symlink("d/in/..", trees.source.join("dots")).unwrap();
+    let only = vec![path(b"dots"), path(b"d/in/up")];
+    let options = ScanOptions { follow_links: true, only, ..options() };
+    let (found, totals) = scan(&contents_with(&trees.source, options));
+    assert_eq!(found.paths(), [&b""[..], b"dots", b"d", b"d/in", b"d/in/up"]);
+    assert_eq!(totals.failed, 0, "{:?}", found.troubles);
+    assert_eq!(found.entry("dots").kind, Kind::Directory);
+}
+
+#[test]
 fn no_link_leads_into_what_is_copied_to() {
     let trees = trees();
     fs::create_dir_all(trees.target.join("in/deep")).unwrap();

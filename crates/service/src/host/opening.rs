@@ -298,14 +298,15 @@ impl Host {
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
                     agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
-                    return Ok((totals, None));
+                    return Ok(totals);
                 };
                 let signer = host.signer(signs);
-                let agreed = agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((totals, Some(agreed.sender.statement.root)))
+                agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                Ok(totals)
             });
             let progress = run.progress();
-            line.end(&ended, Done::by_then(progress.entries_settled, progress.bytes_verified));
+            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
+            line.end(&ended, run.stated_root(), by_then);
             session.remove(run.number());
         };
         thread::guarded("transfer", on_panic, see_to_its_end)?;
@@ -365,14 +366,13 @@ impl Host {
             };
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
-                    let totals = agree::unsigned_as_receiver(&*run, totals, agree::STATEMENT_TIMEOUT)?;
-                    return Ok((totals, None));
+                    return agree::unsigned_as_receiver(&*run, totals, agree::STATEMENT_TIMEOUT);
                 };
                 let signer = host.signer(signs);
                 let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok((agreed.receiver.statement.totals, Some(agreed.receiver.statement.root)))
+                Ok(agreed.receiver.statement.totals)
             });
-            line.end(&ended, by_then(&run));
+            line.end(&ended, run.stated_root(), by_then(&run));
             run.close();
             session.remove(number);
             // Who is cut off may not come back for long.

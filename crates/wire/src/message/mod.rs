@@ -218,7 +218,8 @@ pub struct Heartbeat {
     pub waiting_ms: u32,
 }
 
-/// The part of a peer that makes us wait. Claims extend a stall only up to our own patience.
+/// The part of a peer that makes us wait. Claims extend a stall only up to our own patience, but that of a
+/// peer which is heard and waits for its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitingFor {
     /// Reading the source, or again what the destination has, or sending no faster than was asked for.

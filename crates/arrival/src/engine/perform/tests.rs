@@ -6,7 +6,6 @@ use crate::journal::Journal;
 use crate::machine::{Known, Machine, Record, Rules, Seen, Stage};
 use crate::scan::Scanner;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
@@ -92,6 +91,7 @@ fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
         refused: Mutex::default(),
         dialled: Mutex::default(),
         is_over: Arc::default(),
+        is_key_told: Arc::default(),
     })
 }
 
@@ -117,6 +117,15 @@ fn a_file_that_was_written_on_after_it_was_seen_complete_does_not_arrive_in_its_
         assert_eq!(digest.0, *blake3::hash(b"half of what is to come").as_bytes());
         assert_eq!(bytes, 23);
     }
+}
+
+#[test]
+fn that_a_key_is_kept_nowhere_is_told_once_and_not_with_each_item() {
+    let told = AtomicBool::new(false);
+    let of_key = Event::Note(format!("the far side has {NO_KEY_KEPT}"));
+    let of_item = Event::Note("one goes to one.~1~".to_owned());
+    assert!(is_noted(&of_item, &told) && is_noted(&of_key, &told));
+    assert!(is_noted(&of_item, &told) && !is_noted(&of_key, &told));
 }
 
 #[test]

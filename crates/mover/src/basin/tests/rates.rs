@@ -46,6 +46,26 @@ fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
 }
 
+/// As above, with the limit of an operator, on either side.
+#[test]
+fn a_limit_of_an_operator_that_packed_bytes_stay_below_limits_nothing() {
+    for place in [Place::Source, Place::Destination] {
+        let mut evidence = evidence();
+        works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
+        works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+        let side = match place {
+            Place::Source => &mut evidence.sender,
+            _ => &mut evidence.receiver,
+        };
+        // Now and then it is waited for: packed bytes come in bursts too.
+        works(side, Stage::Limit, 1_200, 0);
+        row(side, Stage::Limit).bytes = 1_000_000_000;
+        side.limit = Some(LimitAccount { bytes_per_s: 100_000_000, machine: "dtn1".to_owned() });
+        let said = verdict(&evidence);
+        assert_eq!(said.narrowest.cause, Cause::SourceCpu, "{}", said.sentence);
+    }
+}
+
 /// An hour at 4 Gbit/s, and 100 Mbit/s in its last five seconds.
 #[test]
 fn a_rate_that_is_set_at_the_end_explains_nothing_before() {

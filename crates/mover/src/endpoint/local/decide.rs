@@ -4,11 +4,13 @@ use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Spot};
 use super::flight::Seen;
 use super::foretold::Outlook;
+use super::guard::CAPABILITY;
 use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs, is_bare};
+use super::overlap::MAY_BE_SOURCE;
 use super::partial::Caching;
 use super::spool::Spooled;
 use super::staging::{Abilities, Grain, Staging};
-use super::{conflict, evidence_of, failed, lock, mounted, of_room, overlap, wire_time};
+use super::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::Journal;
@@ -186,6 +188,8 @@ impl LocalDestination {
             }
         }
         self.spool(entry, wanted, is_same)?;
+        // What goes at the source may be below it, and there no sync of that covers its name.
+        let made = made || (!place.territory.syncs_whole && self.lasts_for_source(path, &place));
         Ok(if is_same { unchanged(None, made) } else { done(made) })
     }
 
@@ -284,8 +288,8 @@ impl LocalDestination {
 
     /// Why what stands there is left alone, whatever it is.
     pub(super) fn reason_to_leave(&self, entry: &Entry, stat: &Stat) -> Option<&'static str> {
-        if self.terms.removes_source && overlap::may_be_itself(entry, stat) {
-            Some("it may be the source itself, which is to be removed")
+        if self.may_be_source(entry, stat) {
+            Some(MAY_BE_SOURCE)
         } else if self.terms.ignore_existing {
             Some("it exists at the destination")
         } else if self.terms.update
@@ -330,13 +334,17 @@ impl LocalDestination {
     ) -> Result<Decision, Failure> {
         let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
         let preserve = &self.terms.preserve;
-        let wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
+        let mut wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
         // Then an entry without attributes has none there either.
         let may_differ = preserve.xattrs && (!is_remembered || !entry.xattrs.is_empty());
         let xattrs = may_differ
             .then(|| self.with_descriptors(|| place.dir.xattrs(name)))
             .transpose()
             .map_err(of_io)?;
+        self.leave_rights(&mut wanted, stat, xattrs.as_deref(), || {
+            let found = self.with_descriptors(|| place.dir.xattr(name, CAPABILITY));
+            found.is_ok_and(|capability| capability.is_some())
+        });
         // A copy tells the same of a file that gets other metadata: nothing of its content comes.
         if self.terms.dry_run || !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
             return Ok(unchanged(digest, false));
@@ -417,7 +425,11 @@ impl LocalDestination {
                 return Ok(decision);
             }
             // Before the sync, which may take seconds: who writes into the file meanwhile changes what is seen now.
-            let now = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
+            let now = self.stat_there(&place.dir, &name);
+            let now = now.map_err(|error| failed("look", &entry.path, &error))?;
+            if self.may_be_source(entry, &now) {
+                return Ok(settled(Outcome::Skipped(MAY_BE_SOURCE.to_owned()), false));
+            }
             let is_dressed = matches!(decision, Decision::Settled { made: true, .. });
             let times = self.terms.preserve.times;
             let is_given = |mtime| times && self.grain(&place).is_same(entry.evidence.mtime, mtime);
@@ -435,6 +447,7 @@ impl LocalDestination {
                 // The source goes for it: so it is durable first, whoever wrote it.
                 Decision::Settled { outcome, .. } if self.terms.removes_source => {
                     self.changed_by_name(&entry.path, &place, &name);
+                    self.changed_parent(&entry.path, &place);
                     settled(outcome, true)
                 }
                 decision => decision,
@@ -470,12 +483,7 @@ impl LocalDestination {
                 || (!is_of_another && self.is_same_special(entry, &place, &name, stat))
             {
                 // As of a file that was compared.
-                let goes = self.terms.removes_source && !self.terms.dry_run;
-                if goes {
-                    self.changed_parent(path, &place);
-                    self.changed_loosely(&place.territory);
-                }
-                return Ok(unchanged(None, goes));
+                return Ok(unchanged(None, self.lasts_for_source(path, &place)));
             }
             if !is_of_another && is_same_node(&entry.kind, stat) {
                 return self.dress_special(entry, &place, &name, stat);
@@ -636,7 +644,7 @@ impl LocalDestination {
         if place.is_new() && !surely && !self.flights.is_finished(entry.id) {
             return Ok(None);
         }
-        match place.dir.stat(name) {
+        match self.stat_there(&place.dir, name) {
             Ok(stat) => {
                 self.check_case(place, name, &entry.path)?;
                 Ok(Some(stat))
@@ -646,9 +654,12 @@ impl LocalDestination {
         }
     }
 
-    /// Where names that differ in case are one, another entry must not be taken for this one.
+    /// Where names that differ in case or form are one, another entry must not be taken for this one.
     fn check_case(&self, place: &Place, name: &[u8], path: &RelativePath) -> Result<(), Failure> {
-        let folds = place.territory.abilities().is_some_and(|abilities| abilities.folds_case);
+        let folds = place.territory.abilities().is_some_and(|abilities| {
+            // HFS+ lists other names than it was given: nobody is kept from copying there once more.
+            abilities.folds_case || (abilities.folds_forms && self.terms.removes_source)
+        });
         if !folds {
             return Ok(());
         }

@@ -84,6 +84,8 @@ pub struct LocalDestination {
     pub(super) scratch: Mutex<Option<Scratch>>,
     /// By reading what stands there, to compare it.
     brought: Arc<Brought>,
+    /// The source's numbers of devices and inodes are of the same kernel as ours.
+    pub(super) is_beside_source: bool,
 }
 
 /// A directory below the root, held.
@@ -175,6 +177,7 @@ impl LocalDestination {
             top_times: Mutex::default(),
             scratch: Mutex::default(),
             brought: Brought::of_a_copy(),
+            is_beside_source: false,
             terms,
         };
         if let Some(root) = destination.root.clone() {
@@ -201,6 +204,11 @@ impl LocalDestination {
             destination.deletion.keeps(offered);
         }
         Ok(destination)
+    }
+
+    /// Says that the source is read by this machine too: its numbers of devices and inodes are those that we see.
+    pub fn stand_beside_source(&mut self) {
+        self.is_beside_source = true;
     }
 
     /// The first of the directories above the destination that were missing, and were made with all below them; in a dry run:
@@ -587,12 +595,14 @@ fn open_catalogue(
     let mut identity = words.as_os_str().as_bytes().to_vec();
     identity.extend_from_slice(&stat.inode.to_le_bytes());
     identity.extend_from_slice(&below.to_le_bytes());
-    // It would be made for nothing: nothing is remembered of a dry run.
-    if dry_run && !Catalogue::is_there(state, &identity) {
-        return None;
-    }
-    match Catalogue::open(state, &identity) {
+    // Nothing is remembered of a dry run, and who copies meanwhile has it.
+    let opened = match dry_run {
+        true => Catalogue::open_to_read(state, &identity),
+        false => Catalogue::open(state, &identity),
+    };
+    match opened {
         Ok(Some(catalogue)) => Some(catalogue),
+        Ok(None) if dry_run => None,
         Ok(None) => {
             tracing::warn!(
                 "another transfer has the catalogue of this destination; size and time decide alone"

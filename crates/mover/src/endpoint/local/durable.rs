@@ -151,6 +151,16 @@ impl LocalDestination {
         }
     }
 
+    /// A name that stands there is durable before the source's goes for it, whoever gave it; whether there is one to go.
+    pub(super) fn lasts_for_source(&self, path: &RelativePath, place: &Place) -> bool {
+        let goes = self.terms.removes_source && !self.terms.dry_run;
+        if goes {
+            self.changed_parent(path, place);
+            self.changed_loosely(&place.territory);
+        }
+        goes
+    }
+
     /// Something changed that only a sync of the whole covers. Where there is none, the caller names the directory too:
     /// a link, FIFO or device cannot be synced by itself.
     pub(super) fn changed_loosely(&self, territory: &Territory) {

@@ -7,6 +7,7 @@ use super::foretold::Outlook;
 use super::guard::no_replace;
 use super::metadata::{Has, Named, Target, apply, is_bare, look_what_stayed, take_over};
 use super::nursery::{Fate, is_nursery};
+use super::overlap::MAY_BE_SOURCE;
 use super::partial::{LocalPartial, read_back_whole};
 use super::staging::{Staging, partial_name};
 use super::{
@@ -417,6 +418,9 @@ impl LocalDestination {
         };
         let (place, name) = &spot;
         let there = self.look(place, name, entry, true)?;
+        if there.as_ref().is_some_and(|there| self.may_be_source(entry, there)) {
+            return Ok(settled(Outcome::Skipped(MAY_BE_SOURCE.to_owned()), false));
+        }
         let is_linked = match (&first_stat, &there) {
             (Some(first), Some(there)) => {
                 first.is_same_entry(there) && !matches!(foretold, Some((Outlook::Comes, _)))
@@ -425,7 +429,7 @@ impl LocalDestination {
         };
         // Under both names may be what stood there before.
         if is_linked && is_as_offered {
-            return Ok(unchanged(None, false));
+            return Ok(unchanged(None, self.lasts_for_source(path, place)));
         }
         if let Some(there) = &there
             && let Some(reason) = self.reason_to_leave(entry, there)

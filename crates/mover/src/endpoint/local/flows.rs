@@ -7,7 +7,8 @@
 //!
 //! Of what stands there the sender judges whether its source begins with it. Where nothing is replaced
 //! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with, and behind a mark
-//! what stands there already has to be what comes.
+//! what stands there already has to be what comes, or zeros: a power cut leaves such where less was written than the file is
+//! long.
 //!
 //! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do, where
 //! that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is written back
@@ -295,6 +296,9 @@ impl LocalFlows {
     ) -> Result<Opened> {
         let name = self.name_for(&marks, path)?;
         let (dir, last) = self.directory(&name)?;
+        if self.no_replace && self.is_gone(&name) {
+            return self.make_known(marks, path, begin, name);
+        }
         // An empty one may be what a kill left, just below.
         let is_free = dir.stat(&last).map_or(true, |stat| stat.kind == Kind::File && stat.size == 0);
         let (file, mut made_in) = self.open_file(&name, begin.mode, false)?;
@@ -306,6 +310,29 @@ impl LocalFlows {
             marks.record(&[])?;
         }
         Ok(Opened { number, name, marked: None, file, made_in })
+    }
+
+    /// Notes that a flow begins, and then makes its file: where nothing is replaced one that a kill left unknown would be
+    /// another's for ever. What somebody else puts there between the two is not written over: see [`Grown::check_standing`].
+    fn make_known(
+        &self,
+        mut marks: MutexGuard<'_, Marks>,
+        path: &RelativePath,
+        begin: &FlowBegin,
+        name: RelativePath,
+    ) -> Result<Opened> {
+        let number = marks.begin(path.clone(), begin.origin, name.clone(), false);
+        marks.record(&[])?;
+        match self.open_file(&name, begin.mode, false) {
+            Ok((file, made_in)) => Ok(Opened { number, name, marked: None, file, made_in }),
+            Err(failure) => {
+                if failure.reason == Reason::NotReplaced {
+                    // What cannot be noted now is, before the next flow is opened.
+                    drop(marks.withdraw(number));
+                }
+                Err(failure)
+            }
+        }
     }
 
     fn open_file(&self, name: &RelativePath, mode: u32, is_ours: bool) -> Result<(File, Option<Arc<Dir>>)> {
@@ -561,8 +588,8 @@ impl Grown {
         }
     }
 
-    /// Where nothing is replaced: what stands there of these bytes already is the same. An attempt that was killed leaves
-    /// such behind its mark; somebody here may have written there since.
+    /// Where nothing is replaced: what stands there of these bytes already is the same, or zero. An attempt that was killed
+    /// leaves such behind its mark, and zeros where the disk had not all of it yet; somebody here may have written there since.
     fn check_standing(&self, bytes: &[u8], offset: u64) -> Result<()> {
         if !self.no_replace {
             return Ok(());
@@ -571,7 +598,8 @@ impl Grown {
         let behind = self.file.stat().map_err(of_io)?.size.saturating_sub(offset);
         let mut there = vec![0; behind.min(bytes.len() as u64) as usize];
         let read = self.file.read_at(&mut there, offset).map_err(of_io)?;
-        match there[..read] == bytes[..read] {
+        let stands = |(there, comes): (&u8, &u8)| there == comes || *there == 0;
+        match there[..read] == bytes[..read] || there[..read].iter().zip(bytes).all(stands) {
             true => Ok(()),
             false => Err(self.stays("what stands there behind its mark is not what comes")),
         }
@@ -580,7 +608,7 @@ impl Grown {
     /// The failure of what would change what stands there, and may not.
     fn stays(&self, why: &str) -> Failure {
         let cause = format!("{why}, and nothing that stands there is replaced or cut (no-replace)");
-        Failure::new(FailureKind::Permission, REPLACE, cause).at(&self.path)
+        Failure::new(FailureKind::Permission, REPLACE, cause).at(&self.path).because(Reason::NotReplaced)
     }
 
     /// Refuses to go on with a file that has lost its name: nobody finds there what was written, however durable it is.
@@ -731,7 +759,9 @@ mod tests {
     fn where_nothing_is_replaced_a_stream_goes_on_over_what_a_kill_left_and_over_nothing_else() {
         let scratch = tempfile::tempdir().unwrap();
         let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
-        let is_refused = |done: Result<()>| done.is_err_and(|why| why.kind == FailureKind::Permission);
+        let is_refused = |done: Result<()>| {
+            done.is_err_and(|why| (why.kind, why.reason) == (FailureKind::Permission, Reason::NotReplaced))
+        };
         let killed = open();
         let grown = opened(&killed);
         grown.write(b"marked", 0).unwrap();
@@ -746,6 +776,50 @@ mod tests {
         assert!(is_refused(grown.complete(10)), "it would be cut");
         grown.complete(24).unwrap();
         assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked and not, and more");
+    }
+
+    #[test]
+    fn where_nothing_is_replaced_a_stream_goes_on_over_zeros_that_a_power_cut_left_behind_its_mark() {
+        let scratch = tempfile::tempdir().unwrap();
+        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
+        let cut = open();
+        let grown = opened(&cut);
+        grown.write(b"marked", 0).unwrap();
+        grown.sync().unwrap();
+        cut.record(&[(grown.number, 6, Digest(*blake3::hash(b"marked").as_bytes()))]).unwrap();
+        // A page that was not written yet, before one that was.
+        grown.write(b" later", 10).unwrap();
+        drop((grown, cut));
+        let again = open();
+        let grown = opened(&again);
+        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked\0\0\0\0 later");
+        assert!(grown.write(b" and laser", 6).is_err(), "what is not zero stays");
+        grown.write(b" and later", 6).unwrap();
+        grown.complete(16).unwrap();
+        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked and later");
+    }
+
+    #[test]
+    fn where_nothing_is_replaced_no_kill_leaves_a_file_that_no_stream_goes_on_with() {
+        let scratch = tempfile::tempdir().unwrap();
+        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
+        let path = RelativePath::new(b"run".to_vec()).unwrap();
+        let origin = Origin([3; 16]);
+        let begin = FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: false };
+        let killed = open();
+        // As by a kill there, nothing can be noted any more.
+        lock(&killed.marks).close();
+        killed.staging.dir.make_dir(b"marks.new", 0o700).unwrap();
+        assert!(killed.open(&begin, &|_, _| true).is_err());
+        killed.staging.dir.remove_dir(b"marks.new").unwrap();
+        drop(killed);
+        let again = open();
+        drop(again.open(&begin, &|_, _| true).unwrap());
+        drop(again);
+        // By one behind the note there is none.
+        std::fs::remove_file(scratch.path().join("run")).unwrap();
+        opened(&open()).write(b"comes", 0).unwrap();
+        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"comes");
     }
 
     fn is_named(grown: &Grown) -> bool {

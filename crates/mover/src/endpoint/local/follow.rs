@@ -49,7 +49,7 @@ pub(super) fn follow_beneath(export: &Dir, path: &[u8]) -> io::Result<Spot> {
         if name == b".." {
             // Above the export there is nothing.
             way.pop().ok_or(io::ErrorKind::CrossesDevices)?;
-            here = export.open_beneath(&way.join(&b'/'), Links::Refuse)?;
+            here = export.open_beneath(&way.join(&b'/'), Links::Refuse).map_err(of_swapped)?;
         } else if here.stat(&name)?.kind == Kind::Symlink {
             links += 1;
             if links > FOLLOW_MAX {
@@ -63,11 +63,16 @@ pub(super) fn follow_beneath(export: &Dir, path: &[u8]) -> io::Result<Spot> {
         } else if rest.is_empty() {
             return Ok(Spot { dir: Arc::new(here), name });
         } else {
-            here = here.open_beneath(&name, Links::Refuse)?;
+            here = here.open_beneath(&name, Links::Refuse).map_err(of_swapped)?;
             way.push(name);
         }
     }
     Err(io::ErrorKind::IsADirectory.into())
+}
+
+/// The error of a directory that was none a moment later: no link is followed there, so it is no loop.
+fn of_swapped(error: io::Error) -> io::Error {
+    if is_errno(&error, errno::LOOP) { io::Error::new(io::ErrorKind::NotFound, Swapped) } else { error }
 }
 
 /// The components of a path, the last one first.
@@ -82,6 +87,10 @@ pub(super) fn not_followed(path: &RelativePath, says: &[u8], error: &io::Error) 
     if let Some(why) = leads_into_staging(error) {
         return Failure::new(FailureKind::NotFound, FOLLOW_LINKS, why).at(path).because(Reason::NotFollowed);
     }
+    if error.get_ref().is_some_and(|why| why.is::<Swapped>()) {
+        let cause = Swapped.to_string();
+        return Failure::new(FailureKind::Changed, FOLLOW_LINKS, cause).at(path);
+    }
     let says = shown_path(says);
     let (kind, cause) = match error.kind() {
         E::NotFound | E::NotADirectory => {
@@ -95,6 +104,18 @@ pub(super) fn not_followed(path: &RelativePath, says: &[u8], error: &io::Error) 
     };
     Failure::new(kind, FOLLOW_LINKS, cause).at(path).because(Reason::NotFollowed)
 }
+
+/// A directory on the way of a link that is followed is a link by now.
+#[derive(Debug)]
+struct Swapped;
+
+impl std::fmt::Display for Swapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a directory on its way was replaced by a link while it was followed")
+    }
+}
+
+impl std::error::Error for Swapped {}
 
 /// A link that is followed leads to what is unfinished, which is nobody's source.
 #[derive(Debug)]
@@ -172,5 +193,15 @@ mod tests {
         assert!(is_errno(&refused("loop"), errno::LOOP));
         assert_eq!(refused("nowhere").kind(), io::ErrorKind::NotFound);
         assert_eq!(refused("through").kind(), io::ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn a_directory_that_became_a_link_on_the_way_is_a_change_and_links_without_end_are_a_loop() {
+        let path = RelativePath::new(b"link".to_vec()).unwrap();
+        let endless = || io::Error::from_raw_os_error(errno::LOOP);
+        let told = |error: &io::Error| not_followed(&path, b"d/f", error).kind;
+        assert_eq!(told(&endless()), FailureKind::NotFound);
+        assert_eq!(told(&of_swapped(endless())), FailureKind::Changed);
+        assert_eq!(told(&of_swapped(io::ErrorKind::NotFound.into())), FailureKind::NotFound);
     }
 }

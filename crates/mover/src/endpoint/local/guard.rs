@@ -4,7 +4,8 @@
 //! first when it would get its name. What is the same stays, and gets the metadata of its entry.
 //!
 //! No file becomes a program that runs with the rights of its owner, its group or more: set-id bits and capabilities are
-//! not kept. Whoever asks for a copy would leave programs of the user that runs it.
+//! not kept. Whoever asks for a copy would leave programs of the user that runs it. One that stands there, with the same
+//! content, keeps what it runs with: whose it is, and who may run it, too.
 //!
 //! Room is kept free: a file whose room is to be reserved finds that out before it is. Of all else (small files, sparse
 //! ones, what others write) who runs the transfer looks from time to time.
@@ -13,12 +14,13 @@ use super::destination::{LocalDestination, Place};
 use super::metadata::{SET_ID, Wanted};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::io;
-use thalweg_sys::{Dir, FileSystem};
+use thalweg_sys::{Dir, FileSystem, Stat};
+use thalweg_wire::entry::Xattr;
 use thalweg_wire::message::Loss;
 use thalweg_wire::{Entry, Kind, RelativePath};
 
 /// What a program may do that only root may otherwise.
-const CAPABILITY: &[u8] = b"security.capability";
+pub(super) const CAPABILITY: &[u8] = b"security.capability";
 
 /// What fails where something would take the place of what stands there, and may not.
 pub const REPLACE: &str = "replace";
@@ -113,6 +115,34 @@ impl LocalDestination {
         wanted
     }
 
+    /// Leaves what stands there and looks so the rights that it runs with, if it has any but those of who runs it: set-id bits
+    /// and capabilities, and whose they are, its mode and its ACLs, by which others would get them. `present`: its attributes,
+    /// if they were read; else `has_capability` says whether there is one, if that matters.
+    pub(super) fn leave_rights(
+        &self,
+        wanted: &mut Wanted,
+        stat: &Stat,
+        present: Option<&[(Vec<u8>, Vec<u8>)]>,
+        has_capability: impl FnOnce() -> bool,
+    ) {
+        let preserve = &self.terms.preserve;
+        let changes = (preserve.mode && stat.mode != wanted.mode)
+            || (preserve.owner && (stat.uid, stat.gid) != (wanted.uid, wanted.gid));
+        let has_rights = || match present {
+            Some(present) => present.iter().any(|(name, _)| *name == CAPABILITY),
+            None => changes && has_capability(),
+        };
+        if !self.guard.no_set_id || (stat.mode & SET_ID == 0 && !has_rights()) {
+            return;
+        }
+        (wanted.mode, wanted.uid, wanted.gid) = (stat.mode, stat.uid, stat.gid);
+        let Some(present) = present else { return };
+        wanted.keep_acls(present);
+        let capability = present.iter().filter(|(name, _)| *name == CAPABILITY);
+        let capability = capability.map(|(name, value)| Xattr { name: name.clone(), value: value.clone() });
+        wanted.xattrs.extend(capability);
+    }
+
     /// What a file of this user and group does not have of its entry by that.
     pub(super) fn lost_by_guard(&self, entry: &Entry, owner: (u32, u32)) -> Vec<Loss> {
         if !self.guard.no_set_id {
@@ -150,7 +180,6 @@ mod tests {
     use super::*;
     use crate::endpoint::{Decision, Destination, Ready};
     use crate::manifest::Filter;
-    use thalweg_wire::entry::Xattr;
     use thalweg_wire::message::{Outcome, Preserve, SourceForm, Terms};
     use thalweg_wire::{Digest, EntryId, Evidence};
 
@@ -247,6 +276,51 @@ mod tests {
                 matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, made: false });
             assert!(is_unchanged && found() == mode, "{no_set_id}");
             to.close(true);
+        }
+    }
+
+    #[test]
+    fn what_stands_there_keeps_the_rights_that_it_runs_with_and_nobody_else_gets_them() {
+        // As an entry that was sent before, and as one that is to let others in, or to be given away.
+        let (uid, gid) = (thalweg_sys::usage::effective_uid(), thalweg_sys::usage::effective_gid());
+        let wishes = [(0o6755, uid, gid), (0o644, uid, gid), (0o777, uid, gid), (0o755, uid + 1, gid + 1)];
+        // Those that version 2 has, of the program itself: `cap_net_bind_service`.
+        let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        for (is_set_id, xattrs) in [(true, false), (true, true), (false, false), (false, true)] {
+            let scratch = tempfile::tempdir().unwrap();
+            std::fs::write(scratch.path().join("program"), "1234").unwrap();
+            let dir = Dir::open(scratch.path()).unwrap();
+            let mode = if is_set_id { 0o6750 } else { 0o750 };
+            dir.set_mode(b"program", mode).unwrap();
+            // None but root may give it a capability.
+            let given = dir.open_read_write(b"program").unwrap().set_xattr(CAPABILITY, &capability);
+            if !is_set_id && given.is_err() {
+                continue;
+            }
+            let looks = || {
+                let stat = dir.stat(b"program").unwrap();
+                (stat.mode, stat.uid, stat.gid, dir.xattr(b"program", CAPABILITY).unwrap())
+            };
+            let before = looks();
+            let mtime = wire_time(dir.stat(b"program").unwrap().mtime);
+            for (mode, uid, gid) in wishes {
+                let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
+                let preserve = Preserve { xattrs, ..Preserve::ALL };
+                let terms = Terms { preserve, ..Terms::of(4 << 20, 1 << 20) };
+                let to =
+                    LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
+                let to = to.unwrap().guarded(Guard { no_set_id: true, ..Guard::default() }, None);
+                let evidence = Evidence { size: 4, mtime, ..Evidence::default() };
+                let kind = Kind::File { sparse: false, marked: false };
+                let program = Entry { mode, uid, gid, ..entry(1, "program", kind, evidence) };
+                let decided = to.decide_entry(&program, &|_, _| true);
+                assert!(
+                    matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }),
+                    "{mode:o}"
+                );
+                assert_eq!(looks(), before, "{mode:o}, {uid}, attributes: {xattrs}");
+                to.close(true);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Removes names of a source, which stand at the destination by now.
 //!
-//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read.
+//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read, and nobody may have
+//!    it open for writing, as far as the kernel tells us that.
 //! 2. It is removed by name in the directory that is held. No link is followed.
 //! 3. Of a file with other names it is told what these show now: the removal changed their ctime.
 //!
@@ -8,11 +9,14 @@
 //! names and not files. Who has the file open keeps it, and what he writes from then on is in no file that
 //! has a name.
 
-use super::source::LocalSource;
+use super::overlap::is_any_above;
+use super::source::{LocalSource, Root, parent_of};
 use super::{evidence_of, failed};
 use crate::endpoint::{REMOVE, Removal};
 use crate::failure::{Failure, FailureKind, Result};
+use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use thalweg_sys::{Kind, Stat};
 use thalweg_wire::{Evidence, RelativePath};
 
@@ -21,6 +25,29 @@ impl LocalSource {
     /// one name is gone, the second would be taken for it.
     pub fn is_merged(&self) -> bool {
         self.roots.iter().filter(|root| root.top.is_empty()).count() > 1
+    }
+
+    /// A root that is, or is in, the directory that is another one, and that one, as the user wrote them: what is in both has
+    /// two names, and nothing tells that these are of one file. Not seen where a bind mount leads there.
+    pub fn nested(&self) -> Option<(&Path, &Path)> {
+        let mut dirs: HashMap<(u64, u64), &Root> = HashMap::new();
+        for root in self.roots.iter().filter(|root| root.stat.kind == Kind::Dir) {
+            if let Some(other) = dirs.insert((root.stat.device, root.stat.inode), root) {
+                return Some((root.words.as_path(), other.words.as_path()));
+            }
+        }
+        self.roots.iter().find_map(|root| {
+            let is_dir = root.stat.kind == Kind::Dir;
+            let above = if is_dir { root.words.join("..") } else { parent_of(&root.words) };
+            let mut outer: Option<&Root> = None;
+            is_any_above(&above, |stat| {
+                let found = dirs.get(&(stat.device, stat.inode)).copied();
+                // The root of all is above itself.
+                outer = found.filter(|found| !std::ptr::eq(*found, root));
+                outer.is_some()
+            });
+            outer.map(|outer| (root.words.as_path(), outer.words.as_path()))
+        })
     }
 
     pub(super) fn remove_name(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
@@ -38,9 +65,14 @@ impl LocalSource {
         if !is_end && (stat.links > 1 || self.is_named(path)) {
             return Ok(Removal::Later);
         }
-        let has_others = stat.links > 1 && stat.kind == Kind::File;
         let open = || self.with_descriptors(|| spot.dir.open_read(&spot.name)).ok();
-        let file = if has_others { open() } else { None };
+        let file = if stat.kind == Kind::File { open() } else { None };
+        if file.as_ref().is_some_and(|file| matches!(file.has_writers(), Ok(true))) {
+            let cause = "it is open for writing, and stays";
+            return Err(Failure::new(FailureKind::Changed, REMOVE, cause).at(path));
+        }
+        // An NFS client keeps a name for what is removed while it is open.
+        let file = file.filter(|_| stat.links > 1);
         spot.dir.remove_file(&spot.name).map_err(of_io)?;
         let now = file.and_then(|file| file.stat_now().ok()).map(|stat| evidence_of(&stat));
         Ok(Removal::Gone { left: now.filter(|now| (now.device, now.inode) == (seen.device, seen.inode)) })
@@ -53,12 +85,13 @@ impl LocalSource {
     }
 }
 
-/// What a symbolic link says never changes: its ctime does by its owner and its names.
+/// What a symbolic link says never changes. Its ctime does by its other names.
 fn is_as_seen(stat: &Stat, seen: &Evidence) -> bool {
     let now = evidence_of(stat);
     match stat.kind {
         Kind::File => now == *seen,
-        Kind::Symlink => Evidence { ctime: seen.ctime, ..now } == *seen,
+        Kind::Symlink if stat.links > 1 => Evidence { ctime: seen.ctime, ..now } == *seen,
+        Kind::Symlink => now == *seen,
         _ => false,
     }
 }

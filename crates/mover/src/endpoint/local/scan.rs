@@ -35,7 +35,7 @@ pub(super) struct Scan<'a> {
     root_offered: bool,
     /// Where links are followed: device and inode of the directories on the way to what is looked at.
     above: Vec<(u64, u64)>,
-    /// The directory that no link is to lead into.
+    /// The directory that nothing is to lead into.
     stays_out_of: Option<Stat>,
 }
 
@@ -198,13 +198,20 @@ impl<'a> Scan<'a> {
             self.sink.skipped(path, "thalweg's own staging directory");
             return Next::Go;
         }
+        if source.removes && is_kept_by_nfs(name) {
+            self.sink.skipped(path, "an NFS client's name for what was removed while it was open");
+            return Next::Go;
+        }
         let Some((end, stat)) = self.look_if_included(dir, name, kind, &path) else { return Next::Go };
         if stat.kind == Kind::Dir
             && let Some(cause) = self.no_end(&path, &stat, &end)
         {
-            let failure = Failure::new(FailureKind::Unsupported, FOLLOW_LINKS, cause).at(&path);
-            let failure = failure.because(Reason::NotFollowed);
-            self.trouble(path, failure);
+            let (operation, reason) = match options.follow_links {
+                true => (FOLLOW_LINKS, Reason::NotFollowed),
+                false => ("scan", Reason::Other),
+            };
+            let failure = Failure::new(FailureKind::Unsupported, operation, cause).at(&path);
+            self.trouble(path, failure.because(reason));
             return Next::Go;
         }
         let (dir, name) = match &end {
@@ -246,7 +253,8 @@ impl<'a> Scan<'a> {
         Next::Go
     }
 
-    /// Why a directory is not gone into because links led to it, if it is not: there would be no end of it.
+    /// Why a directory is not gone into because links led to it, or it is the destination, if it is not: there would be no
+    /// end of it.
     fn no_end(&self, path: &RelativePath, stat: &Stat, end: &End) -> Option<&'static str> {
         if self.above.contains(&(stat.device, stat.inode)) {
             return Some("it leads to a directory that it is in");
@@ -256,7 +264,11 @@ impl<'a> Scan<'a> {
         let is_in = |root: &Root| is_at_or_below(&root.words_of(path.as_bytes()), to);
         let is_link = !matches!(end, End::Here);
         let is_copy = stat.is_same_entry(to) || (is_link && self.source.root_of(path).is_some_and(is_in));
-        is_copy.then_some("it leads to the destination, which would be copied into itself")
+        let cause = match is_link {
+            true => "it leads to the destination, which would be copied into itself",
+            false => "it is the destination, which would be copied into itself",
+        };
+        is_copy.then_some(cause)
     }
 
     /// As [`look`](Self::look), of a name that the filter lets through; says of others that they are left out.
@@ -410,8 +422,12 @@ impl<'a> Scan<'a> {
                 }
                 done.insert(bytes[..end].to_vec());
                 let Ok(path) = RelativePath::new(bytes[..end].to_vec()) else { continue };
-                let spot = source.spot(&path).and_then(|spot| spot.dir.stat(&spot.name).map(|_| spot));
-                match spot {
+                let spot = source.spot(&path).or_else(|error| match error.kind() {
+                    // It leads to a directory without a name in its words, as `..`: followed when it is looked at.
+                    io::ErrorKind::IsADirectory => source.unfollowed(&path),
+                    _ => Err(error),
+                });
+                match spot.and_then(|spot| spot.dir.stat(&spot.name).map(|_| spot)) {
                     Ok(spot) => {
                         self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, Asked::ByName);
                     }
@@ -426,6 +442,14 @@ impl<'a> Scan<'a> {
             }
         }
     }
+}
+
+/// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes with him.
+fn is_kept_by_nfs(name: &[u8]) -> bool {
+    /// Of the file's number alone.
+    const DIGITS_MIN: usize = 16;
+    let digits = name.strip_prefix(b".nfs").unwrap_or_default();
+    digits.len() >= DIGITS_MIN && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Where a looked-at name leads.

@@ -87,6 +87,8 @@ pub struct LocalSource {
     direct_is_missed: AtomicBool,
     /// The destination, where it is of this machine.
     to: Option<PathBuf>,
+    /// What is copied is removed here.
+    pub(super) removes: bool,
 }
 
 /// A root, resolved: `name` in `parent`, or a directory that is itself the root of the transfer.
@@ -173,6 +175,7 @@ impl LocalSource {
             brought: Brought::of_a_copy(),
             direct_is_missed,
             to: None,
+            removes: false,
         })
     }
 
@@ -182,9 +185,15 @@ impl LocalSource {
         self.to = Some(to.to_path_buf());
     }
 
-    /// The directory that no link is to lead into.
+    /// Has the scan pass by what an NFS client keeps of removed files, and refuse by name what is the destination
+    /// ([`LocalSource::stay_out_of`]) also where no link leads there: what is copied is removed.
+    pub fn expect_removal(&mut self) {
+        self.removes = true;
+    }
+
+    /// The directory that nothing is to lead into.
     pub(super) fn stays_out_of(&self) -> Option<Stat> {
-        let to = self.to.as_ref().filter(|_| self.options.follow_links)?;
+        let to = self.to.as_ref().filter(|_| self.options.follow_links || self.removes)?;
         Dir::open(to).and_then(|dir| dir.stat_self()).ok()
     }
 

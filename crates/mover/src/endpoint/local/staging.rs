@@ -154,6 +154,8 @@ pub(super) struct Abilities {
     pub(super) mode_is_exact: bool,
     /// Names that differ in case only are one name.
     pub(super) folds_case: bool,
+    /// Names that differ only in how Unicode composes their characters are one name.
+    pub(super) folds_forms: bool,
     /// Dots at the end of a name are left out, as are spaces.
     strips_dots: bool,
     strips_spaces: bool,
@@ -175,6 +177,7 @@ impl Default for Abilities {
             is_forgetful: false,
             mode_is_exact: false,
             folds_case: false,
+            folds_forms: false,
             strips_dots: false,
             strips_spaces: false,
             grain: Grain::FINEST,
@@ -411,6 +414,7 @@ impl Staging {
             direct: direct_alignment(&file),
             mode_is_exact: stat.mode == 0o777,
             folds_case: self.dir.stat(b"PROBE-CASE").is_ok(),
+            folds_forms: self.folds_forms(),
             strips_dots: self.dir.stat(b"probe-case.").is_ok(),
             strips_spaces: self.dir.stat(b"probe-case ").is_ok(),
             grain: Grain::FINEST,
@@ -433,6 +437,15 @@ impl Staging {
         }
         self.dir.remove_file(NAME)?;
         Ok(abilities)
+    }
+
+    /// Not where it takes no such name at all.
+    fn folds_forms(&self) -> bool {
+        let (composed, decomposed) = ("probe-\u{e9}".as_bytes(), "probe-e\u{301}".as_bytes());
+        let _ = self.dir.create_new(composed, 0o600);
+        let folds = self.dir.stat(decomposed).is_ok();
+        let _ = self.dir.remove_file(composed);
+        folds
     }
 }
 
@@ -673,7 +686,6 @@ mod tests {
         assert!(gone);
     }
 
-    /// As by who looks in passing whether what a killed transfer left may go.
     #[test]
     fn what_is_closed_is_not_staged_in_any_more() {
         let claim = Claim::new(&[7; 16]);
@@ -684,6 +696,7 @@ mod tests {
         assert_eq!(claim.while_open().map(drop).unwrap_err().kind, FailureKind::Stopped);
     }
 
+    /// As by who looks in passing whether what a killed transfer left may go.
     #[test]
     fn a_lock_that_is_held_for_a_moment_is_waited_for_and_one_that_is_held_for_longer_is_not() {
         let scratch = tempfile::tempdir().unwrap();

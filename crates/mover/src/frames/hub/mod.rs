@@ -120,6 +120,8 @@ pub struct Channel {
 const CLOSED_MAX: usize = 64 << 10;
 /// Places that notes may take where frames have taken all of theirs.
 const NOTES_MAX: usize = 64 << 10;
+/// Whoever takes something, no room is made by it.
+const FULL_FOR_GOOD: &str = "the recorded log is full, and nothing is deleted (no-delete)";
 
 impl Channel {
     /// An empty one. Lanes are numbered from `serial` on, which no earlier hub of this channel may have used: a consumer knows
@@ -468,6 +470,9 @@ impl Channel {
         if self.log.len() < limits::CHANNEL_FRAMES_MAX + NOTES_MAX || self.forget_oldest() {
             return Ok(());
         }
+        if self.forgets_nothing() {
+            return Err(Failure::new(FailureKind::Busy, DECLARE, FULL_FOR_GOOD));
+        }
         let cause = "the channel holds as many frames and sets as it can, and its consumers take none";
         Err(Failure::new(FailureKind::Busy, DECLARE, cause).because(Reason::ConsumersSlow))
     }
@@ -777,9 +782,9 @@ impl Channel {
         self.places_there().next().is_some()
     }
 
-    /// Why the log cannot be written for now, if it cannot.
+    /// Why the log takes nothing for now, if it does not: it cannot be written, or is full for good and somebody waits.
     pub fn spill_trouble(&self) -> Option<&str> {
-        self.spill_trouble.as_deref()
+        self.spill_trouble.as_deref().or_else(|| self.waits_for_good().then_some(FULL_FOR_GOOD))
     }
 
     /// Whether no producer was ever here.
@@ -796,7 +801,7 @@ impl Channel {
             frames: self.places_there().count() as u64,
             spill_bytes: self.files.bytes(),
             spill_bytes_max: self.spill.map_or(0, |spill| spill.bytes_max),
-            spill_trouble: self.spill_trouble.clone(),
+            spill_trouble: self.spill_trouble().map(str::to_owned),
             forgotten: self.forgotten,
             was_full: self.was_full,
             producers: self.sources.values().map(Source::status).take(limits::STATUS_ROWS_MAX).collect(),

@@ -1,10 +1,10 @@
 //! Room for one more frame: what goes, and whose it was.
 
 use super::log::{Disk, Kind};
-use super::{Action, Channel, Record};
+use super::{Action, Channel, Record, Source, cost_of};
 use std::sync::Arc;
 use thalweg_wire::limits;
-use thalweg_wire::message::{FramePolicy, LossReason};
+use thalweg_wire::message::{FramePolicy, Item, LossReason};
 
 /// Bytes that are handed out to be written and are not yet, at most, to make room: who took a frame meanwhile frees its place,
 /// but not its bytes, which the writer still has.
@@ -138,9 +138,23 @@ impl Channel {
         true
     }
 
+    /// Whether nothing that is recorded goes to make room. Else whoever pushes enough deletes what others recorded.
+    pub(super) fn forgets_nothing(&self) -> bool {
+        self.keeps_all && self.spill.is_some_and(|spill| spill.is_recorded)
+    }
+
+    /// Whether a producer waits for room in a log that forgets nothing.
+    pub(super) fn waits_for_good(&self) -> bool {
+        let bytes_max = self.spill.map_or(0, |spill| spill.bytes_max);
+        let is_full = |item: &Item| {
+            self.log.len() >= limits::CHANNEL_FRAMES_MAX || self.files.bytes() + cost_of(item) > bytes_max
+        };
+        let waits = |source: &Source| source.lane.peek().is_some_and(is_full);
+        self.forgets_nothing() && self.sources.values().any(waits)
+    }
+
     pub(super) fn forget_oldest(&mut self) -> bool {
-        // Else whoever pushes enough deletes what others recorded.
-        if self.keeps_all && self.spill.is_some_and(|spill| spill.is_recorded) {
+        if self.forgets_nothing() {
             return false;
         }
         let Some((file, last_place)) = self.files.oldest() else { return false };

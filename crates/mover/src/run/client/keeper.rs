@@ -8,13 +8,14 @@ use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Connection;
 use crate::mutex::lock;
 use crate::run::session::Session;
-use crate::run::transfer::PeerNow;
+use crate::run::transfer::{PeerNow, Transfer};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
+use thalweg_wire::message::WaitingFor;
 
 /// First and longest pause between two tries to reach a peer.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -300,12 +301,126 @@ fn is_reading(session: &Session) -> bool {
 fn awaits_peer(session: &Session) -> bool {
     let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
     let peer = PeerNow { is_silent, heartbeat: session.peer_heartbeat() };
-    session.transfers().iter().any(|transfer| transfer.blames(&peer))
+    is_blamed(&peer, &session.transfers())
+}
+
+/// Whether the peer is what holds any of them up. One that is heard and waits for its share is not, whatever
+/// it moves and whichever way: its operator has it wait.
+fn is_blamed(peer: &PeerNow, transfers: &[Arc<dyn Transfer>]) -> bool {
+    let waits_for_share = peer.heartbeat.waiting_for == Some(WaitingFor::Share);
+    (peer.is_silent || !waits_for_share) && transfers.iter().any(|transfer| transfer.blames(peer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::grow::Taker;
+    use crate::endpoint::synthetic::{NoiseSource, NullDestination};
+    use crate::event;
+    use crate::frames::lane::Window;
+    use crate::frames::{NewFrame, ProducerId};
+    use crate::link::testing::LONG;
+    use crate::run::Outbox;
+    use crate::run::flow::job::FlowWishes;
+    use crate::run::flow::sender::FlowSend;
+    use crate::run::frames::produce::ProduceRun;
+    use crate::run::receiver::ReceiveRun;
+    use crate::run::sender::SendRun;
+    use crate::run::transfer::Crossed;
+    use crate::transfer::{receiver, sender};
+    use thalweg_wire::RelativePath;
+    use thalweg_wire::message::{
+        FramesMessage, Heartbeat, Origin, Terms, TransferMessage, TransferNumber, Until,
+    };
+
+    struct Nobody;
+
+    impl Outbox for Nobody {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+        fn work(&self) {}
+    }
+
+    /// Waits for its peer, whatever that says.
+    struct Waits(Terms);
+
+    impl Transfer for Waits {
+        fn terms(&self) -> &Terms {
+            &self.0
+        }
+
+        fn sends(&self) -> bool {
+            false
+        }
+
+        fn crossed(&self) -> Crossed {
+            Crossed::default()
+        }
+
+        fn blames(&self, _: &PeerNow) -> bool {
+            true
+        }
+
+        fn hear(&self, _: TransferMessage) -> Result<()> {
+            Ok(())
+        }
+
+        fn link_up(&self) {}
+    }
+
+    /// Each of which waits for its peer.
+    fn transfers() -> [(&'static str, Arc<dyn Transfer>); 5] {
+        let (number, terms) = (TransferNumber(0), Terms::of(4 << 20, 1 << 20));
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let limits = sender::Limits::for_path(&terms, None);
+        let push = SendRun::new(number, source, terms.clone(), limits, Box::new(Nobody), event::nobody());
+        push.start().unwrap();
+        let until = Instant::now() + LONG;
+        while !push.awaits_peer() {
+            assert!(Instant::now() < until, "it found nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (destination, limits) = (Arc::new(NullDestination::default()), receiver::Limits::default());
+        let outbox = Box::new(Nobody);
+        let pull =
+            ReceiveRun::start(number, destination, terms.clone(), limits, outbox, event::nobody()).unwrap();
+        let wishes = FlowWishes::new(Until::default());
+        let stream = FlowSend::new(terms.clone(), wishes.terms, event::nobody());
+        stream.attach(number, Box::new(Nobody), None);
+        let path = RelativePath::new(b"log".to_vec()).unwrap();
+        stream.begin(path, (Origin::default(), false), 0o644).unwrap();
+        let window = Window { bytes: 1 << 20, items: 4 };
+        let producer = ProduceRun::new(ProducerId::new("cam").unwrap(), window);
+        let frames = producer.attach(number, terms.clone(), Box::new(Nobody));
+        frames.hear(TransferMessage::Frames(FramesMessage::Stand { epoch: 1, next: 0 })).unwrap();
+        let frame = NewFrame { payload: vec![1; 10].into(), ..NewFrame::default() };
+        producer.push(producer.prepare(frame).unwrap(), None).unwrap();
+        [
+            ("files to it", push),
+            ("files from it", pull),
+            ("a stream to it", stream),
+            ("frames to it", frames),
+            ("anything else", Arc::new(Waits(terms))),
+        ]
+    }
+
+    #[test]
+    fn a_peer_that_waits_for_its_share_is_no_stall_whatever_is_moved_unless_it_is_silent() {
+        let transfers = transfers();
+        for (name, transfer) in &transfers {
+            let blames = |waiting_for, is_silent| {
+                let heartbeat = Heartbeat { waiting_for, waiting_ms: 60_000, ..Heartbeat::default() };
+                is_blamed(&PeerNow { is_silent, heartbeat }, std::slice::from_ref(transfer))
+            };
+            assert!(blames(None, false), "{name}: it is waited for");
+            assert!(!blames(Some(WaitingFor::Share), false), "{name}: its operator has it wait");
+            assert!(blames(Some(WaitingFor::Share), true), "{name}: it may be gone");
+        }
+        let why = Failure::new(FailureKind::Stopped, "transfer", "the test is over");
+        for (_, transfer) in transfers {
+            transfer.session_ends(&why);
+            transfer.put_away();
+        }
+    }
 
     #[test]
     fn a_dial_that_hangs_keeps_no_other() {

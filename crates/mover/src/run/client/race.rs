@@ -122,7 +122,7 @@ fn look_up(names: &[String], local: Option<&Local>, family: Option<Family>) -> R
     {
         found.retain(|address| family.has(&address.ip()));
         let cause = format!("{}: no address of {family} ({})", names.join(", "), family.option());
-        why = Failure::new(FailureKind::Connection, "look up", cause);
+        why = Failure::new(FailureKind::Connection, "look up", cause).because(Reason::NotResolved);
     }
     // From an address of one family nothing leads to the other.
     if let Some(Local::Address(own)) = local
@@ -348,5 +348,6 @@ mod tests {
         assert_eq!(found(Family::Six), [address("[::1]:7")]);
         let failure = look_up(&names[..1], None, Some(Family::Four)).unwrap_err();
         assert!(failure.cause.contains("[::1]:7: no address of IPv4 (-4)"), "{failure}");
+        assert_eq!(failure.reason, Reason::NotResolved);
     }
 }

@@ -54,8 +54,13 @@ impl Job<'_> {
                 };
                 let mut source = LocalSource::open(roots, options)?;
                 removal::check_source(&source, self.wishes)?;
+                let removes = self.wishes.removes_sources;
+                if removes {
+                    source.expect_removal();
+                }
                 if let To::Local(to) = self.to {
-                    overlap::refuse(&source, to, ends_with_slash(to), fidelity.delete_max.is_some())?;
+                    let deletes = fidelity.delete_max.is_some();
+                    overlap::refuse(&source, to, ends_with_slash(to), deletes, removes)?;
                     source.stay_out_of(to);
                 }
                 let form = source.form();
@@ -82,7 +87,11 @@ impl Job<'_> {
                 let place = DestinationPlace { path: path.clone(), below: None };
                 let protect = self.filter()?;
                 let state = self.wishes.remembered.state.clone();
-                let destination = LocalDestination::open(place, form, slash, terms.clone(), state, protect)?;
+                let mut destination =
+                    LocalDestination::open(place, form, slash, terms.clone(), state, protect)?;
+                if matches!(self.from, From::Local(_)) {
+                    destination.stand_beside_source();
+                }
                 if let Some(first) = destination.missing_above() {
                     let makes = if terms.dry_run { "would make" } else { "made" };
                     let first = Escaped(first.as_os_str().as_encoded_bytes());

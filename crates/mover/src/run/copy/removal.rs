@@ -3,8 +3,9 @@
 use super::{From, Job, To, Wishes};
 use crate::endpoint::local::source::LocalSource;
 use crate::event::Event;
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result, shown_path};
 use crate::run::sender::{SendRun, Sources};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -41,7 +42,8 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
 }
 
 /// Refuses it where the contents of several directories are copied as those of one: when the first of two
-/// files with one name is gone, the same copy once more would put the second in its place.
+/// files with one name is gone, the same copy once more would put the second in its place. And where one source
+/// is in another: one file would be found by two names.
 ///
 /// # Errors
 /// `Usage`.
@@ -50,7 +52,18 @@ pub(super) fn check_source(source: &LocalSource, wishes: &Wishes) -> Result<()> 
         let cause = "the contents of several directories become those of one: copy one after the other";
         return refused(FailureKind::Usage, cause);
     }
+    if wishes.removes_sources
+        && let Some((inner, outer)) = source.nested()
+    {
+        let (inner, outer) = (shown_path(bytes(inner)), shown_path(bytes(outer)));
+        let cause = format!("`{inner}` is in `{outer}`, and would be copied twice: name one of the two");
+        return refused(FailureKind::Usage, &cause);
+    }
     Ok(())
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
 }
 
 fn refused(kind: FailureKind, cause: &str) -> Result<()> {
@@ -80,8 +93,10 @@ impl Job<'_> {
         }
         let stay = if sources.left == 1 { "source file stays" } else { "source files stay" };
         let text = format!(
-            "{} {stay}: left alone at the destination, or there before and not compared by content \
-             (--check digest does that)",
+            "{} {stay}: left alone at the destination; or there before and not compared by content (--check digest \
+             does that); or there without all of its metadata or links (--no-owner, --no-xattrs); or second to a name \
+             that stays; or one of too many to be kept in mind until both sides had agreed; or not come to before the \
+             stop",
             sources.left
         );
         (self.watch.events)(Event::Note(text));

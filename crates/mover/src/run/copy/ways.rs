@@ -4,7 +4,7 @@ use super::removal::StopsRemoving;
 use super::{Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
 use crate::event::Event;
-use crate::failure::Result;
+use crate::failure::{FailureKind, Result};
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
@@ -70,7 +70,7 @@ impl Job<'_> {
             Ok((totals, Some(agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?)))
         });
         let sources = match &agreed {
-            Ok(_) => transfer.sender.finish_removing(),
+            Ok(_) => transfer.sender.finish_removing(&|| self.stop.is_asked()),
             Err(_) => Sources::default(),
         };
         let rows = (transfer.sender.own_accounts(), transfer.receiver.own_accounts());
@@ -126,7 +126,13 @@ impl Job<'_> {
             }
             job.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
-        })?;
+        });
+        let stop = self.stop;
+        if ended.as_ref().is_err_and(|failure| failure.kind == FailureKind::Connection) {
+            // The destination has it, and another attempt does not see that it is the same.
+            run.drain_removing(&|| stop.is_asked());
+        }
+        let ended = ended?;
         // What came during the last wait.
         self.measure_sender(&run);
         let totals = agree::totals_of(ended)?;
@@ -135,7 +141,7 @@ impl Job<'_> {
             true => Some(agree::as_sender(&*run, &self.signer_with(client, &opened), totals, patience)?),
             false => agree::unsigned_as_sender(&*run, patience).map(|()| None)?,
         };
-        let sources = run.finish_removing();
+        let sources = run.finish_removing(&|| stop.is_asked());
         let rows = (run.own_accounts(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows, &steering, sources))
     }

@@ -14,7 +14,7 @@ use crate::run::expected::Expected;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::party::{self, Common, Party, State};
-use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, add_received};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, add_received, limited};
 use crate::run::{Clock, Ended, LineSink, Outbox, thread};
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
@@ -611,14 +611,28 @@ impl Transfer for FlowReceive {
         if !self.is_heard.load(Ordering::Acquire) {
             self.say_left(&state);
         }
+        state.say_last_again();
+    }
+
+    fn last_word(&self) -> Option<TransferMessage> {
+        self.common.last_word()
     }
 
     fn detach(&self) {
         self.lock().outbox = None;
     }
 
+    fn session_ends(&self, why: &Failure) {
+        self.detach();
+        self.common.cut_off(why);
+    }
+
     fn tell_accounts(&self) {
         Party::tell_accounts(self);
+    }
+
+    fn book_limit(&self, held: Duration) {
+        self.common.accounts.book(Stage::Limit, limited(held));
     }
 
     fn take(&self, _: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {

@@ -482,6 +482,7 @@ impl Transfer for FlowSend {
         let mut state = self.lock();
         state.machine.link_up();
         self.pump(&mut state);
+        state.say_last_again();
     }
 
     fn stream_lost(&self, stream: u16) {
@@ -497,6 +498,11 @@ impl Transfer for FlowSend {
         state.outbox = None;
         state.beside.choice = Choice::default();
         state.machine.unlink();
+    }
+
+    fn session_ends(&self, why: &Failure) {
+        self.detach();
+        self.common.cut_off(why);
     }
 
     fn tell_accounts(&self) {
@@ -556,7 +562,12 @@ impl Transfer for FlowSend {
             }
             watch.lap_out(Stage::Pace, bytes);
         }
-        if outlet.wait_for_share(bytes, &|| self.ended().is_none()) {
+        let mut goes_on = || {
+            // As it goes: at a low limit a single wait takes long, and its stream may be lost.
+            watch.lap_many(Stage::Limit, 0, 0);
+            self.ended().is_none()
+        };
+        if outlet.wait_for_share(bytes, &mut goes_on) {
             if outlet.is_over() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }

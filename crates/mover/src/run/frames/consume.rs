@@ -10,7 +10,7 @@ use crate::frames::lane::Window;
 use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures};
 use crate::memory::Shelf;
 use crate::run::Outbox;
-use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
 use crate::stage::Stage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -305,6 +305,10 @@ impl Transfer for ConsumeLink {
         state.machine.tick();
         state.ask();
         self.run.end.pump(&mut state);
+    }
+
+    fn book_limit(&self, held: Duration) {
+        self.head.accounts.book(Stage::Limit, limited(held));
     }
 
     fn take(&self, connection: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {

@@ -161,7 +161,8 @@ impl Transfer for Deliver {
         let sink = (buffer, outlet, self.end.head.terms.segment_bytes as usize);
         let next = |outlet: &dyn Outlet| self.next(stream, outlet);
         let at_once = |_: &dyn Outlet, _, _, _| true;
-        self.outlets.work(stream, self.end.head.number, epoch, sink, self.end.accounts(), (next, at_once))
+        let asks = (next, at_once, || !self.is_over());
+        self.outlets.work(stream, self.end.head.number, epoch, sink, self.end.accounts(), asks)
     }
 
     fn take(&self, _: u64, _: &Inner, _: &[u8], _: &Reception) -> Result<()> {

@@ -5,9 +5,9 @@ use super::hub_end::HubEnd;
 use super::segments::{Inlets, Whole};
 use super::{add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
+use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
 use crate::stage::Stage;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, Terms, TransferMessage};
 
@@ -139,6 +139,10 @@ impl Transfer for Ingest {
     fn tick(&self) {
         self.end.channel.act(|machine| machine.tick(wall_ns()));
         self.end.channel.shelf().tidy(Instant::now());
+    }
+
+    fn book_limit(&self, held: Duration) {
+        self.end.accounts().book(Stage::Limit, limited(held));
     }
 
     fn take(&self, connection: u64, inner: &Inner, payload: &[u8], received: &Reception) -> Result<()> {

@@ -357,14 +357,18 @@ impl ProduceLink {
         self.run.end.current(self.id).is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
     }
 
+    /// Whether it sends in this session, and there is more to come.
+    fn stands(&self) -> bool {
+        self.run.end.current(self.id).is_some() && !self.run.is_over()
+    }
+
     /// Waits until the next bytes of a frame may go, of which `sent` went before; false if the stream is gone
     /// before that.
     fn wait_for_slot(&self, outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize) -> bool {
         let slot = self.run.end.current(self.id).and_then(|state| state.beside.slot.clone());
         let Some(slot) = slot else { return true };
         let mut watch = Stopwatch::start(&self.run.end.accounts);
-        let stands = || self.run.end.current(self.id).is_some() && !self.run.is_over();
-        let goes = slot.wait(bytes as u64, || stands() && !outlet.is_over());
+        let goes = slot.wait(bytes as u64, || self.stands() && !outlet.is_over());
         if !goes && outlet.is_over() {
             return false;
         }
@@ -453,7 +457,8 @@ impl Transfer for ProduceLink {
         let pass = |outlet: &dyn Outlet, sequence: u64, sent: usize, bytes: usize| {
             self.wait_for_slot(outlet, sequence, sent, bytes)
         };
-        self.outlets.work(stream, self.head.number, epoch, sink, &self.head.accounts, (next, pass))
+        let asks = (next, pass, || self.stands());
+        self.outlets.work(stream, self.head.number, epoch, sink, &self.head.accounts, asks)
     }
 
     fn take(&self, _: u64, _: &Inner, _: &[u8], _: &Reception) -> Result<()> {

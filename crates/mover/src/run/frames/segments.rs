@@ -91,7 +91,8 @@ impl Outlets {
     /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
     /// once more, under its own lock, whether the stream is over, before it takes an item for it.
     /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it
-    /// may go, or false when the stream is gone before that.
+    /// may go, or false when the stream is gone before that. A wait for a share ends when `goes_on` says that
+    /// the lane is over: then the segment does not go.
     ///
     /// # Errors
     /// When the stream is gone.
@@ -102,9 +103,10 @@ impl Outlets {
         epoch: Option<u16>,
         sink: (&mut FrameBuffer, &mut dyn Outlet, usize),
         accounts: &Accounts,
-        (next, pass): (
+        (next, pass, goes_on): (
             impl FnOnce(&dyn Outlet) -> Result<Option<Going>>,
             impl FnOnce(&dyn Outlet, u64, usize, usize) -> bool,
+            impl Fn() -> bool,
         ),
     ) -> io::Result<Did> {
         let (buffer, outlet, segment_bytes) = sink;
@@ -136,9 +138,17 @@ impl Outlets {
             digest: Digest::default(),
             is_again: false,
         };
-        if outlet.wait_for_share(bytes as u64, &|| true) {
+        let mut waits_on = || {
+            // As it goes: at a low limit a single wait takes long, and its stream may be lost.
+            watch.lap_many(Stage::Limit, 0, 0);
+            goes_on()
+        };
+        if outlet.wait_for_share(bytes as u64, &mut waits_on) {
             if outlet.is_over() {
                 return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if !goes_on() {
+                return Ok(Did::Over);
             }
             watch.lap(Stage::Limit, bytes as u64);
         }
@@ -467,7 +477,59 @@ mod tests {
         };
         let mut lost = Lost;
         let sink: (&mut FrameBuffer, &mut dyn Outlet, usize) = (&mut buffer, &mut lost, SEGMENT_BYTES);
-        let did = outlets.work(0, TransferNumber(0), Some(1), sink, &accounts, (next, pass));
+        let did = outlets.work(0, TransferNumber(0), Some(1), sink, &accounts, (next, pass, || true));
         assert_eq!(did.map(drop).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    /// A stream that is held to a share for a moment, and lost meanwhile or not; how many segments went.
+    #[derive(Default)]
+    struct Held {
+        is_lost: bool,
+        is_over: bool,
+        went: u32,
+    }
+
+    impl Outlet for Held {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            self.went += 1;
+            Ok(())
+        }
+
+        fn is_over(&self) -> bool {
+            self.is_over
+        }
+
+        fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
+            assert_eq!(bytes, 10);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            goes_on();
+            self.is_over = self.is_lost;
+            true
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_share_is_booked_and_ends_with_the_stream_and_with_the_lane() {
+        let sends = |held: &mut Held, goes_on: bool| {
+            let (outlets, accounts) = (Outlets::default(), Accounts::default());
+            let mut buffer = FrameBuffer::new(SEGMENT_BYTES).unwrap();
+            let (head, payload) = (vec![1; 10], Payload::default());
+            let going = Going { epoch: 1, number: 7, head, payload, sent: 0 };
+            let next = |_: &dyn Outlet| Ok(Some(going));
+            let asks = (next, |_: &dyn Outlet, _, _, _| true, || goes_on);
+            let sink: (&mut FrameBuffer, &mut dyn Outlet, usize) = (&mut buffer, held, SEGMENT_BYTES);
+            let did = outlets.work(0, TransferNumber(0), Some(1), sink, &accounts, asks);
+            let rows = accounts.rows();
+            let row = rows.iter().find(|row| row.stage == Stage::Limit as u8).expect("it waited");
+            assert!(row.busy_nanos > 0);
+            (did, row.bytes, row.items)
+        };
+        let mut held = Held::default();
+        assert!(matches!(sends(&mut held, true), (Ok(Did::Work), 10, 1)));
+        assert!(matches!(sends(&mut held, false), (Ok(Did::Over), 0, 0)));
+        assert_eq!(held.went, 1);
+        let mut lost = Held { is_lost: true, ..Held::default() };
+        assert!(matches!(sends(&mut lost, true), (Err(_), 0, 0)));
+        assert_eq!(lost.went, 0);
     }
 }

@@ -38,7 +38,7 @@ pub struct StorePlace {
     pub below: Dir,
     /// Path of the channel; the log is a directory beside it.
     pub path: Vec<u8>,
-    /// So much is kept free there: no file is begun for which too little would be left.
+    /// So much is kept free there: no file is begun for which too little would be left, and none goes on where too little is.
     pub min_free: Option<MinFree>,
     /// Of a recorded log nothing is forgotten to make room.
     pub keeps_all: bool,
@@ -121,6 +121,8 @@ const IS_FINAL: &str = "; the channel takes nothing more, what is in memory is s
 const AGAIN: Duration = Duration::from_millis(500);
 /// Between two syncs that nobody waits for.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// Bytes after which it looks again whether what is kept free still is.
+const LOOK_BYTES: u64 = 4 << 20;
 /// Bytes after which it syncs though more waits.
 const SYNC_BYTES: u64 = 64 << 20;
 /// Read at once where digests are checked.
@@ -263,6 +265,7 @@ impl Store {
             next,
             now: None,
             dirty: 0,
+            unseen: 0,
             place: 0,
             waiting: VecDeque::new(),
             is_over: false,
@@ -479,6 +482,8 @@ struct Writer {
     now: Option<(u64, Arc<File>, u64)>,
     /// Bytes written and not synced.
     dirty: u64,
+    /// Bytes written since it was looked how much is free.
+    unseen: u64,
     /// Everything below this place is written.
     place: u64,
     /// What was to be appended while something else could not be, in order.
@@ -593,6 +598,7 @@ impl Writer {
                 if let Some(Err(error)) = kept {
                     return Ok(Err(error));
                 }
+                self.unseen = 0;
                 let made = self.store.dir.create_new(&file_name(self.next), 0o600);
                 let file = match made.and_then(|file| self.store.dir.sync().map(|()| file)) {
                     Ok(file) => Arc::new(file),
@@ -620,6 +626,9 @@ impl Writer {
         let head = head
             .map_err(|error| Failure::new(FailureKind::Internal, "write the spill log", error.to_string()))?;
         let bytes = (head.len() + payload.len()) as u64;
+        if let Err(error) = self.look(bytes) {
+            return Ok(Err(error));
+        }
         // The payload first: what a crash leaves of it is no record.
         let written = file
             .write_all_at(payload, offset + head.len() as u64)
@@ -634,6 +643,16 @@ impl Writer {
                 Err(error)
             }
         })
+    }
+
+    /// So many bytes more are to be written, into a file that was begun when there was room: others may have taken it.
+    fn look(&mut self, bytes: u64) -> io::Result<()> {
+        self.unseen = self.unseen.saturating_add(bytes);
+        if let Some(kept) = self.store.min_free.filter(|_| self.unseen > LOOK_BYTES) {
+            kept.check(&self.store.dir, bytes)?;
+            self.unseen = 0;
+        }
+        Ok(())
     }
 
     /// Nobody hears any more that it failed: the log does, with the channel's path.

@@ -5,7 +5,8 @@
 //! 2. The thread has the source look at it again, and remove its name if it is what was read.
 //! 3. Some names go only when both sides have agreed: those that the user named, so that another attempt
 //!    finds them, and those of files with several, so that the scan finds all of these. Of the latter the
-//!    first goes first, and the others only if it went.
+//!    first goes first, and the others only if it went. Where a receipt is written all wait for that: in the one of
+//!    another attempt what is gone by then would be missing.
 //!
 //! What is not removed by then stays. The scan waits while too much waits here.
 
@@ -14,7 +15,7 @@ use crate::event::{Event, Events};
 use crate::failure::{Failure, Result};
 use crate::mutex::lock;
 use crate::run::thread;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -27,6 +28,8 @@ const WAITING_MAX: usize = 16 << 10;
 const KEPT_BYTES_MAX: usize = 64 << 20;
 /// The thread looks for work at least this often, whatever it was told.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Who waits for the thread looks so often whether a stop is asked for.
+const LOOK_FOR_STOP: Duration = Duration::from_millis(100);
 
 /// What became of source files that were to be removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub struct Sources {
     /// Names removed, by all attempts; in a dry run those that would be.
     pub removed: u64,
     /// Names of files and links that the destination has, or left alone, and that stay: this copy did not see
-    /// that the content is the same, or there were too many of them to remember.
+    /// that all of it is the same, or there were too many of them to remember, or it was stopped.
     pub left: u64,
 }
 
@@ -52,6 +55,8 @@ pub(super) struct Removes {
     pub events: Events,
     /// Only tell.
     pub dry_run: bool,
+    /// Nothing goes before both sides have agreed.
+    pub waits: bool,
     /// Counts what went.
     pub removed: Arc<AtomicU64>,
 }
@@ -69,6 +74,10 @@ struct Queue {
     kept: Vec<Name>,
     kept_bytes: usize,
     left: u64,
+    /// In a dry run: files, by device and inode, of which the first name stays. Those that find room.
+    staying: HashSet<(u64, u64)>,
+    /// The thread has done all that it was to do.
+    is_worked_off: bool,
     phase: Phase,
 }
 
@@ -116,13 +125,18 @@ impl Removing {
         };
         let mut queue = lock(&shared.queue);
         match (may_go, queue.phase) {
-            (false, _) => queue.left += 1,
+            (false, _) => {
+                queue.left += 1;
+                if shared.by.dry_run && !name.is_second {
+                    queue.stays(&name);
+                }
+            }
             (true, Phase::Stopped) => {}
-            (true, _) if shared.by.dry_run => {
+            (true, _) if shared.by.dry_run && !name.is_second => {
                 drop(queue);
                 shared.went(name.path);
             }
-            (true, _) if name.is_second => queue.keep(name),
+            (true, _) if name.is_second || shared.by.waits => queue.keep(name),
             (true, _) => {
                 queue.waiting.push_back(name);
                 drop(queue);
@@ -136,13 +150,21 @@ impl Removing {
         lock(&self.shared.queue).waiting.len() < WAITING_MAX
     }
 
-    /// Removes all that may go, for both sides have agreed. Takes as long as the source takes.
-    pub fn finish(&self) -> Sources {
-        self.end(Phase::Ending);
-        self.shared.remove_waiting();
-        self.shared.remove_kept();
+    /// Removes all that may go, for both sides have agreed, until somebody asks for a stop: what is left by then
+    /// stays. Takes as long as the source takes.
+    pub fn finish(&self, is_stopped: &dyn Fn() -> bool) -> Sources {
+        self.drain(is_stopped);
+        self.shared.remove_kept(is_stopped);
         let left = lock(&self.shared.queue).left;
         Sources { removed: self.shared.by.removed.load(Ordering::Relaxed), left }
+    }
+
+    /// The same without names that wait for the end. What is noted from now on stays.
+    pub fn drain(&self, is_stopped: &dyn Fn() -> bool) {
+        self.shared.go_over(Phase::Ending);
+        self.shared.wait_for(&self.thread, is_stopped);
+        self.shared.remove_waiting(is_stopped);
+        self.end(Phase::Ending);
     }
 
     /// Removes nothing more, from when this returns on.
@@ -175,6 +197,20 @@ impl Queue {
         self.kept_bytes += bytes;
         self.kept.push(name);
     }
+
+    fn stays(&mut self, name: &Name) {
+        let bytes = 2 * size_of::<(u64, u64)>();
+        if self.kept_bytes + bytes <= KEPT_BYTES_MAX && self.staying.insert(name.file()) {
+            self.kept_bytes += bytes;
+        }
+    }
+}
+
+impl Name {
+    /// Device and inode.
+    fn file(&self) -> (u64, u64) {
+        (self.seen.device, self.seen.inode)
+    }
 }
 
 impl Shared {
@@ -191,6 +227,18 @@ impl Shared {
             if has_room_again {
                 wakes();
             }
+        }
+        lock(&self.queue).is_worked_off = true;
+        self.changed.notify_all();
+    }
+
+    /// Until the thread has worked off what waits, or died, or a stop is asked for.
+    fn wait_for(&self, thread: &Mutex<Option<JoinHandle<()>>>, is_stopped: &dyn Fn() -> bool) {
+        let is_alive = || lock(thread).as_ref().is_some_and(|thread| !thread.is_finished());
+        let mut queue = lock(&self.queue);
+        while !queue.is_worked_off && is_alive() && !is_stopped() {
+            let waited = self.changed.wait_timeout(queue, LOOK_FOR_STOP);
+            queue = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
     }
 
@@ -212,10 +260,17 @@ impl Shared {
         }
     }
 
-    /// What the thread has left, if it died.
-    fn remove_waiting(&self) {
-        while let Some((name, _)) = self.next() {
+    /// What the thread has left, if it died; what a stop keeps it from is counted.
+    fn remove_waiting(&self, is_stopped: &dyn Fn() -> bool) {
+        while !is_stopped()
+            && let Some((name, _)) = self.next()
+        {
             self.remove_soon(name);
+        }
+        let mut queue = lock(&self.queue);
+        if queue.phase == Phase::Ending {
+            let rest = std::mem::take(&mut queue.waiting).len();
+            queue.left += rest as u64;
         }
     }
 
@@ -227,19 +282,32 @@ impl Shared {
         }
     }
 
-    /// First names before second ones.
-    fn remove_kept(&self) {
+    /// First names before second ones. A dry run tells of the latter, which are all that it keeps.
+    fn remove_kept(&self, is_stopped: &dyn Fn() -> bool) {
         let mut queue = lock(&self.queue);
         if queue.phase == Phase::Stopped {
             return;
         }
-        let mut kept = std::mem::take(&mut queue.kept);
+        let (mut kept, staying) = (std::mem::take(&mut queue.kept), std::mem::take(&mut queue.staying));
         drop(queue);
+        if self.by.dry_run {
+            for name in kept {
+                match staying.contains(&name.file()) {
+                    true => lock(&self.queue).left += 1,
+                    false => self.went(name.path),
+                }
+            }
+            return;
+        }
         kept.sort_by_key(|name| name.is_second);
         // What the other names of a file show, since one of them went.
         let mut others: HashMap<(u64, u64), Evidence> = HashMap::new();
         for name in kept {
-            let file = (name.seen.device, name.seen.inode);
+            if is_stopped() {
+                lock(&self.queue).left += 1;
+                continue;
+            }
+            let file = name.file();
             let is_same = |now: &&Evidence| (now.size, now.mtime) == (name.seen.size, name.seen.mtime);
             let other = others.get(&file).filter(is_same).copied();
             if name.is_second && other.is_none() {
@@ -335,12 +403,17 @@ mod tests {
     }
 
     fn bed(dry_run: bool) -> Bed {
+        bed_that(dry_run, false)
+    }
+
+    fn bed_that(dry_run: bool, waits: bool) -> Bed {
         let source = Arc::new(Names::default());
         let (tells, told) = mpsc::channel();
         let by = Removes {
             source: source.clone(),
             events: Arc::new(move |event| tells.send(event).unwrap()),
             dry_run,
+            waits,
             removed: Arc::default(),
         };
         let removing = Removing::start(by, || {}, |failure| panic!("{failure}")).unwrap();
@@ -399,11 +472,32 @@ mod tests {
         bed.removing.note(&file("looked-at"), false);
         bed.note(&file("named"));
         bed.note(&file("b"));
-        assert_eq!(bed.removing.finish(), Sources { removed: 3, left: 1 });
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 3, left: 1 });
         // Who is named is looked for until the end.
         assert_eq!(bed.gone(), ["a", "b", "named"]);
         let (gone, stay) = bed.told();
         assert_eq!((gone, stay), (bed.gone(), vec!["changed".to_owned()]));
+    }
+
+    #[test]
+    fn where_a_receipt_is_written_nothing_goes_before_both_have_agreed() {
+        let noted = || {
+            let bed = bed_that(false, true);
+            ["a", "named", "b"].iter().for_each(|name| bed.note(&file(name)));
+            bed
+        };
+        let bed = noted();
+        // The thread has done all that is to be done before the end.
+        bed.removing.end(Phase::Ending);
+        assert_eq!(bed.gone(), [""; 0]);
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 3, left: 0 });
+        assert_eq!(bed.gone(), ["a", "named", "b"]);
+        // Nobody signed: the next attempt finds all of it.
+        let bed = noted();
+        bed.removing.end(Phase::Ending);
+        bed.removing.stop();
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 0, left: 0 });
+        assert_eq!(bed.gone(), [""; 0]);
     }
 
     #[test]
@@ -414,14 +508,46 @@ mod tests {
             bed.note(&name(entry, is_second));
         }
         assert_eq!(bed.gone(), [""; 0]);
-        assert_eq!(bed.removing.finish(), Sources { removed: 3, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 3, left: 0 });
         assert_eq!(bed.gone(), ["a", "c", "b"]);
 
         let bed = self::bed(false);
         bed.removing.note(&name("a", false), false);
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(), Sources { removed: 0, left: 2 });
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 0, left: 2 });
         assert_eq!(bed.gone(), [""; 0]);
+    }
+
+    #[test]
+    fn when_a_link_is_lost_what_is_settled_goes_and_what_waits_for_the_end_stays() {
+        let bed = bed(false);
+        ["a", "named", "b"].iter().for_each(|name| bed.note(&file(name)));
+        bed.removing.drain(&|| false);
+        bed.note(&file("c"));
+        bed.removing.stop();
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 2, left: 0 });
+        let mut gone = bed.gone();
+        gone.sort();
+        assert_eq!(gone, ["a", "b"]);
+    }
+
+    #[test]
+    fn who_asks_for_a_stop_at_the_end_keeps_the_rest_and_is_told_how_many() {
+        let bed = bed(false);
+        ["named", "named-too"].iter().for_each(|name| bed.note(&file(name)));
+        bed.note(&name("b", true));
+        assert_eq!(bed.removing.finish(&|| true), Sources { removed: 0, left: 3 });
+        assert_eq!(bed.gone(), [""; 0]);
+    }
+
+    #[test]
+    fn a_dry_run_removes_no_second_name_of_a_file_whose_first_stays() {
+        let bed = bed(true);
+        bed.note(&name("b", true));
+        bed.removing.note(&name("a", false), false);
+        bed.note(&file("c"));
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 1, left: 2 });
+        assert_eq!(bed.told().0, ["c"]);
     }
 
     #[test]
@@ -430,7 +556,7 @@ mod tests {
         bed.note(&file("named"));
         bed.removing.stop();
         bed.note(&file("a"));
-        assert_eq!(bed.removing.finish(), Sources::default());
+        assert_eq!(bed.removing.finish(&|| false), Sources::default());
         assert_eq!((bed.gone(), bed.told()), (Vec::new(), (Vec::new(), Vec::new())));
     }
 
@@ -439,7 +565,7 @@ mod tests {
         let bed = bed(true);
         bed.note(&file("a"));
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(), Sources { removed: 2, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 2, left: 0 });
         assert_eq!(bed.gone(), [""; 0]);
         assert_eq!(bed.told().0, ["a", "b"]);
     }
@@ -453,7 +579,7 @@ mod tests {
         (0..names).for_each(|_| bed.note(&file("a")));
         assert!(!bed.removing.has_room());
         bed.source.holds.store(false, Ordering::SeqCst);
-        assert_eq!(bed.removing.finish(), Sources { removed: names as u64, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), Sources { removed: names as u64, left: 0 });
         assert!(bed.removing.has_room());
     }
 }

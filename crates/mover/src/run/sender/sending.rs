@@ -240,7 +240,12 @@ impl SendRun {
             }
             watch.lap(Stage::Pace, content_bytes);
         }
-        if payload > 0 && outlet.wait_for_share(payload as u64, &|| self.ended().is_none()) {
+        let mut goes_on = || {
+            // As above, and what a stream that is lost waited is not lost with it.
+            watch.lap_many(Stage::Limit, 0, 0);
+            self.ended().is_none()
+        };
+        if payload > 0 && outlet.wait_for_share(payload as u64, &mut goes_on) {
             if outlet.is_over() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }

@@ -151,7 +151,7 @@ impl Session {
     /// not there yet, and what it does not take. Buffers of streams, and frames of channels, have bounds of
     /// their own.
     pub fn held_bytes(&self) -> usize {
-        let (early, transfers): (usize, Vec<Arc<dyn Transfer>>) = {
+        let (early, transfers): (usize, Vec<_>) = {
             let state = self.lock();
             let early = state.early.values().map(|early| early.bytes).sum();
             (early, state.transfers.values().cloned().collect())
@@ -163,6 +163,13 @@ impl Session {
         let bytes = size_of::<TransferMessage>() + message.heap_bytes();
         let mut state = self.lock();
         if state.over.contains(&number) {
+            let is_last = matches!(message, TransferMessage::Receipt(_) | TransferMessage::Unsigned);
+            let said = state.last_words.iter().find(|(of, _)| is_last && *of == number).cloned();
+            drop(state);
+            // It says its own again because it did not hear ours.
+            if let Some((number, word)) = said {
+                let _ = self.say(Message::Transfer(number, word));
+            }
             return Ok(());
         }
         let held: usize = state.early.values().map(|early| early.bytes).sum();
@@ -227,8 +234,9 @@ pub(super) mod tests {
     use crate::run::party::Party;
     use crate::run::receiver::ReceiveRun;
     use crate::run::sender::SendRun;
+    use crate::run::transfer::{Crossed, PeerNow, Transfer};
     use crate::transfer::{receiver, sender};
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
     use thalweg_wire::message::Terms;
@@ -265,6 +273,66 @@ pub(super) mod tests {
         drop(gate);
         ending.join().unwrap();
         assert!(session.lost_since().is_some());
+    }
+
+    /// Has said its last word, and keeps what it hears.
+    struct Last {
+        terms: Terms,
+        heard: Mutex<Vec<TransferMessage>>,
+    }
+
+    impl Transfer for Last {
+        fn terms(&self) -> &Terms {
+            &self.terms
+        }
+
+        fn sends(&self) -> bool {
+            true
+        }
+
+        fn crossed(&self) -> Crossed {
+            Crossed::default()
+        }
+
+        fn blames(&self, _: &PeerNow) -> bool {
+            false
+        }
+
+        fn hear(&self, message: TransferMessage) -> Result<()> {
+            lock(&self.heard).push(message);
+            Ok(())
+        }
+
+        fn link_up(&self) {}
+
+        fn last_word(&self) -> Option<TransferMessage> {
+            Some(TransferMessage::Unsigned)
+        }
+    }
+
+    /// The link that took the word along took the receiver's reason to be there too.
+    #[test]
+    fn who_says_its_last_word_again_to_one_that_is_gone_hears_the_last_word_of_that() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let (ours, theirs) = connected(unix_pair());
+        here.attach_control(ours).unwrap();
+        there.attach_control(theirs).unwrap();
+        let number = TransferNumber(1);
+        let one = || Arc::new(Last { terms: Terms::of(4 << 20, 1 << 20), heard: Mutex::default() });
+        let waits = one();
+        here.add(number, waits.clone()).unwrap();
+        there.add(number, one()).unwrap();
+        there.remove(number);
+        here.outbox().say(number, TransferMessage::Unsigned);
+        let until = Instant::now() + LONG;
+        while lock(&waits.heard).is_empty() {
+            assert!(Instant::now() < until, "nobody answers");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned]);
+        here.close(None);
+        there.close(None);
     }
 
     #[test]

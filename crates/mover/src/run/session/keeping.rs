@@ -10,7 +10,6 @@ use crate::stage::pace::SPACED_TIMES;
 use crate::tune::ledbat::Sample;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
@@ -28,8 +27,9 @@ impl Session {
         let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
         let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
         self.transfers().iter().for_each(|transfer| transfer.add_to(&mut sum));
-        // At a low limit a frame of many streams may take longer than a stall is borne.
-        if sum.waiting_for.is_none() && self.waiting_for_share.load(Ordering::Acquire) > 0 {
+        // At a low limit a frame of many streams may take longer than a stall is borne. Asked in any case: a
+        // wait that was over before this is not said with the next.
+        if self.waits_for_share() && sum.waiting_for.is_none() {
             sum.waiting_for = Some(WaitingFor::Share);
         }
         sum
@@ -240,7 +240,41 @@ fn window_kept(asked: u64, offered: Option<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::control::tests::session;
     use super::*;
+    use crate::link::ControlLimits;
+    use crate::link::testing::LONG;
+    use crate::run::share::Total;
+    use crate::run::steer::Rate;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// At a byte a second it would wait for ever.
+    #[test]
+    fn the_peer_hears_of_every_wait_for_a_share_and_of_none_that_was_said() {
+        const SHARE: Option<WaitingFor> = Some(WaitingFor::Share);
+        let session = session(ControlLimits::default());
+        session.share_in(Total::new(Arc::new(Rate::new(Some(1))), "dtn1".to_owned()).share());
+        let says = || session.heartbeat().waiting_for;
+        assert_eq!(session.wait_for_share(1 << 40, || true, || {}), None);
+        assert_eq!(says(), None, "the first goes at once");
+        let is_lost = AtomicBool::new(false);
+        let said = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| session.wait_for_share(1, || !is_lost.load(Ordering::Acquire), || {}));
+            let until = Instant::now() + LONG;
+            while session.waiting_for_share.load(Ordering::Acquire) == 0 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let said = [says(), says()];
+            is_lost.store(true, Ordering::Release);
+            assert!(waits.join().unwrap().is_some());
+            said
+        });
+        assert_eq!(said, [SHARE, SHARE]);
+        assert_eq!(says(), None, "the stream is lost");
+        // One that was over before anything was said.
+        assert!(session.wait_for_share(1, || false, || {}).is_some());
+        assert_eq!([says(), says()], [SHARE, None]);
+    }
 
     #[test]
     fn streams_that_stand_by_keep_no_part_of_a_rate_from_those_at_work() {

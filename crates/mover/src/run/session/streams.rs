@@ -78,8 +78,9 @@ impl Session {
             by_transfer: HashMap::new(),
             session: self,
             stream: (stream, serial),
+            last: None,
             took: 0,
-            held: Duration::ZERO,
+            held: Held::default(),
         };
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
@@ -89,6 +90,7 @@ impl Session {
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
             let began = Began { since, cpu_since, held: std::mem::take(&mut intakes.held) };
+            intakes.last = Some(inner.transfer);
             let transfer = self.transfer(inner.transfer);
             if let Some(transfer) = transfer.filter(|_| !intakes.by_transfer.contains_key(&inner.transfer)) {
                 let Some(run) = transfer.clone().files_receiver() else {
@@ -130,7 +132,7 @@ impl Outlet for Out<'_> {
         Outlet::unsent_bytes(&self.writer)
     }
 
-    fn wait_for_share(&mut self, bytes: u64, goes_on: &dyn Fn() -> bool) -> bool {
+    fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
         let (stream, serial) = self.stream;
         let goes_on = || goes_on() && !self.session.is_over(stream, serial);
         self.session.wait_for_share(bytes, goes_on, || {}).is_some()
@@ -142,20 +144,29 @@ struct Began {
     since: Instant,
     /// CPU time of its thread then.
     cpu_since: Duration,
-    /// For so long it was held to its session's share meanwhile.
-    held: Duration,
+    /// For how long it was held to its session's share meanwhile.
+    held: Held,
+}
+
+/// For how long a stream was held to its session's share while a frame came.
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    all: Duration,
+    /// What of it no transfer was told yet.
+    unbooked: Duration,
 }
 
 impl Began {
     /// What receiving this frame took.
     fn reception(&self, inner: &Inner) -> Reception {
         let (wall, cpu) = (self.since.elapsed(), thread_cpu().saturating_sub(self.cpu_since));
-        let wall = wall.saturating_sub(self.held);
+        let wall = wall.saturating_sub(self.held.all);
         let input = wall.saturating_sub(cpu);
         let bytes = u64::from(inner.raw_bytes);
         let receive = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
-        let is_held = !self.held.is_zero();
-        let limit = is_held.then(|| Booking { busy: self.held, bytes, items: 1, ..Booking::default() });
+        let is_held = !self.held.all.is_zero();
+        let limit =
+            is_held.then(|| Booking { busy: self.held.unbooked, bytes, items: 1, ..Booking::default() });
         Reception { receive, limit }
     }
 }
@@ -165,10 +176,37 @@ struct Intakes<'a> {
     by_transfer: HashMap<TransferNumber, (Arc<dyn Receiving>, Intake)>,
     session: &'a Session,
     stream: (u16, u64),
+    /// Whose frame came last.
+    last: Option<TransferNumber>,
     /// Bytes of which the owner was not told.
     took: usize,
-    /// For so long it was held to its session's share, since that was last booked.
-    held: Duration,
+    /// Since the last frame was whole.
+    held: Held,
+}
+
+impl Intakes<'_> {
+    /// Books a wait for its session's share at once: at a low limit a frame takes long, and one that is lost
+    /// never ends. Whose it is shows only with its end: until then it counts as that of the transfer whose frame
+    /// came last, or of the first that receives.
+    fn book_held(&mut self, time: Duration) {
+        self.held.all += time;
+        let of_last = self.last.and_then(|number| self.session.transfer(number));
+        let receives = || self.session.transfers().into_iter().find(|transfer| !transfer.sends());
+        match of_last.or_else(receives) {
+            Some(transfer) => transfer.book_limit(time),
+            None => self.held.unbooked += time,
+        }
+    }
+}
+
+/// What came last is waited for by nobody on this stream any more: by who comes next, or a peer that dials anew
+/// all the time had it for nothing.
+impl Drop for Intakes<'_> {
+    fn drop(&mut self) {
+        if let Some(share) = self.session.share.get() {
+            share.charge(self.took as u64);
+        }
+    }
 }
 
 /// Their writes end while the stream waits for frames.
@@ -198,11 +236,95 @@ impl Meanwhile for Intakes<'_> {
         session.owner.before_taking(session, took, &is_over);
         // What has ended meanwhile is told first: it may be long until the next look.
         if let Some(held) = session.wait_for_share(took, || !is_over(), || self.settle()) {
-            self.held += held;
+            self.book_held(held);
         }
     }
 
     fn took(&mut self, bytes: usize) {
         self.took += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::tests::session;
+    use super::*;
+    use crate::link::ControlLimits;
+    use crate::run::share::Total;
+    use crate::run::steer::Rate;
+    use crate::run::transfer::{Crossed, PeerNow, Transfer};
+    use std::sync::Mutex;
+    use thalweg_wire::message::{Terms, TransferMessage};
+
+    /// Hears for how long its stream was held.
+    struct Receives {
+        terms: Terms,
+        held: Mutex<Vec<Duration>>,
+    }
+
+    impl Transfer for Receives {
+        fn terms(&self) -> &Terms {
+            &self.terms
+        }
+
+        fn sends(&self) -> bool {
+            false
+        }
+
+        fn crossed(&self) -> Crossed {
+            Crossed::default()
+        }
+
+        fn blames(&self, _: &PeerNow) -> bool {
+            false
+        }
+
+        fn hear(&self, _: TransferMessage) -> Result<()> {
+            Ok(())
+        }
+
+        fn link_up(&self) {}
+
+        fn book_limit(&self, held: Duration) {
+            self.held.lock().unwrap().push(held);
+        }
+    }
+
+    /// Of a session that may move a byte a second, and a stream that is lost.
+    fn limited() -> (Arc<Session>, Arc<Total>) {
+        let (session, rate) = (session(ControlLimits::default()), Arc::new(Rate::new(Some(1))));
+        let total = Total::new(rate, "dtn1".to_owned());
+        session.share_in(total.share());
+        (session, total)
+    }
+
+    fn intakes(session: &Session, took: usize) -> Intakes<'_> {
+        let (by_transfer, held) = (HashMap::new(), Held::default());
+        Intakes { by_transfer, session, stream: (0, 1), last: None, took, held }
+    }
+
+    #[test]
+    fn a_wait_for_a_share_is_booked_though_the_frame_never_comes() {
+        let (session, total) = limited();
+        total.share().charge(1 << 40);
+        let mut receives = intakes(&session, 10);
+        receives.before_portion();
+        assert_eq!(receives.held.unbooked, receives.held.all, "nobody is there yet");
+        let held = Mutex::default();
+        let transfer = Arc::new(Receives { terms: Terms::of(4 << 20, 1 << 20), held });
+        session.add(TransferNumber(1), transfer.clone()).unwrap();
+        let before = receives.held;
+        receives.took = 10;
+        receives.before_portion();
+        let told = transfer.held.lock().unwrap().clone();
+        assert_eq!(told, [receives.held.all - before.all]);
+        assert_eq!(receives.held.unbooked, before.unbooked, "it is not booked twice");
+    }
+
+    #[test]
+    fn what_came_last_on_a_stream_that_is_over_counts_for_the_limit() {
+        let (session, total) = limited();
+        drop(intakes(&session, 1 << 40));
+        assert!(total.share().wait(1, || false, || {}).is_some());
     }
 }

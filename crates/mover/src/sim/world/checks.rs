@@ -84,16 +84,16 @@ impl World {
         }
     }
 
-    /// A file whose source may go stands there after any power cut, as it was in this run.
+    /// What stands where the source's may go does so after any power cut, as it was in this run.
     pub(super) fn check_may_go(&self, entry: &Entry) {
         let path = &entry.path;
-        if !matches!(entry.kind, Kind::File { .. }) {
-            return;
-        }
         for found in self.disk.after_power_cut(&Name::Final(path.clone())) {
-            match found {
-                Some(Node::File(inode, _)) => self.check_fresh(path, self.disk.medium(inode)),
-                found => self.violation(format!("`{path}` may go, and a power cut leaves {found:?}")),
+            match (found, &entry.kind) {
+                (Some(Node::File(inode, _)), Kind::File { .. } | Kind::HardLink { .. }) => {
+                    self.check_fresh(path, self.disk.medium(inode));
+                }
+                (Some(Node::Symlink(found)), Kind::Symlink { target }) if found == *target => {}
+                (found, _) => self.violation(format!("`{path}` may go, and a power cut leaves {found:?}")),
             }
         }
     }

@@ -356,14 +356,16 @@ impl Sender {
     }
 
     /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked
-    /// at stays, however alike it is: that the content is the same was not seen.
+    /// at stays, however alike it is: that the content is the same was not seen. So does what could not be kept in full.
     fn may_go(&self, item: &Item, outcome: &Outcome) -> Option<bool> {
         let is_there = match outcome {
             Outcome::Failed(_) => return None,
             Outcome::Skipped(_) => false,
-            Outcome::Done { .. } | Outcome::Unchanged { .. } => true,
+            Outcome::Done { losses, .. } => losses.is_empty(),
+            Outcome::Unchanged { .. } => true,
         };
         match &item.entry.kind {
+            Kind::File { .. } if !is_there => Some(false),
             Kind::File { .. } => Some(match outcome {
                 // Nothing is read then.
                 Outcome::Done { .. } if self.terms.dry_run => true,

@@ -1,6 +1,7 @@
 //! What of the source may go: what was read of it and stands at the destination.
 
 use super::*;
+use thalweg_wire::message::Loss;
 
 /// Entries that were told, and whether they may go.
 fn told(sender: &mut Sender) -> Vec<(u64, bool)> {
@@ -70,6 +71,23 @@ fn links_may_go_when_they_stand_there_and_nothing_else_is_asked_about() {
     ];
     sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
     assert_eq!(told(&mut sender), [(1, true), (2, true), (3, true), (4, false)]);
+}
+
+#[test]
+fn what_the_destination_could_not_keep_in_full_stays() {
+    let lost = |digest| {
+        let loss = Loss { what: "owner".to_owned(), why: "as the test wants it".to_owned() };
+        Outcome::Done { digest, losses: vec![loss] }
+    };
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let link = Kind::Symlink { target: b"there".to_vec() };
+    let mut sender = sender_of(&terms, &[FILE, link]);
+    sender.hear(Say::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
+    work_off(&mut sender);
+    let read = sender.digest_read(EntryId(0));
+    assert!(read.is_some());
+    sender.hear(Say::Settled(vec![(EntryId(0), lost(read)), (EntryId(1), lost(None))])).unwrap();
+    assert_eq!(told(&mut sender), [(0, false), (1, false)]);
 }
 
 #[test]

@@ -92,19 +92,30 @@ fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
 
 #[test]
 fn sets_that_are_declared_without_end_are_refused_before_they_take_all_memory() {
+    let most = limits::CHANNEL_FRAMES_MAX + NOTES_MAX + 2 * limits::SETS_OPEN_MAX;
+    let refused = |channel: &mut Channel| {
+        let refused = (0..2 * most as u64).find_map(|set| {
+            while channel.take_action().is_some() {}
+            channel.hear(1, FramesMessage::Declare { set, frames: 2 }, 0).err()
+        });
+        assert!(channel.log.len() <= most);
+        refused.unwrap()
+    };
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
     let epoch = begun(&mut channel);
-    let most = limits::CHANNEL_FRAMES_MAX + NOTES_MAX + 2 * limits::SETS_OPEN_MAX;
-    let refused = (0..2 * most as u64).find_map(|set| {
-        while channel.take_action().is_some() {}
-        channel.hear(1, FramesMessage::Declare { set, frames: 2 }, 0).err()
-    });
-    assert_eq!(refused.unwrap().kind, FailureKind::Busy);
-    assert!(channel.log.len() <= most);
+    let why = refused(&mut channel);
+    assert_eq!((why.kind, why.reason), (FailureKind::Busy, Reason::ConsumersSlow));
     // What its frames wait for is told.
     assert!(!channel.status().was_full);
     push(&mut channel, epoch, 0, (7, 0));
     assert!(channel.status().was_full && channel.is_held_up(1));
+    // No consumer makes room in a log of which nothing goes.
+    let mut channel = recorded();
+    channel.set_keeps_all(true);
+    begun(&mut channel);
+    let why = refused(&mut channel);
+    assert_eq!((why.kind, why.reason), (FailureKind::Busy, Reason::Other));
+    assert!(why.cause.contains("no-delete"), "{why}");
 }
 
 #[test]

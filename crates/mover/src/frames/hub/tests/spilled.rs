@@ -146,6 +146,9 @@ fn where_nothing_is_deleted_a_recorded_log_that_is_full_keeps_what_it_has_and_pr
         assert!(channel.begin(1, epoch, 0, &item).unwrap());
         channel.arrived(1, epoch, 0, item, Payload::from(b"abc".to_vec()), 0);
         assert_eq!(channel.is_held_up(1), keeps_all);
+        // Its consumers are not what it waits for.
+        let why = channel.status().spill_trouble;
+        assert_eq!(why.is_some_and(|why| why.contains("no-delete")), keeps_all);
         let mut actions = std::iter::from_fn(|| channel.take_action());
         assert_eq!(actions.any(|action| matches!(action, Action::Forget(_))), !keeps_all);
     }

@@ -85,3 +85,46 @@ fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_piece() {
     assert!(matches!(run.work(0, &mut buffer, &mut other), Ok(Did::Work)), "it is there for the other");
     assert_eq!((lost.frames, other.frames), (0, 1));
 }
+
+/// A stream that is held to a share for a moment, and lost meanwhile or not.
+#[derive(Default)]
+struct Held {
+    out: Out,
+    is_lost_then: bool,
+}
+
+impl Outlet for Held {
+    fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
+        self.out.put(buffer, payload, inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.out.is_over()
+    }
+
+    fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
+        assert_eq!(bytes, 3);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(goes_on());
+        self.out.is_lost = self.is_lost_then;
+        true
+    }
+}
+
+#[test]
+fn a_wait_for_a_share_is_booked_also_where_its_stream_is_lost() {
+    for is_lost_then in [false, true] {
+        let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+        let mut held = Held { is_lost_then, ..Held::default() };
+        let did = run.work(0, &mut buffer, &mut held).map(drop).map_err(|error| error.kind());
+        let limit = run.own_accounts().stage(Stage::Limit as u8);
+        assert!(limit.busy_nanos > 0);
+        match is_lost_then {
+            false => assert_eq!((did, limit.items, limit.bytes, held.out.frames), (Ok(()), 1, 3, 1)),
+            true => {
+                let lost = Err(io::ErrorKind::BrokenPipe);
+                assert_eq!((did, limit.items, limit.bytes, held.out.frames), (lost, 0, 0, 0));
+            }
+        }
+    }
+}

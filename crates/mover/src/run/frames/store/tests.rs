@@ -51,6 +51,7 @@ fn begun(store: Arc<Store>, heard: &Arc<dyn Heard>) -> Writer {
         next: 0,
         now: None,
         dirty: 0,
+        unseen: 0,
         place: 0,
         waiting: VecDeque::new(),
         is_over: false,
@@ -204,7 +205,7 @@ fn no_log_is_in_a_staging_directory() {
     assert_eq!(std::fs::read_dir(scratch.path().join(".thalweg-staging")).unwrap().count(), 0);
 }
 
-/// What is begun goes on; producers wait for the next file, and whoever removes something gives them room.
+/// Producers wait for the next file, and whoever removes something gives them room.
 #[test]
 fn no_file_of_a_log_is_begun_where_too_little_stays_free() {
     let (scratch, _) = opened();
@@ -218,4 +219,26 @@ fn no_file_of_a_log_is_begun_where_too_little_stays_free() {
         assert_eq!(refused, (!is_begun).then_some(io::ErrorKind::StorageFull));
         assert_eq!(scratch.path().join("kept.frames/0000000000000000.spill").exists(), is_begun);
     }
+}
+
+#[test]
+fn a_file_of_a_log_does_not_go_on_into_room_that_is_kept_free_and_that_others_took() {
+    let (scratch, _) = opened();
+    let place = StorePlace::of(Dir::open(scratch.path()).unwrap(), b"kept".to_vec());
+    let min_free = Some(MinFree::Bytes(u64::MAX));
+    let store = Arc::new(Store::open(&StorePlace { min_free, ..place }).unwrap());
+    let (hub, _synced) = hub(true);
+    // Begun when there was room.
+    let file = Arc::new(store.dir.create_new(&file_name(0), 0o600).unwrap());
+    let begun = begun(store, &hub);
+    let mut writer = Writer { next: 1, now: Some((0, file, 0)), ..begun };
+    let note = Record::Note(Item::End);
+    let written = writer.try_write(0, &note).unwrap().expect("it looks now and then");
+    writer.unseen = LOOK_BYTES;
+    for _ in 0..2 {
+        let refused = writer.try_write(1, &note).unwrap().err();
+        assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
+    }
+    let path = scratch.path().join("kept.frames/0000000000000000.spill");
+    assert_eq!(std::fs::metadata(path).unwrap().len(), written.bytes);
 }
