@@ -75,7 +75,10 @@ fn x3_clients_that_are_stopped_killed_and_slowed_at_random_all_end_well() {
                 let last = copy(&[]).end(LIMIT).expect(0);
                 assert!(!over || last.number("bytes_received") == 0, "what was done is sent again: {last:?}");
                 // The daemon puts away what it kept for a push when it has signed.
-                assert!(wait_until(LIMIT, || !to.join(".thalweg-staging").exists()), "something was left behind");
+                assert!(
+                    wait_until(LIMIT, || !to.join(".thalweg-staging").exists()),
+                    "something was left behind"
+                );
                 assert_same(from, &to);
                 assert_no_litter(&to);
             });

@@ -65,8 +65,9 @@ pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Du
     // Before the statement: whoever has that has these.
     run.tell_accounts();
     run.say_last(TransferMessage::Receipt(Box::new(ours.clone())));
-    let theirs =
-        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing(run, "receiver", patience))?;
+    let theirs = run
+        .peer_receipt(patience.min(STATEMENT_TIMEOUT))
+        .ok_or_else(|| missing(run, "receiver", patience))?;
     signer.check(&theirs, &ours)?;
     Ok(Agreed { sender: ours, receiver: theirs })
 }

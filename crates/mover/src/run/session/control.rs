@@ -6,8 +6,6 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Connection, ControlChannel, ControlEnd};
 use crate::mutex::lock;
-use crate::run::transfer::Transfer;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use thalweg_wire::limits;
