@@ -321,6 +321,9 @@ pub struct Finding {
 /// Less than this says nothing beside what runs differ by.
 const GAIN_MIN: f64 = 1.15;
 
+/// What lets so much more through alone is not what holds back in company.
+const ALONE_FACTOR_MAX: f64 = 10.0;
+
 /// Less than this does not stand against two other witnesses who agree.
 const GAIN_SURE: f64 = 1.5;
 
@@ -452,6 +455,14 @@ fn narrowest_of(rows: &[Row], of: &[Stage]) -> Option<Stage> {
     known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(stage, _)| stage)
 }
 
+/// Whether one of these is alone slow enough to hold back a way of this rate, in bits a second, or is not known
+/// to be fast: a gain without both ends is chance where each lets far more through.
+fn may_hold_back(rows: &[Row], of: &[Stage], bits_per_s: f64) -> bool {
+    let rates = rows.iter().filter(|row| of.contains(&row.stage)).map(|row| row.alone.rate());
+    let mut rates = rates.map(|rate| rate.map_or(0.0, |rate| rate.bits_per_s));
+    rates.any(|rate| rate < ALONE_FACTOR_MAX * bits_per_s)
+}
+
 /// By what factor runs differ by chance, at least 1: a way with fewer parts cannot be slower, and if it was, by so much what
 /// else went on was different.
 fn disorder(ways: &Ways) -> f64 {
@@ -479,8 +490,10 @@ fn by_substitution(
         return Some((stage, Some(gain)));
     }
     // Without both it goes faster, without either it does not: both ends are about equally narrow.
-    if gain(&ways.without_ends)? >= gain_min && source.is_some() && destination.is_some() {
-        let ends = [Stage::SourceStorage, Stage::DestinationStorage];
+    let ends = [Stage::SourceStorage, Stage::DestinationStorage];
+    let is_known = source.is_some() && destination.is_some();
+    let without_ends = ways.without_ends.bits()?;
+    if gain(&ways.without_ends)? >= gain_min && is_known && may_hold_back(rows, &ends, without_ends) {
         return narrowest_of(rows, &ends).map(|stage| (stage, None));
     }
     // The ends make no difference: hosts or network. What end was not tried may still be it.

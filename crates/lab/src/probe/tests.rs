@@ -85,6 +85,15 @@ fn two_narrow_ends_are_told_apart_by_what_they_do_alone() {
     assert_eq!(find(&measurements(parts, [9.0, 2.1, 2.1, 2.0])).narrowest, Some(Stage::SourceStorage));
 }
 
+/// Seen on a link that loses packets: a sixth more without both ends, which alone were 400 times as fast.
+#[test]
+fn ends_that_are_far_faster_alone_do_not_explain_a_gain_without_both() {
+    let mut parts = WIDE;
+    (parts[0], parts[5], parts[6]) = (38.5, 39.4, 39.4);
+    let found = find(&measurements(parts, [0.0864, 0.0790, 0.0760, 0.0740]));
+    assert_eq!(found.narrowest, Some(Stage::Network));
+}
+
 /// A way with fewer parts was slower, so a gain of two says nothing: seen on a link that loses packets.
 #[test]
 fn runs_that_contradict_each_other_raise_what_counts_as_a_gain() {

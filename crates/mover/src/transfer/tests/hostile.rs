@@ -143,7 +143,8 @@ fn what_a_sender_has_a_receiver_keep_is_counted_until_it_is_over() {
     let now = Duration::ZERO;
     let mut receiver = Receiver::new(terms(), receiver::Limits::default());
     assert_eq!(receiver.held_bytes(), 0);
-    let files = (0..100).map(|id| Entry { id: EntryId(id), ..file(&format!("{id:0500}"), 5) }).collect();
+    let name = |id: u64| format!("{id:0250}/{id:0249}");
+    let files = (0..100).map(|id| Entry { id: EntryId(id), ..file(&name(id), 5) }).collect();
     receiver.hear(Say::Offer(files), now).unwrap();
     assert!(receiver.held_bytes() > 100 * 500, "{}", receiver.held_bytes());
     for id in 0..100 {
