@@ -156,8 +156,8 @@ impl From<Totals> for Done {
 }
 
 impl Line {
-    /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it. Where too much came
-    /// to nothing of late, it is told when it [is opened](Line::opened).
+    /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it. Where too
+    /// much came to nothing of late, it is told when it [is opened](Line::opened).
     pub fn begin(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
         let mut line = Line::of_open(session, open, failures);
         line.has_begun = line.failures.has_room(&line.origin());
