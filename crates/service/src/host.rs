@@ -61,8 +61,8 @@ pub struct HostLimits {
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
-    /// lines of receipts, pieces of streams, messages. Where it is more, the largest session ends of those that
-    /// count as one, as above, and have most. `usize::MAX`: no bound.
+    /// lines of receipts, pieces of streams, messages. Where it is more, the largest session ends of those
+    /// that count as one, as above, and have most. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
