@@ -233,8 +233,8 @@ impl Session {
         let _ = self.share.set(share);
     }
 
-    /// Waits for its share of so many bytes, while `goes_on`, and says for how long, and whether they go. Before it
-    /// waits it calls `before`.
+    /// Waits for its share of so many bytes, while `goes_on`, and says for how long, and whether they go.
+    /// Before it waits it calls `before`.
     fn wait_for_share(
         &self,
         bytes: u64,

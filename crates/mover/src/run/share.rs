@@ -38,7 +38,8 @@ pub struct Total {
 pub struct Waited {
     /// For how long it was.
     pub time: Duration,
-    /// The bytes count as gone. Else they count for nothing: who has them all the same [charges](Share::charge) them.
+    /// The bytes count as gone. Else they count for nothing: who has them all the same
+    /// [charges](Share::charge) them.
     pub goes: bool,
 }
 
@@ -79,8 +80,8 @@ impl Total {
 }
 
 impl Share {
-    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if they go at once. Before
-    /// it waits, and only then, it calls `before`, whose time does not count.
+    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if they go at once.
+    /// Before it waits, and only then, it calls `before`, whose time does not count.
     pub fn wait(
         &self,
         bytes: u64,

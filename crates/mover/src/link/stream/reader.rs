@@ -200,7 +200,7 @@ impl FrameReader {
         for portion in bytes.chunks_mut(meanwhile.portion_bytes().max(1)) {
             meanwhile.before_portion();
             let filled = self.fill_portion(portion, meanwhile);
-            // Of one that is cut nobody knows how much came: it counts whole, or a peer had parts for nothing.
+            // Of one that is cut nobody knows how much came: it counts whole, or parts were for nothing.
             meanwhile.took(portion.len());
             filled?;
         }
