@@ -5,7 +5,7 @@ use crate::args::filters::ExplainArgs;
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{json, out, show, threads, units};
+use crate::{json, out, show, signals, threads, units};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -224,7 +224,7 @@ impl Listener {
     /// destination is one.
     pub fn finish(&self, args: &CopyArgs, report: &Report, is_kept: bool, reported: Exit) -> Exit {
         let of_entries = Exit::of_entries(lock(&self.failed).iter().copied());
-        let exit = of_entries.worst(reported);
+        let exit = of_entries.worst(of_sources(&report.sources)).worst(reported);
         let untold = self.losses.load(Ordering::Relaxed).saturating_sub(LOSSES_SHOWN);
         if untold > 0 && !self.teller.quiet && self.teller.verbose == 0 {
             self.line(&format!(
@@ -513,6 +513,11 @@ fn sources(sources: &Sources, removed: &str, left: &str) -> String {
     [(sources.removed, removed), (sources.left, left)].map(told).concat()
 }
 
+/// The exit code of what became of them: a stop may have come when all else was done.
+fn of_sources(sources: &Sources) -> Exit {
+    if sources.is_cut_short { signals::exit() } else { Exit::Done }
+}
+
 /// What of the content was there before, and at which rate the rest came: only that crossed the link. Where a copy had to
 /// start over, what it found there it may have sent itself in these seconds.
 fn moved(totals: &Totals, attempts: u32, seconds: f64) -> String {
@@ -604,5 +609,12 @@ mod tests {
         assert_eq!(of(6 * MB, 0, 6 * MB, 0, 1), format!(", {there} durable from an earlier attempt"));
         // Of a copy whose link was lost it is not known which attempt sent it.
         assert_eq!(of(10 * MB, 4 * MB, 6 * MB, 0, 2), format!(", {}", rate(10 * MB)));
+    }
+
+    #[test]
+    fn a_stop_that_leaves_source_files_is_told_by_the_exit_code() {
+        let whole = Sources { removed: 1, left: 2, is_cut_short: false };
+        assert_eq!(of_sources(&whole), Exit::Done);
+        assert_eq!(of_sources(&Sources { is_cut_short: true, ..whole }), Exit::Interrupted);
     }
 }

@@ -81,6 +81,7 @@ impl Host {
         run.attach(open.transfer, session.outbox(), None);
         session.add(open.transfer, run.clone())?;
         session.tune_streams();
+        line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());
         let failed = run.clone();

@@ -94,6 +94,7 @@ impl Host {
             return Err(failure);
         }
         session.tune_streams();
+        line.opened();
         channel.begin();
         let keep = Keep::of(&frames.role, self.patience());
         let (session, number) = (session.clone(), open.transfer);

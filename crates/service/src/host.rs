@@ -61,8 +61,8 @@ pub struct HostLimits {
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
-    /// lines of receipts, pieces of streams, messages. Half of them for those that count as one, as above.
-    /// Who has most of it loses his session. `usize::MAX`: no bound.
+    /// lines of receipts, pieces of streams, messages. Where it is more, the largest session ends of those
+    /// that count as one, as above, and have most. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
@@ -563,18 +563,18 @@ impl Origin {
     }
 }
 
-/// Which of these sessions is to end, where they hold too much: that with most bytes of those that count as
-/// one and have most. `most` for all, half of it for those.
+/// Which of these sessions is to end, where all together hold more than `most`: that with most bytes of those
+/// that count as one and have most. What nobody else needs, one may have.
 fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
     let mut by_origin: HashMap<Origin, usize> = HashMap::new();
     for (origin, bytes) in held {
         *by_origin.entry(*origin).or_default() += bytes;
     }
     let all: usize = by_origin.values().sum();
-    let (origin, theirs) = by_origin.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-    if all <= most && theirs <= most / 2 {
+    if all <= most {
         return None;
     }
+    let (origin, _) = by_origin.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     let of_them = held.iter().enumerate().filter(|(_, (other, _))| *other == origin);
     of_them.max_by_key(|(_, (_, bytes))| *bytes).map(|(at, _)| at)
 }
@@ -692,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_kept_in_memory_gives_way_and_one_address_has_half() {
+    fn who_has_most_kept_in_memory_gives_way_where_all_have_too_much() {
         let of = |last: u8| {
             let source = Some(IpAddr::from([10, 0, 0, last]));
             Origin { client: Fingerprint([7; 32]), source }
@@ -703,9 +703,10 @@ mod tests {
         };
         assert_eq!(too_much(&[]), None);
         assert_eq!(too_much(&[(1, 50), (2, 50)]), None);
-        // One address has more than half, in however many sessions; of these the largest ends.
-        assert_eq!(too_much(&[(1, 51)]), Some(0));
-        assert_eq!(too_much(&[(2, 40), (1, 20), (1, 31), (1, 0)]), Some(2));
+        // Where nobody else needs it one address has all; one session more, and of its own the largest ends.
+        assert_eq!(too_much(&[(1, 100)]), None);
+        assert_eq!(too_much(&[(2, 40), (1, 20), (1, 31), (1, 0)]), None);
+        assert_eq!(too_much(&[(2, 50), (1, 20), (1, 31), (1, 0)]), Some(2));
         // All together have too much: of those who have most, not of those with the largest session.
         assert_eq!(too_much(&[(1, 34), (2, 20), (2, 25), (3, 30)]), Some(2));
     }

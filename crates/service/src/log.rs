@@ -3,12 +3,14 @@
 //! file, in however many pieces; of digesting one for each session, in however many questions.
 //!
 //! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
-//! nobody but us writes its fields, and it is short: names and failures are cut. What fails again and again
-//! is told a bounded number of times a minute; what was done, each time. Not here: what each entry became,
-//! which the client's report has.
+//! nobody but us writes its fields, and it is short: names and failures are cut. What comes to nothing again
+//! and again is told a bounded number of times a minute; whatever was opened or done, each time. Not here:
+//! what each entry became, which the client's report has.
 
+use crate::accept::source_of;
+use crate::host::Origin;
 use crate::published::{self, cut};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -16,8 +18,8 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
-use thalweg_wire::Digest;
 use thalweg_wire::message::{Direction, Open, Place, Question, Totals};
+use thalweg_wire::{Digest, digest};
 
 /// A line about a session: which, whose, and from where that came last.
 macro_rules! of_session {
@@ -48,19 +50,25 @@ pub(crate) struct Line {
     /// `None` of an answer.
     direction: Option<&'static str>,
     kind: &'static str,
+    /// As it is shown: cut, if it is long.
     place: String,
+    /// Of an answer, what tells its place from all others.
+    whole: Digest,
+    /// That it began is told, or never will be.
+    has_begun: bool,
     began: Instant,
     failures: Arc<Failures>,
 }
 
-/// Failed transfers and requests of one session that are told in a minute. Who has more of them hears of
-/// each; here they are counted.
+/// Transfers and requests that came to nothing and are told in a minute, of those that count as one. Who has
+/// more of them hears of each; here they are counted.
 const FAILURES_A_MINUTE: u32 = 256;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What failed of late, by session: a client that asks in vain as fast as it can does not fill the log.
+/// What came to nothing of late, by who asked: a client that asks in vain as fast as it can does not fill the
+/// log, in however many sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<BTreeMap<String, Failed>>);
+pub(crate) struct Failures(Mutex<HashMap<Origin, Failed>>);
 
 #[derive(Debug)]
 struct Failed {
@@ -70,10 +78,10 @@ struct Failed {
 }
 
 impl Failures {
-    /// Whether one more of this session may be told, and counts it.
-    fn may_tell(&self, session: &str, now: Instant) -> bool {
+    /// Whether one more of theirs may be told, and counts it.
+    fn may_tell(&self, origin: Origin, now: Instant) -> bool {
         let mut all = lock(&self.0);
-        let failed = all.entry(session.to_owned()).or_insert(Failed { since: now, told: 0, left_out: 0 });
+        let failed = all.entry(origin).or_insert(Failed { since: now, told: 0, left_out: 0 });
         if failed.told < FAILURES_A_MINUTE {
             failed.told += 1;
             return true;
@@ -82,17 +90,22 @@ impl Failures {
         false
     }
 
-    /// Whether one more of this session would be told: where not, that something begins is not told either.
-    fn has_room(&self, session: &str) -> bool {
-        lock(&self.0).get(session).is_none_or(|failed| failed.told < FAILURES_A_MINUTE)
+    /// Whether one more of theirs would be told: where not, that something begins is told when it is opened.
+    fn has_room(&self, origin: &Origin) -> bool {
+        lock(&self.0).get(origin).is_none_or(|failed| failed.told < FAILURES_A_MINUTE)
     }
 
     /// Tells how many were left out of those whose minute is over. Call it a few times a minute.
     pub fn tidy(&self, now: Instant) {
-        lock(&self.0).retain(|session, failed| {
+        lock(&self.0).retain(|origin, failed| {
             let is_over = now.saturating_duration_since(failed.since) >= MINUTE;
             if is_over && failed.left_out > 0 {
-                tracing::warn!(%session, left_out = failed.left_out, "failures of one minute were not told");
+                tracing::warn!(
+                    client = %origin.client,
+                    address = origin.source.map(tracing::field::display),
+                    left_out = failed.left_out,
+                    "failures of one minute were not told"
+                );
             }
             !is_over
         });
@@ -143,23 +156,40 @@ impl From<Totals> for Done {
 }
 
 impl Line {
-    /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it.
+    /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it. Where too
+    /// much came to nothing of late, it is told when it [is opened](Line::opened).
     pub fn begin(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
-        let line = Line::of_open(session, open, failures);
-        if !line.failures.has_room(&line.session) {
-            return line;
+        let mut line = Line::of_open(session, open, failures);
+        line.has_begun = line.failures.has_room(&line.origin());
+        if line.has_begun {
+            line.tell_begin();
         }
+        line
+    }
+
+    /// It is opened: from now on something may be done. To be called once, before anybody sees it to its end.
+    pub fn opened(&self) {
+        if !self.has_begun {
+            self.tell_begin();
+        }
+    }
+
+    fn tell_begin(&self) {
         tracing::info!(
-            session = %line.session,
-            client = %line.client,
-            address = line.address.map(tracing::field::display),
-            transfer = line.transfer,
-            direction = line.direction,
-            kind = line.kind,
-            place = line.place.as_str(),
+            session = %self.session,
+            client = %self.client,
+            address = self.address.map(tracing::field::display),
+            transfer = self.transfer,
+            direction = self.direction,
+            kind = self.kind,
+            place = self.place.as_str(),
             "transfer begins"
         );
-        line
+    }
+
+    /// Whose it is.
+    fn origin(&self) -> Origin {
+        Origin { client: self.client, source: self.address.map(|address| source_of(address.ip())) }
     }
 
     fn of_open(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
@@ -180,6 +210,8 @@ impl Line {
                 _ => "files",
             },
             place: shown(&open.places),
+            whole: Digest::default(),
+            has_begun: false,
             began: Instant::now(),
             failures,
         }
@@ -201,6 +233,8 @@ impl Line {
             direction: None,
             kind,
             place: published::shown(place),
+            whole: whole(place),
+            has_begun: true,
             began: Instant::now(),
             failures,
         })
@@ -230,7 +264,7 @@ impl Line {
         (ended, root): (std::result::Result<(), &Failure>, Option<Digest>),
         first: Option<&Failure>,
     ) {
-        if ended.is_err() && !self.failures.may_tell(&self.session, Instant::now()) {
+        if ended.is_err() && self.is_left_out(&done, root) {
             return;
         }
         let failure = ended.err().or(first).map(|failure| cut(failure.to_string()));
@@ -264,6 +298,12 @@ impl Line {
             "{what} {how}"
         );
     }
+
+    /// Of one that failed: whether it came to nothing, as too many others of late.
+    fn is_left_out(&self, done: &Done, root: Option<Digest>) -> bool {
+        let nothing_done = done.bytes == 0 && done.deleted == 0 && done.entries.unwrap_or(0) == 0;
+        root.is_none() && nothing_done && !self.failures.may_tell(self.origin(), Instant::now())
+    }
 }
 
 /// Files that a session reads outside transfers and that are told at its end; of more the one that was unused longest is
@@ -283,7 +323,7 @@ struct Kept {
     /// The one that was read last is the last.
     files: VecDeque<Read>,
     /// The failure that was told last: where, and of which kind.
-    failed: Option<(String, FailureKind)>,
+    failed: Option<(Digest, FailureKind)>,
     digests: Option<Digests>,
 }
 
@@ -315,7 +355,7 @@ impl Reads {
     pub fn count(&self, line: Line, bytes: u64) {
         let mut kept = self.lock();
         let files = &mut kept.files;
-        let known = files.iter().position(|read| read.line.place == line.place);
+        let known = files.iter().position(|read| read.line.whole == line.whole);
         if let Some(mut read) = known.and_then(|at| files.remove(at)) {
             read.bytes = read.bytes.saturating_add(bytes);
             read.time = read.line.began.elapsed();
@@ -335,19 +375,14 @@ impl Reads {
 
     /// A piece could not be read. Who asks for several before he hears of the first has one line.
     pub fn fail(&self, line: &Line, done: Done, failure: &Failure) {
-        if self.remember_failure(&line.place, failure.kind) {
+        if self.remember_failure(line.whole, failure.kind) {
             line.tell(done, Err(failure));
         }
     }
 
     /// Takes the failure for the one that was told last. Whether that was another.
-    fn remember_failure(&self, place: &str, kind: FailureKind) -> bool {
-        let mut kept = self.lock();
-        if kept.failed.as_ref().is_some_and(|(at, how)| at == place && *how == kind) {
-            return false;
-        }
-        kept.failed = Some((place.to_owned(), kind));
-        true
+    fn remember_failure(&self, whole: Digest, kind: FailureKind) -> bool {
+        self.lock().failed.replace((whole, kind)) != Some((whole, kind))
     }
 
     /// A question about digests is over, and failed if there is a failure.
@@ -439,6 +474,16 @@ fn shared(one: &str, other: &str) -> String {
     }
 }
 
+/// What tells a place from all others, however alike they are shown.
+fn whole(place: &Place) -> Digest {
+    let export = place.export.as_deref().unwrap_or_default().as_bytes();
+    let mut bytes = vec![u8::from(place.export.is_some())];
+    bytes.extend((export.len() as u64).to_le_bytes());
+    bytes.extend(export);
+    bytes.extend(&place.path);
+    digest::of_piece(0, &bytes, bytes.len() as u64)
+}
+
 /// The first place stands for all: a line has an end.
 fn shown(places: &[Place]) -> String {
     let first = places.first().map(published::shown).unwrap_or_default();
@@ -452,20 +497,30 @@ fn shown(places: &[Place]) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_pieces_of_a_file_are_one_line_and_no_more_files_are_kept_than_are_bounded() {
-        let reads = Reads::default();
-        let line = |place: String| Line {
+    fn at(path: &str) -> Place {
+        Place { export: None, path: path.as_bytes().to_vec() }
+    }
+
+    fn line_of(kind: &'static str, place: String) -> Line {
+        Line {
             session: String::new(),
             client: Fingerprint([0; 32]),
             address: None,
             transfer: None,
             direction: None,
-            kind: "read",
+            kind,
+            whole: whole(&at(&place)),
             place,
+            has_begun: true,
             began: Instant::now(),
             failures: Arc::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_pieces_of_a_file_are_one_line_and_no_more_files_are_kept_than_are_bounded() {
+        let reads = Reads::default();
+        let line = |place: String| line_of("read", place);
         for bytes in [5, 0, 7] {
             reads.count(line("data/a".to_owned()), bytes);
         }
@@ -492,10 +547,29 @@ mod tests {
     #[test]
     fn pieces_of_a_file_that_fail_the_same_way_are_one_line() {
         let reads = Reads::default();
-        assert!(reads.remember_failure("data/a", FailureKind::NotFound));
-        assert!(!reads.remember_failure("data/a", FailureKind::NotFound));
-        assert!(reads.remember_failure("data/a", FailureKind::Permission));
-        assert!(reads.remember_failure("data/b", FailureKind::Permission));
+        let is_another = |path: &str, kind| reads.remember_failure(whole(&at(path)), kind);
+        assert!(is_another("data/a", FailureKind::NotFound));
+        assert!(!is_another("data/a", FailureKind::NotFound));
+        assert!(is_another("data/a", FailureKind::Permission));
+        assert!(is_another("data/b", FailureKind::Permission));
+    }
+
+    #[test]
+    fn files_whose_names_are_cut_alike_have_a_line_each() {
+        let (reads, long) = (Reads::default(), "n".repeat(2 * published::SHOWN_BYTES_MAX));
+        let [one, other] = ["a", "b"].map(|end| at(&format!("{long}{end}")));
+        assert_eq!(published::shown(&one), published::shown(&other));
+        let line = |place: &Place| Line { whole: whole(place), ..line_of("read", published::shown(place)) };
+        for place in [&one, &other, &one] {
+            reads.count(line(place), 1);
+        }
+        let bytes: Vec<u64> = reads.lock().files.iter().map(|read| read.bytes).collect();
+        assert_eq!(bytes, [1, 2]);
+        assert!(reads.remember_failure(line(&one).whole, FailureKind::NotFound));
+        assert!(reads.remember_failure(line(&other).whole, FailureKind::NotFound));
+        // Nor is it of any matter where the name of the export ends.
+        let of = |export: &str, path: &str| whole(&Place { export: Some(export.to_owned()), ..at(path) });
+        assert!(of("a", "bc") != of("ab", "c") && of("", "a") != whole(&at("a")));
     }
 
     #[test]
@@ -503,18 +577,7 @@ mod tests {
         let reads = Reads::default();
         let missing = Failure::new(FailureKind::NotFound, "digest", "no such file");
         let ask = |place: &str, done: Done, failure: Option<&Failure>| {
-            let line = Line {
-                session: String::new(),
-                client: Fingerprint([0; 32]),
-                address: None,
-                transfer: None,
-                direction: None,
-                kind: "digest",
-                place: place.to_owned(),
-                began: Instant::now(),
-                failures: Arc::default(),
-            };
-            reads.count_digests(line, done, failure);
+            reads.count_digests(line_of("digest", place.to_owned()), done, failure);
             let kept = reads.lock();
             let digests = kept.digests.as_ref().unwrap();
             let Done { entries, failed, bytes, .. } = digests.done;
@@ -570,13 +633,37 @@ mod tests {
     fn what_fails_as_fast_as_it_can_be_asked_for_is_told_a_bounded_number_of_times() {
         let (failures, now) = (Failures::default(), Instant::now());
         let told =
-            |session: &str, times: u32| (0..times).filter(|_| failures.may_tell(session, now)).count() as u32;
-        assert_eq!(told("one", 10_000), FAILURES_A_MINUTE);
-        assert!(!failures.has_room("one") && failures.has_room("other"));
-        assert_eq!(told("other", 3), 3);
+            |origin: Origin, times: u32| (0..times).filter(|_| failures.may_tell(origin, now)).count() as u32;
+        // In another session, and from another address.
+        let from = |last: u8, session: &str| {
+            let address = Some(SocketAddr::from(([10, 0, 0, last], 1000 + u16::from(last))));
+            Line { address, session: session.to_owned(), ..line_of("read", "data/a".to_owned()) }.origin()
+        };
+        let (one, again, other) = (from(1, "one"), from(1, "again"), from(2, "one"));
+        assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
+        assert!(!failures.has_room(&again) && failures.has_room(&other));
+        assert_eq!((told(again, 3), told(other, 3)), (0, 3));
         failures.tidy(now + MINUTE / 2);
-        assert!(!failures.has_room("one"));
+        assert!(!failures.has_room(&one));
         failures.tidy(now + MINUTE);
-        assert_eq!(told("one", 10_000), FAILURES_A_MINUTE);
+        assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
+    }
+
+    /// Else a client would only have to fail often enough before it fails behind what it did.
+    #[test]
+    fn whatever_did_something_or_was_stated_is_told_behind_any_number_of_failures() {
+        let line = line_of("files", "data/a".to_owned());
+        let nothing = Done { entries: Some(0), failed: 3, ..Done::default() };
+        let told = (0..10_000).filter(|_| !line.is_left_out(&nothing, None)).count();
+        assert_eq!(told as u32, FAILURES_A_MINUTE);
+        assert!(line.is_left_out(&Done::default(), None));
+        let some = [
+            Done::by_then(0, 1),
+            Done::by_then(1, 0),
+            Done { bytes: 1, ..Done::default() },
+            Done { deleted: 1, ..Done::default() },
+        ];
+        assert!(some.iter().all(|done| !line.is_left_out(done, None)));
+        assert!(!line.is_left_out(&nothing, Some(Digest::default())));
     }
 }

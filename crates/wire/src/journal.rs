@@ -104,6 +104,13 @@ pub enum MarkRecord {
         /// Its number.
         flow: u64,
     },
+    /// Its file was made, and is empty.
+    Made {
+        /// Its number.
+        flow: u64,
+        /// The file's inode.
+        inode: u64,
+    },
 }
 
 /// First bytes of a file of marks.

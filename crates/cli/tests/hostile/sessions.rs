@@ -653,6 +653,18 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
         let open = Open { transfer: TransferNumber(number), places: vec![place], ..push("ro", "x") };
         assert!(client.open(open).is_err(), "the export is read-only");
     }
+    // What may do something has its line all the same.
+    let trial = Open { transfer: TransferNumber(600), trial: Some(Trial::Null), ..push("ro", "x") };
+    client.open(trial).expect("a trial");
+    let is_of_trial = |line: &str| line.contains("transfer begins") && line.contains("probe");
+    let log = world.scratch.server_log();
+    assert!(log.lines().any(is_of_trial), "nobody would know of it, were the daemon killed now");
+    // Another session of the same client counts with this one.
+    let mut again = world.client();
+    for number in 0..100 {
+        let open = Open { transfer: TransferNumber(number), ..push("ro", "x") };
+        assert!(again.open(open).is_err(), "the export is read-only");
+    }
     // A name that no export has ends the session.
     let places = vec![Place { export: Some("e".repeat(limits::NAME_BYTES_MAX + 1)), path: Vec::new() }];
     assert!(client.open(Open { places, ..push("ro", "x") }).is_err());

@@ -82,14 +82,15 @@ impl Line {
         self.free_at = self.free_at.saturating_add(self.takes(bytes));
     }
 
-    /// It waits no more: its time is that of others. Nothing if it may go already.
-    pub fn give_up(&mut self, ticket: Ticket) {
-        let Some(from) = self.places.remove(&ticket) else { return };
+    /// It waits no more: its time is that of others. Nothing, and `false`, if it may go already.
+    pub fn give_up(&mut self, ticket: Ticket) -> bool {
+        let Some(from) = self.places.remove(&ticket) else { return false };
         if let Some((member, bytes)) = self.waiting.remove(&(from, ticket))
             && let Some(end) = self.ends.get_mut(&member)
         {
             *end = end.saturating_sub(bytes);
         }
+        true
     }
 
     /// A member is gone; nothing of it waits.
@@ -219,7 +220,9 @@ mod tests {
         assert!(one.abs_diff(two) <= 60_000, "{one} and {two}");
         // Nor does an hour without anybody count.
         let later = 3600 * SECOND;
-        both.iter().flat_map(|asks| &asks.waiting).flatten().for_each(|ticket| line.give_up(*ticket));
+        for ticket in both.iter().flat_map(|asks| &asks.waiting).flatten() {
+            line.give_up(*ticket);
+        }
         assert_eq!(line.ask(Member(3), 10_000, later), None);
         assert!(line.ask(Member(3), 10_000, later).is_some());
     }
@@ -231,7 +234,7 @@ mod tests {
         let large = line.ask(Member(1), 1_000_000, 0).unwrap();
         let small = line.ask(Member(1), 1, 0).unwrap();
         assert_eq!(line.wait(small, 0, u64::MAX), Some(1_000_100 * SECOND));
-        line.give_up(large);
+        assert!(line.give_up(large) && !line.give_up(large));
         assert_eq!(line.wait(small, 0, u64::MAX), Some(100 * SECOND));
         assert_eq!(line.wait(small, 100 * SECOND, u64::MAX), None);
     }
@@ -300,7 +303,9 @@ mod tests {
                 match line.ask(Member(member), bytes, now) {
                     None => went += bytes,
                     Some(ticket) if stays => waiting.push((ticket, bytes)),
-                    Some(ticket) => line.give_up(ticket),
+                    Some(ticket) => {
+                        line.give_up(ticket);
+                    }
                 }
                 waiting.retain(|(ticket, bytes)| {
                     let goes = line.wait(*ticket, now, u64::MAX).is_none();

@@ -197,9 +197,10 @@ impl Receiver {
         (self.marked_bytes + self.dirty_bytes, self.marked_bytes)
     }
 
-    /// Memory of pieces that are not written, in bytes.
+    /// Memory of pieces that are not written, and of what is remembered of flows that are over, in bytes;
+    /// about.
     pub fn held_bytes(&self) -> usize {
-        self.kept_bytes + self.abandoned_bytes
+        self.kept_bytes + self.abandoned_bytes + self.ended.held_bytes()
     }
 
     /// Whether it waits for the sender rather than for its own disk or consumer.

@@ -377,7 +377,12 @@ impl Sender {
 
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        self.kept_bytes + self.kept_pieces * limits::FLOW_PIECE_BESIDE_BYTES < self.window_bytes
+        self.held_bytes() < self.window_bytes
+    }
+
+    /// Memory of pieces that are not marked, with what is kept beside each, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.kept_bytes + self.kept_pieces * limits::FLOW_PIECE_BESIDE_BYTES
     }
 
     /// Where the source goes on. `None`: not now.

@@ -53,6 +53,14 @@ pub struct Known {
     pub digest: Option<Digest>,
     /// That is all of it.
     pub is_complete: bool,
+    /// The inode of the file that was made for it; `None` where that was not noted.
+    pub inode: Option<u64>,
+}
+
+impl Known {
+    fn new(path: RelativePath, origin: Origin, name: RelativePath) -> Known {
+        Known { path, origin, name, bytes: 0, digest: None, is_complete: false, inode: None }
+    }
 }
 
 /// The file of marks of a destination, open for writing. One at a time: the caller holds the staging directory's lock.
@@ -203,7 +211,7 @@ impl Marks {
         self.by_source.insert(source_key(&path, &origin), number);
         self.by_origin.entry(origin).or_insert(number);
         self.names.insert(name_key(&name));
-        self.known.insert(number, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
+        self.known.insert(number, Known::new(path, origin, name));
         match is_anothers {
             true => drop(self.anothers.insert(number)),
             false => self.unwritten.push(number),
@@ -257,6 +265,18 @@ impl Marks {
         self.asked.borrow_mut().remove(&number);
         let mut bytes = self.encode_unwritten();
         MarkRecord::End { flow: number }.encode(self.end + bytes.len() as u64, &mut bytes);
+        self.append(&bytes)
+    }
+
+    /// The file of a flow was made, and nothing is in it: by this inode it is known before it has a mark.
+    ///
+    /// # Errors
+    /// As [`Marks::record`].
+    pub fn made(&mut self, number: u64, inode: u64) -> Result<()> {
+        let Some(known) = self.known.get_mut(&number) else { return Ok(()) };
+        known.inode = Some(inode);
+        let mut bytes = self.encode_unwritten();
+        MarkRecord::Made { flow: number, inode }.encode(self.end + bytes.len() as u64, &mut bytes);
         self.append(&bytes)
     }
 
@@ -345,6 +365,9 @@ impl Marks {
         add(MarkRecord::Header { layout: LAYOUT });
         for (number, known) in self.known.iter().filter(|(number, _)| !self.anothers.contains(number)) {
             add(begin_record(*number, known));
+            if let Some(inode) = known.inode {
+                add(MarkRecord::Made { flow: *number, inode });
+            }
             if let Some(digest) = known.digest {
                 add(MarkRecord::Marks(vec![(*number, known.bytes, digest)]));
             }
@@ -398,7 +421,7 @@ fn replay(bytes: &[u8]) -> Result<(BTreeMap<u64, Known>, u64)> {
         match record {
             MarkRecord::Header { .. } => {}
             MarkRecord::Begin { flow, path, origin, name } => {
-                known.insert(flow, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
+                known.insert(flow, Known::new(path, origin, name));
             }
             MarkRecord::Marks(marks) => {
                 for (flow, bytes, digest) in marks {
@@ -410,6 +433,11 @@ fn replay(bytes: &[u8]) -> Result<(BTreeMap<u64, Known>, u64)> {
             MarkRecord::End { flow } => {
                 if let Some(known) = known.get_mut(&flow) {
                     known.is_complete = true;
+                }
+            }
+            MarkRecord::Made { flow, inode } => {
+                if let Some(known) = known.get_mut(&flow) {
+                    known.inode = Some(inode);
                 }
             }
         }
@@ -544,6 +572,7 @@ mod tests {
         let mut marks = Marks::open(dir.clone()).unwrap();
         let (a, b) = (marks.begin(path("a"), Origin([1; 16]), path("a"), false), 2);
         assert_eq!(marks.begin(path("b"), Origin([2; 16]), path("b.~2~"), false), b);
+        marks.made(b, 5).unwrap();
         marks.record(&[(b, 7, Digest([7; 32]))]).unwrap();
         for bytes in 1..3000 {
             marks.record(&[(a, bytes, Digest([1; 32]))]).unwrap();
@@ -554,6 +583,7 @@ mod tests {
         assert_eq!(marks.find(&path("a"), &Origin([1; 16])).unwrap().1.bytes, 2999);
         let (number, known) = marks.find(&path("b"), &Origin([2; 16])).unwrap();
         assert_eq!((number, known.bytes, known.name.as_bytes()), (b, 7, &b"b.~2~"[..]));
+        assert_eq!(known.inode, Some(5));
     }
 
     #[test]

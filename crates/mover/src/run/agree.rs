@@ -85,7 +85,8 @@ pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: 
     let ours = signer.sign(Side::Receiver, run, totals)?;
     // Before we say ours: with both a receipt could be made.
     if let Err(failure) = signer.check(&theirs, &ours) {
-        run.say(TransferMessage::Abort(failure.clone()));
+        // Where the link takes it along, the sender says its statement again, and is to hear why.
+        run.say_last(TransferMessage::Abort(failure.clone()));
         return Err(failure);
     }
     // Before the statement: whoever has that has these.
@@ -456,6 +457,31 @@ mod tests {
         assert_eq!(Transfer::last_word(&*takes), Some(TransferMessage::Unsigned));
         receives.close();
         takes.close();
+    }
+
+    /// Else a sender that did not hear it would wait in vain, and not know that the two differ.
+    #[test]
+    fn why_a_receiver_signs_nothing_is_said_again_too() {
+        let [own, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
+        let (ours, theirs) = (signer(&own, &other), signer(&other, &own));
+        let (said, terms) = (Said::default(), Terms::of(4 << 20, 1 << 20));
+        let flow = FlowWishes::new(Until::default()).terms;
+        let run = FlowReceive::start(Arc::new(NullFlows), terms, &flow, event::nobody()).unwrap();
+        run.attach(NUMBER, Box::new(said.clone()), None);
+        run.hear(TransferMessage::Flow(FlowMessage::Last)).unwrap();
+        // Of other entries than none.
+        let statement = signed(&theirs, Side::Sender, 0);
+        run.hear(TransferMessage::Receipt(Box::new(statement))).unwrap();
+        let differs = as_receiver(&*run, &ours, Totals::default(), Duration::ZERO).unwrap_err();
+        assert_eq!(differs.kind, FailureKind::Damage, "{differs}");
+        let abort = TransferMessage::Abort(differs);
+        let aborts = || lock(&said.0).iter().filter(|message| **message == abort).count();
+        assert_eq!(aborts(), 1);
+        run.link_up();
+        assert_eq!(aborts(), 2);
+        // What its session says when it is gone.
+        assert_eq!(Transfer::last_word(&*run), Some(abort.clone()));
+        assert_eq!(run.stated_root(), None);
     }
 
     /// Of a stream, which outlives its sessions: the second session would have found the end of the first.

@@ -233,7 +233,7 @@ mod tests {
         while transfer.wait(Duration::from_millis(100)).is_none() {
             assert!(Instant::now() < until, "it does not end");
         }
-        let all = Sources { removed: names.len() as u64, left: 0 };
+        let all = Sources { removed: names.len() as u64, ..Sources::default() };
         assert_eq!(transfer.sender.finish_removing(&|| false), all);
         transfer.close();
         assert_eq!(left(), 0);

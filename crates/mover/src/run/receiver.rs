@@ -27,7 +27,7 @@ use thalweg_sys::{Buffer, Pool};
 use thalweg_wire::account::{RoomAccount, SideAccounts};
 use thalweg_wire::digest::{Rule, Tree, hole_chunk_mark};
 use thalweg_wire::message::{
-    Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
+    FlowMessage, Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
 use thalweg_wire::{Digest, Entry, EntryId, Kind, limits};
 
@@ -402,11 +402,11 @@ impl ReceiveRun {
     }
 }
 
-/// Numbers of which many never come, of entries or of names aside, would have the lines of all others kept
-/// for ever.
-fn check_receipt(message: &TransferMessage, held_bytes: usize) -> Result<()> {
+/// Numbers of which many never come, of entries, of flows or of names aside, would have the lines of all
+/// others kept for ever.
+pub(super) fn check_receipt(message: &TransferMessage, held_bytes: usize) -> Result<()> {
     match message {
-        TransferMessage::Offer(_) | TransferMessage::Aside(_)
+        TransferMessage::Offer(_) | TransferMessage::Aside(_) | TransferMessage::Flow(FlowMessage::Begin(_))
             if held_bytes > limits::RECEIPT_BYTES_HELD_MAX =>
         {
             let cause = "more entries are settled behind some that are not than a receipt may wait for";
@@ -848,7 +848,8 @@ mod tests {
     #[test]
     fn whatever_opens_a_block_of_the_receipt_is_refused_where_too_much_is_held() {
         let most = limits::RECEIPT_BYTES_HELD_MAX;
-        for message in [TransferMessage::Offer(Vec::new()), TransferMessage::Aside(Vec::new())] {
+        let begin = TransferMessage::Flow(FlowMessage::Begin(Vec::new()));
+        for message in [TransferMessage::Offer(Vec::new()), TransferMessage::Aside(Vec::new()), begin] {
             assert!(check_receipt(&message, most).is_ok());
             let refused = check_receipt(&message, most + 1).unwrap_err();
             assert_eq!(refused.kind, FailureKind::Protocol);

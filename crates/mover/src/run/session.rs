@@ -11,7 +11,7 @@ use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHa
 use crate::mutex::lock;
 use crate::run::bell::Bell;
 use crate::run::sender::{SendLane, SendRun};
-use crate::run::share::Share;
+use crate::run::share::{Share, Waited};
 use crate::run::transfer::Transfer;
 use crate::run::{Outbox, thread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -233,14 +233,14 @@ impl Session {
         let _ = self.share.set(share);
     }
 
-    /// Waits for its share of so many bytes, while `goes_on`, and says for how long. Before it waits it calls
-    /// `before`.
+    /// Waits for its share of so many bytes, while `goes_on`, and says for how long, and whether they go.
+    /// Before it waits it calls `before`.
     fn wait_for_share(
         &self,
         bytes: u64,
         goes_on: impl FnMut() -> bool,
         before: impl FnOnce(),
-    ) -> Option<Duration> {
+    ) -> Option<Waited> {
         let begins = || {
             before();
             self.waited_for_share.store(true, Ordering::Release);

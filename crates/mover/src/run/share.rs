@@ -33,6 +33,16 @@ pub struct Total {
     line: Mutex<Line>,
 }
 
+/// How a wait for a share ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waited {
+    /// For how long it was.
+    pub time: Duration,
+    /// The bytes count as gone. Else they count for nothing: who has them all the same
+    /// [charges](Share::charge) them.
+    pub goes: bool,
+}
+
 /// The share of one session. It is the others' when this value is dropped.
 #[derive(Debug)]
 pub struct Share {
@@ -70,14 +80,14 @@ impl Total {
 }
 
 impl Share {
-    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if not at all. Before
-    /// it waits, and only then, it calls `before`, whose time does not count.
+    /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if they go at once.
+    /// Before it waits, and only then, it calls `before`, whose time does not count.
     pub fn wait(
         &self,
         bytes: u64,
         mut goes_on: impl FnMut() -> bool,
         before: impl FnOnce(),
-    ) -> Option<Duration> {
+    ) -> Option<Waited> {
         let total = &*self.total;
         let (rate, changes) = total.rate().filter(|_| bytes > 0)?;
         let ticket = {
@@ -89,19 +99,21 @@ impl Share {
         before();
         let since = Instant::now();
         loop {
+            let limit = total.rate();
             // Without the lock: it may take others.
-            let rate = total.rate().filter(|_| goes_on());
+            let rate = limit.filter(|_| goes_on());
             let left = {
                 let mut line = total.line();
                 let Some((rate, changes)) = rate else {
-                    line.give_up(ticket);
-                    return Some(since.elapsed());
+                    let waited = line.give_up(ticket);
+                    // Without a limit it goes.
+                    return Some(Waited { time: since.elapsed(), goes: !waited || limit.is_none() });
                 };
                 let now = total.now();
                 line.set_rate(rate, changes, now);
                 line.wait(ticket, now, nanos(PAUSE_MAX))
             };
-            let Some(left) = left else { return Some(since.elapsed()) };
+            let Some(left) = left else { return Some(Waited { time: since.elapsed(), goes: true }) };
             std::thread::sleep(Duration::from_nanos(left));
         }
     }
@@ -151,6 +163,19 @@ mod tests {
         Total::new(Arc::new(Rate::new(bytes_per_s)), "dtn1".to_owned())
     }
 
+    impl Total {
+        /// How long who asks now would wait.
+        pub(crate) fn owes(&self) -> Duration {
+            let mut line = self.line();
+            let (now, member) = (self.now(), Member(u64::MAX));
+            let Some(ticket) = line.ask(member, 1, now) else { return Duration::ZERO };
+            let left = line.wait(ticket, now, u64::MAX).unwrap_or(0);
+            line.give_up(ticket);
+            line.forget(member);
+            Duration::from_nanos(left)
+        }
+    }
+
     #[test]
     fn without_a_limit_nothing_waits_and_nothing_is_told() {
         let share = total(None).share();
@@ -187,10 +212,10 @@ mod tests {
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| share.wait(1 << 40, || !is_over.load(Ordering::Acquire), || {}));
             is_over.store(true, Ordering::Release);
-            waits.join().expect("it ends");
+            assert!(waits.join().expect("it ends").is_some_and(|waited| !waited.goes));
             let waits = scope.spawn(|| share.wait(1 << 40, || true, || {}));
             total.rate.set(None);
-            waits.join().expect("it goes");
+            assert!(waits.join().expect("it goes").is_none_or(|waited| waited.goes));
         });
         assert_eq!(share.told(), None);
     }

@@ -740,8 +740,10 @@ impl Receiver {
         }
         self.item_bytes -= item.entry.heap_bytes();
         self.awaiting.remove(&id);
-        if matches!(item.state, State::Deciding) {
-            self.deciding -= 1;
+        match &item.state {
+            State::Deciding => self.deciding -= 1,
+            State::Large(large) => self.let_go_of_holes(large.tree.hole_runs()),
+            _ => {}
         }
         Some(item)
     }

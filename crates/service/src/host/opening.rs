@@ -286,6 +286,7 @@ impl Host {
         let told = told.map(|told| told.with_progress(move || sent_of(&sent)));
         session.add(open.transfer, run.clone())?;
         session.tune_streams();
+        line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
         let failed = run.clone();
@@ -329,6 +330,7 @@ impl Host {
             return Err(failure);
         }
         session.tune_streams();
+        line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let begun = run.clone();
         let failed = run.clone();

@@ -323,6 +323,7 @@ pub(super) fn mark_records() -> Vec<Sample<MarkRecord>> {
         };
         MarkRecord::Marks(_) => "marks": MarkRecord::Marks(vec![(2, 5 << 33, digest(8)), (1, 0, digest(9))]);
         MarkRecord::End { .. } => "end": MarkRecord::End { flow: 2 };
+        MarkRecord::Made { .. } => "made": MarkRecord::Made { flow: 2, inode: 5 << 33 };
     }
 }
 

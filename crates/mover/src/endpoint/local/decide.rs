@@ -5,7 +5,7 @@ use super::destination::{LocalDestination, Place, Spot};
 use super::flight::Seen;
 use super::foretold::Outlook;
 use super::guard::CAPABILITY;
-use super::metadata::{Has, Named, Target, Wanted, apply, apply_surely, are_same, differs, is_bare};
+use super::metadata::{Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare};
 use super::overlap::MAY_BE_SOURCE;
 use super::partial::Caching;
 use super::spool::Spooled;
@@ -345,32 +345,37 @@ impl LocalDestination {
             let found = self.with_descriptors(|| place.dir.xattr(name, CAPABILITY));
             found.is_ok_and(|capability| capability.is_some())
         });
+        // Nothing goes at the source for what was not compared.
+        let missed = digest.map_or_else(Vec::new, |_| self.missed_by_file(entry, stat, &wanted));
         // A copy tells the same of a file that gets other metadata: nothing of its content comes.
         if self.terms.dry_run || !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
-            return Ok(unchanged(digest, false));
+            return self.kept(entry, Outcome::Done { digest, losses: missed });
         }
         let has = Has { may_have_xattrs: may_differ, ..Has::of(stat) };
-        let (losses, is_changed) = match self.with_descriptors(|| place.dir.open_read(name)) {
+        let goes = self.terms.removes_source && digest.is_some();
+        let forgets = self.forgets(place).filter(|_| goes);
+        let (mut losses, is_changed) = match self.with_descriptors(|| place.dir.open_read(name)) {
             Ok(file) => {
                 if !file.stat().map_err(of_io)?.is_same_entry(stat) {
                     return Err(conflict(&entry.path, "it was replaced while it was looked at"));
                 }
-                apply(&file, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?
+                apply_surely(&file, &has, &wanted, preserve, &self.rights, true, forgets).map_err(of_io)?
             }
             // A file that we own and may not read. By name, for it has no descriptor; not as root, who may.
             Err(_) if self.rights.uid != 0 => {
-                apply(&Named(&place.dir, name), &has, &wanted, preserve, &self.rights, true).map_err(of_io)?
+                let named = Named(&place.dir, name);
+                apply_surely(&named, &has, &wanted, preserve, &self.rights, true, forgets).map_err(of_io)?
             }
             Err(error) => return Err(of_io(error)),
         };
         // What cannot be kept was told when the file was made; and nothing is remembered of a file of which only size and
         // time were looked at, so that each copy would tell it again.
-        if !is_changed && (is_remembered || losses.is_empty() || digest.is_none()) {
+        if !is_changed && !goes && (is_remembered || losses.is_empty() || digest.is_none()) {
             return Ok(unchanged(digest, false));
         }
+        losses.extend(missed);
         if !is_changed {
-            self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
-            return Ok(settled(Outcome::Done { digest, losses }, false));
+            return self.kept(entry, Outcome::Done { digest, losses });
         }
         self.changed_by_name(&entry.path, place, name);
         let now = place.dir.stat(name).map_err(of_io)?;
@@ -482,6 +487,10 @@ impl LocalDestination {
             if self.is_link_that_stays(entry, &place, &name)
                 || (!is_of_another && self.is_same_special(entry, &place, &name, stat))
             {
+                let losses = self.missed_by_link(entry, &place, &name, stat);
+                if !losses.is_empty() {
+                    return self.kept(entry, Outcome::Done { digest: None, losses });
+                }
                 // As of a file that was compared.
                 return Ok(unchanged(None, self.lasts_for_source(path, &place)));
             }
@@ -731,7 +740,7 @@ fn needs_right(kind: &Kind) -> bool {
 }
 
 /// What stands at the path of an entry of this kind.
-fn kind_of(kind: &Kind) -> thalweg_sys::Kind {
+pub(super) fn kind_of(kind: &Kind) -> thalweg_sys::Kind {
     match kind {
         Kind::Directory => thalweg_sys::Kind::Dir,
         Kind::File { .. } | Kind::HardLink { .. } => thalweg_sys::Kind::File,

@@ -6,9 +6,9 @@
 //! `NAME.~2~`, as the next one does under `NAME.~3~`.
 //!
 //! Of what stands there the sender judges whether its source begins with it. Where nothing is replaced
-//! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with, and behind a mark
-//! what stands there already has to be what comes, or zeros: a power cut leaves such where less was written than the file is
-//! long.
+//! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with (before the first mark
+//! their inodes tell which those are), and behind a mark what stands there already has to be what comes, or zeros: a power
+//! cut leaves such where less was written than the file is long.
 //!
 //! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do, where
 //! that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is written back
@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links, Stat};
+use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links, Stat, usage};
 use thalweg_wire::message::{FlowBegin, FlowLeft, Origin, SourceForm};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath, limits};
@@ -279,7 +279,24 @@ impl LocalFlows {
     /// Opens the file of a flow that is known, or makes it anew.
     fn open_known(&self, number: u64, known: Known, is_ours: bool, mode: u32) -> Result<Opened> {
         let name = known.name.clone();
+        let has_no_mark = self.no_replace && is_ours && known.bytes == 0;
+        // Before it is opened, which may change its mode.
+        if has_no_mark
+            && let Ok(stat) = stat_below(&self.root, &name)
+            && stat.kind == Kind::File
+        {
+            check_made(&known, &stat)?;
+        }
         let (file, mut made_in) = self.open_file(&name, mode, is_ours)?;
+        if has_no_mark {
+            let stat = file.stat().map_err(|error| failed("look at a file", &name, &error))?;
+            if made_in.is_none() {
+                check_made(&known, &stat)?;
+            }
+            if known.inode != Some(stat.inode) {
+                lock(&self.marks).made(number, stat.inode)?;
+            }
+        }
         // Only a mark comes behind a sync of its directory: a kill may have come before that.
         if made_in.is_none() && known.bytes == 0 {
             made_in = Some(self.directory(&name)?.0);
@@ -313,7 +330,7 @@ impl LocalFlows {
     }
 
     /// Notes that a flow begins, and then makes its file: where nothing is replaced one that a kill left unknown would be
-    /// another's for ever. What somebody else puts there between the two is not written over: see [`Grown::check_standing`].
+    /// another's for ever. What somebody else puts there between the two is not ours: see [`check_made`].
     fn make_known(
         &self,
         mut marks: MutexGuard<'_, Marks>,
@@ -322,17 +339,16 @@ impl LocalFlows {
         name: RelativePath,
     ) -> Result<Opened> {
         let number = marks.begin(path.clone(), begin.origin, name.clone(), false);
-        marks.record(&[])?;
-        match self.open_file(&name, begin.mode, false) {
-            Ok((file, made_in)) => Ok(Opened { number, name, marked: None, file, made_in }),
-            Err(failure) => {
-                if failure.reason == Reason::NotReplaced {
-                    // What cannot be noted now is, before the next flow is opened.
-                    drop(marks.withdraw(number));
-                }
-                Err(failure)
-            }
+        let opened = marks.record(&[]).and_then(|()| self.open_file(&name, begin.mode, false));
+        if opened.is_err() {
+            // What cannot be noted now is, before the next flow is opened.
+            drop(marks.withdraw(number));
         }
+        let (file, made_in) = opened?;
+        // Before a byte is in it. An empty one that is not noted is found again as such.
+        let stat = file.stat().map_err(|error| failed("look at a file", &name, &error))?;
+        marks.made(number, stat.inode)?;
+        Ok(Opened { number, name, marked: None, file, made_in })
     }
 
     fn open_file(&self, name: &RelativePath, mode: u32, is_ours: bool) -> Result<(File, Option<Arc<Dir>>)> {
@@ -395,6 +411,19 @@ impl Opened {
 fn another_writes(name: &RelativePath) -> Failure {
     let failure = Failure::new(FailureKind::Busy, OPEN_DESTINATION, "another stream writes it");
     failure.at(name).because(Reason::DestinationTaken)
+}
+
+/// Where nothing is replaced: whether what stands at the name of a flow that has no mark is the file that was made for it. One
+/// of which that was not noted any more is empty, and ours alone.
+///
+/// # Errors
+/// `Permission` if it is another's.
+fn check_made(known: &Known, stat: &Stat) -> Result<()> {
+    let is_left = stat.size == 0 && stat.links == 1 && stat.uid == usage::effective_uid();
+    match known.inode.map_or(is_left, |inode| inode == stat.inode) {
+        true => Ok(()),
+        false => Err(no_replace(&known.name)),
+    }
 }
 
 /// Looks at what stands at this name.
@@ -691,169 +720,4 @@ impl FlowFile for Grown {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-    use thalweg_wire::EntryId;
-
-    fn flows(root: &Path) -> LocalFlows {
-        let place = DestinationPlace { path: root.to_path_buf(), below: None };
-        LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).unwrap()
-    }
-
-    /// One flow, as it is opened there.
-    fn opened(flows: &LocalFlows) -> Arc<Grown> {
-        let path = RelativePath::new(b"run".to_vec()).unwrap();
-        let origin = Origin([3; 16]);
-        let begin = FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: false };
-        let standing = flows.open(&begin, &|_, _| true).unwrap();
-        let grown = lock(&flows.opened).get(&standing.number).and_then(Weak::upgrade);
-        grown.expect("it is open")
-    }
-
-    #[test]
-    fn a_second_stream_into_a_directory_hears_that_one_at_a_time_marks_what_grows_there() {
-        let scratch = tempfile::tempdir().unwrap();
-        let _first = flows(scratch.path());
-        let place = DestinationPlace { path: scratch.path().to_path_buf(), below: None };
-        let failure = LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).err().unwrap();
-        assert_eq!((failure.kind, failure.reason), (FailureKind::Busy, Reason::GrowingTaken));
-    }
-
-    #[test]
-    fn of_a_file_that_is_being_written_no_second_one_is_made_under_another_name() {
-        let scratch = tempfile::tempdir().unwrap();
-        let flows = flows(scratch.path());
-        let open = |name: &str| {
-            let path = RelativePath::new(name.as_bytes().to_vec()).unwrap();
-            let origin = Origin([3; 16]);
-            let begin = FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: true };
-            flows.open(&begin, &|_, _| true)
-        };
-        let first = open("run").unwrap();
-        assert_eq!(open("run.1").err().unwrap().kind, FailureKind::Busy);
-        assert!(!scratch.path().join("run.1").exists());
-        drop(first);
-        let name = open("run.1").unwrap().name.unwrap();
-        assert_eq!(name.as_bytes(), b"run", "it goes on under that name");
-    }
-
-    /// FUSE and NFS would keep a hidden name for it there, and the directory with that.
-    #[test]
-    fn nothing_in_the_staging_directory_is_open_any_more_when_it_has_been_removed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let flows = flows(scratch.path());
-        flows.close(true);
-        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
-        let staging = scratch.path().canonicalize().unwrap().join(".thalweg-staging");
-        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-        let mut open = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
-        let is_file = |path: &Path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            ["lock", "marks"].iter().any(|file| name.starts_with(file))
-        };
-        assert_eq!(open.find(|path| path.starts_with(&staging) && is_file(path)), None);
-    }
-
-    #[test]
-    fn where_nothing_is_replaced_a_stream_goes_on_over_what_a_kill_left_and_over_nothing_else() {
-        let scratch = tempfile::tempdir().unwrap();
-        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
-        let is_refused = |done: Result<()>| {
-            done.is_err_and(|why| (why.kind, why.reason) == (FailureKind::Permission, Reason::NotReplaced))
-        };
-        let killed = open();
-        let grown = opened(&killed);
-        grown.write(b"marked", 0).unwrap();
-        grown.sync().unwrap();
-        killed.record(&[(grown.number, 6, Digest(*blake3::hash(b"marked").as_bytes()))]).unwrap();
-        grown.write(b" and not", 6).unwrap();
-        drop((grown, killed));
-        let again = open();
-        let grown = opened(&again);
-        assert!(is_refused(grown.write(b" but other", 6)));
-        grown.write(b" and not, and more", 6).unwrap();
-        assert!(is_refused(grown.complete(10)), "it would be cut");
-        grown.complete(24).unwrap();
-        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked and not, and more");
-    }
-
-    #[test]
-    fn where_nothing_is_replaced_a_stream_goes_on_over_zeros_that_a_power_cut_left_behind_its_mark() {
-        let scratch = tempfile::tempdir().unwrap();
-        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
-        let cut = open();
-        let grown = opened(&cut);
-        grown.write(b"marked", 0).unwrap();
-        grown.sync().unwrap();
-        cut.record(&[(grown.number, 6, Digest(*blake3::hash(b"marked").as_bytes()))]).unwrap();
-        // A page that was not written yet, before one that was.
-        grown.write(b" later", 10).unwrap();
-        drop((grown, cut));
-        let again = open();
-        let grown = opened(&again);
-        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked\0\0\0\0 later");
-        assert!(grown.write(b" and laser", 6).is_err(), "what is not zero stays");
-        grown.write(b" and later", 6).unwrap();
-        grown.complete(16).unwrap();
-        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"marked and later");
-    }
-
-    #[test]
-    fn where_nothing_is_replaced_no_kill_leaves_a_file_that_no_stream_goes_on_with() {
-        let scratch = tempfile::tempdir().unwrap();
-        let open = || flows(scratch.path()).guarded(Guard { no_replace: true, ..Guard::default() });
-        let path = RelativePath::new(b"run".to_vec()).unwrap();
-        let origin = Origin([3; 16]);
-        let begin = FlowBegin { flow: EntryId(0), path, origin, mode: 0o644, is_certain: false };
-        let killed = open();
-        // As by a kill there, nothing can be noted any more.
-        lock(&killed.marks).close();
-        killed.staging.dir.make_dir(b"marks.new", 0o700).unwrap();
-        assert!(killed.open(&begin, &|_, _| true).is_err());
-        killed.staging.dir.remove_dir(b"marks.new").unwrap();
-        drop(killed);
-        let again = open();
-        drop(again.open(&begin, &|_, _| true).unwrap());
-        drop(again);
-        // By one behind the note there is none.
-        std::fs::remove_file(scratch.path().join("run")).unwrap();
-        opened(&open()).write(b"comes", 0).unwrap();
-        assert_eq!(std::fs::read(scratch.path().join("run")).unwrap(), b"comes");
-    }
-
-    fn is_named(grown: &Grown) -> bool {
-        grown.is_named.load(Ordering::Acquire)
-    }
-
-    #[test]
-    fn a_name_that_a_killed_attempt_made_is_synced_by_the_next_unless_it_has_a_mark() {
-        let scratch = tempfile::tempdir().unwrap();
-        // Known from its beginning, and killed before its first mark.
-        assert!(!is_named(&opened(&flows(scratch.path()))));
-        let again = flows(scratch.path());
-        let grown = opened(&again);
-        assert!(!is_named(&grown), "nobody has synced its directory");
-        grown.write(b"some", 0).unwrap();
-        grown.sync().unwrap();
-        assert!(is_named(&grown));
-        again.record(&[(grown.number, 4, Digest(*blake3::hash(b"some").as_bytes()))]).unwrap();
-        drop((grown, again));
-        assert!(is_named(&opened(&flows(scratch.path()))), "its mark came behind that");
-    }
-
-    #[test]
-    fn a_directory_that_could_not_be_synced_is_synced_before_its_name_counts_as_durable() {
-        let scratch = tempfile::tempdir().unwrap();
-        let flows = flows(scratch.path());
-        let grown = opened(&flows);
-        let mut grown = Arc::into_inner(grown).unwrap();
-        // This file system syncs no directories.
-        let refuses = Arc::new(Dir::open(Path::new("/proc/self")).unwrap());
-        let made_in = grown.made_in.replace(refuses);
-        assert!(grown.sync().is_err() && grown.sync().is_err(), "the second time it is not durable either");
-        grown.made_in = made_in;
-        grown.sync().unwrap();
-        assert!(is_named(&grown));
-    }
-}
+mod tests;

@@ -4,8 +4,8 @@
 //! loses what may go ([`remove`]); [`destination`] looks at what stands there ([`decide`]), takes bytes into
 //! hidden files ([`staging`], [`partial`]), makes them durable ([`durable`]), gives them their names
 //! ([`finish`]) and metadata ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`], and [`way`]
-//! for what others stand in place of). What it does not do although it could says [`guard`]. [`survey`]
-//! answers questions that need no transfer.
+//! for what others stand in place of). What it does not do although it could says [`guard`], and for what the
+//! source may not go [`whole`]. [`survey`] answers questions that need no transfer.
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
@@ -72,6 +72,8 @@ mod shared;
 mod foretold;
 
 mod decide;
+
+mod whole;
 
 mod resume;
 

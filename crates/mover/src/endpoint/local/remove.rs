@@ -1,7 +1,7 @@
 //! Removes names of a source, which stand at the destination by now.
 //!
-//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read, and nobody may have
-//!    it open for writing, as far as the kernel tells us that.
+//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read, nobody may have it open
+//!    for writing, as far as the kernel tells us that, and after that look it has to be what was read still.
 //! 2. It is removed by name in the directory that is held. No link is followed.
 //! 3. Of a file with other names it is told what these show now: the removal changed their ctime.
 //!
@@ -17,7 +17,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use thalweg_sys::{Kind, Stat};
+use thalweg_sys::{File, Kind, Stat};
 use thalweg_wire::{Evidence, RelativePath};
 
 impl LocalSource {
@@ -58,9 +58,10 @@ impl LocalSource {
         let of_io = |error: io::Error| failed(REMOVE, path, &error);
         let spot = self.spot(path).map_err(of_io)?;
         let stat = spot.dir.stat_now(&spot.name).map_err(of_io)?;
+        let changed = |cause: &str| Err(Failure::new(FailureKind::Changed, REMOVE, cause).at(path));
+        let since = "it changed since it was copied, and stays";
         if !is_as_seen(&stat, seen) {
-            let cause = "it changed since it was copied, and stays";
-            return Err(Failure::new(FailureKind::Changed, REMOVE, cause).at(path));
+            return changed(since);
         }
         if !is_end && (stat.links > 1 || self.is_named(path)) {
             return Ok(Removal::Later);
@@ -68,8 +69,12 @@ impl LocalSource {
         let open = || self.with_descriptors(|| spot.dir.open_read(&spot.name)).ok();
         let file = if stat.kind == Kind::File { open() } else { None };
         if file.as_ref().is_some_and(|file| matches!(file.has_writers(), Ok(true))) {
-            let cause = "it is open for writing, and stays";
-            return Err(Failure::new(FailureKind::Changed, REMOVE, cause).at(path));
+            return changed("it is open for writing, and stays");
+        }
+        // Who had it open for writing at the first look may have written since, and closed it before the second.
+        let now = file.as_ref().map_or_else(|| spot.dir.stat_now(&spot.name), File::stat_now);
+        if !is_as_seen(&now.map_err(of_io)?, seen) {
+            return changed(since);
         }
         // An NFS client keeps a name for what is removed while it is open.
         let file = file.filter(|_| stat.links > 1);

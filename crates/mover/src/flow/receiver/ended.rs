@@ -31,6 +31,12 @@ pub struct Told {
     order: u64,
 }
 
+/// Memory of what is kept of a flow that is over, in bytes; about.
+fn bytes_of(over: &Over) -> usize {
+    let name_bytes = over.name.as_ref().map_or(0, |name| name.as_bytes().len());
+    2 * size_of::<Told>() + over.begin.path.as_bytes().len() + name_bytes + over.outcome.heap_bytes()
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Ended {
@@ -43,6 +49,8 @@ pub struct Ended {
     next_told: u64,
     /// Flows of another sender that failed for good, and that the one that stands now has not begun.
     failed_before: BTreeMap<(RelativePath, Origin), (Slot, Over)>,
+    /// Of all that is kept here.
+    held_bytes: usize,
 }
 
 impl Ended {
@@ -62,13 +70,28 @@ impl Ended {
         self.numbers.add(flow);
         let order = self.next_told;
         self.next_told += 1;
+        self.forget(flow);
+        self.held_bytes += bytes_of(&over);
         self.told.insert(flow, Told { slot, over, order });
         self.told_order.insert(order, flow);
         if self.told_order.len() > TOLD_KEPT_MAX
             && let Some((_, first)) = self.told_order.pop_first()
         {
-            self.told.remove(&first);
+            self.forget(first);
         }
+    }
+
+    /// What was told of it, which is kept no more.
+    fn forget(&mut self, flow: EntryId) -> Option<Told> {
+        let told = self.told.remove(&flow)?;
+        self.told_order.remove(&told.order);
+        self.held_bytes -= bytes_of(&told.over);
+        Some(told)
+    }
+
+    /// Memory of what is remembered, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// How a flow ended that its sender begins again, if that is remembered: it did not hear of it.
@@ -76,11 +99,10 @@ impl Ended {
     /// # Errors
     /// `Protocol` if it begins as another.
     pub fn again(&mut self, begin: &FlowBegin) -> Result<Option<Outcome>> {
-        let Some(Told { slot, over, order }) = self.told.remove(&begin.flow) else { return Ok(None) };
+        let Some(Told { slot, over, .. }) = self.forget(begin.flow) else { return Ok(None) };
         if over.begin != *begin {
             return Err(protocol("a flow began again as another"));
         }
-        self.told_order.remove(&order);
         let outcome = over.outcome.clone();
         self.remember(slot, over);
         Ok(Some(outcome))
@@ -90,6 +112,7 @@ impl Ended {
     pub fn failed_again(&mut self, begin: &FlowBegin) -> Option<(Slot, Over)> {
         // What it began itself under another number is over for it: the file has grown since, and goes on anew.
         let (slot, mut over) = self.failed_before.remove(&(begin.path.clone(), begin.origin))?;
+        self.held_bytes -= bytes_of(&over);
         over.begin = begin.clone();
         self.remember(slot, over.clone());
         Some((slot, over))
@@ -100,6 +123,7 @@ impl Ended {
         self.numbers = Numbers::default();
         self.told_order.clear();
         for Told { slot, over, .. } in std::mem::take(&mut self.told).into_values() {
+            self.held_bytes -= bytes_of(&over);
             self.keep_failed(slot, over);
         }
     }
@@ -111,7 +135,9 @@ impl Ended {
         if matches!(&over.outcome, Outcome::Failed(failure) if is_for_good(failure))
             && self.failed_before.len() < TOLD_KEPT_MAX
         {
-            self.failed_before.insert((over.begin.path.clone(), over.begin.origin), (slot, over));
+            self.held_bytes += bytes_of(&over);
+            let older = self.failed_before.insert((over.begin.path.clone(), over.begin.origin), (slot, over));
+            self.held_bytes -= older.map_or(0, |(_, older)| bytes_of(&older));
         }
     }
 }

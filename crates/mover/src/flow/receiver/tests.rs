@@ -300,6 +300,33 @@ fn what_could_not_be_read_is_counted_and_stated_and_nothing_is_opened_for_it() {
     assert!(receiver.hear(TransferMessage::Aside(vec![(EntryId(8), path, done)]), NOW).is_err());
 }
 
+#[test]
+fn what_is_remembered_of_flows_that_are_over_counts_as_held() {
+    let mut receiver = receiver(64 << 10);
+    let asides = |receiver: &mut Receiver, first: u64| {
+        for at in 0..100 {
+            let path = RelativePath::new(format!("{at:0250}").into_bytes()).unwrap();
+            let aside = vec![(EntryId(first + at), path, Outcome::Failed(failure()))];
+            receiver.hear(TransferMessage::Aside(aside), NOW).unwrap();
+        }
+        receiver.held_bytes()
+    };
+    let held = asides(&mut receiver, 0);
+    assert!(held > 100 * 250, "{held}");
+    // Whoever hears of them has them kept once.
+    receiver.link_up();
+    assert_eq!(asides(&mut receiver, 0), held);
+    receiver.rebind();
+    assert_eq!(receiver.held_bytes(), held, "they failed for good");
+    assert_eq!(asides(&mut receiver, 1000), held);
+    // What is complete no other sender hears of.
+    let mut receiver = self::receiver(64 << 10);
+    comes_and_goes(&mut receiver, 0);
+    assert!(receiver.held_bytes() > 0);
+    receiver.rebind();
+    assert_eq!(receiver.held_bytes(), 0);
+}
+
 /// A flow that begins, has no bytes, and is complete: what it took.
 fn comes_and_goes(receiver: &mut Receiver, flow: u64) -> Vec<Action> {
     comes_and_goes_as(receiver, flow, &format!("flow-{flow}"))

@@ -41,7 +41,7 @@ pub trait Meanwhile {
     }
     /// More is about to be taken: may wait.
     fn before_portion(&mut self) {}
-    /// So many bytes were taken.
+    /// So many bytes were taken, or as many at most of a portion that was cut.
     fn took(&mut self, _bytes: usize) {}
 }
 
@@ -199,8 +199,10 @@ impl FrameReader {
     fn fill(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> std::result::Result<(), Fault> {
         for portion in bytes.chunks_mut(meanwhile.portion_bytes().max(1)) {
             meanwhile.before_portion();
-            self.fill_portion(portion, meanwhile)?;
+            let filled = self.fill_portion(portion, meanwhile);
+            // Of one that is cut nobody knows how much came: it counts whole, or parts were for nothing.
             meanwhile.took(portion.len());
+            filled?;
         }
         Ok(())
     }

@@ -228,6 +228,37 @@ fn a_stream_cut_at_any_byte_is_cut_and_never_ended() {
     assert!(matches!(end, Ok(Received::End)));
 }
 
+/// Counts what was taken of a stream.
+struct Counts(usize);
+
+impl Meanwhile for Counts {
+    fn fds(&self) -> Vec<std::os::fd::BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn notice(&mut self) {}
+
+    fn settle(&mut self) {}
+
+    fn took(&mut self, bytes: usize) {
+        self.0 += bytes;
+    }
+}
+
+/// Else who cuts each of his streams a byte before its end has nearly all of it for nothing.
+#[test]
+fn a_portion_that_came_in_part_counts_as_taken() {
+    let taken = |bytes: &[u8]| {
+        let (mut buffer, mut counts) = (FrameBuffer::new(100).unwrap(), Counts(0));
+        let received = reader_of(bytes).receive_up_to(&mut buffer, || 100, &mut counts);
+        (counts.0, matches!(received, Ok(Received::Frame(_))))
+    };
+    let wire = wire();
+    let (first, is_whole) = taken(&wire);
+    assert!(is_whole && first > OUTER_BYTES + 1, "{first} bytes");
+    assert_eq!(taken(&wire[..first - 1]), (first, false));
+}
+
 #[test]
 fn a_bit_flipped_anywhere_in_a_stream_keeps_it_from_its_end() {
     let wire = wire();

@@ -5,9 +5,11 @@ use crate::endpoint::local::source::LocalSource;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result, shown_path};
 use crate::run::sender::{SendRun, Sources};
+use crate::run::{Ended, agree};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use thalweg_wire::message::Totals;
 
 /// Refuses the removal of source files where nothing would keep their content, and where the same copy once
 /// more would delete it.
@@ -80,6 +82,24 @@ impl Drop for StopsRemoving<'_> {
     }
 }
 
+/// What `run`, which ended so, and its peer agree on. Where the link was lost before that, what is settled goes first: the
+/// destination has it, and another attempt does not see that it is the same.
+///
+/// # Errors
+/// Why it failed, or they do not agree.
+pub(super) fn agreed<T>(
+    run: &SendRun,
+    ended: Result<Ended>,
+    agree: impl FnOnce(Totals) -> Result<T>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<T> {
+    let agreed = ended.and_then(agree::totals_of).and_then(agree);
+    if agreed.as_ref().is_err_and(|failure| failure.kind == FailureKind::Connection) {
+        run.drain_removing(is_stopped);
+    }
+    agreed
+}
+
 impl Job<'_> {
     /// What counts the source files removed, if some are to be.
     pub(super) fn removed(&self) -> Option<Arc<AtomicU64>> {
@@ -100,5 +120,102 @@ impl Job<'_> {
             sources.left
         );
         (self.watch.events)(Event::Note(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{Removal, ScanSink, Source, SourceFile};
+    use crate::run::Outbox;
+    use crate::run::party::Party;
+    use crate::run::transfer::Transfer;
+    use crate::transfer::sender::Limits;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+    use thalweg_wire::message::{Outcome, ScanTotals, Terms, TransferMessage, TransferNumber};
+    use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+
+    /// Far more than it takes.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    struct Nobody;
+
+    impl Outbox for Nobody {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+        fn work(&self) {}
+    }
+
+    /// Two links. While it holds none goes.
+    struct Links {
+        holds: AtomicBool,
+    }
+
+    impl Source for Links {
+        fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+            for name in ["a", "b"] {
+                sink.entry(Entry {
+                    id: EntryId(0),
+                    path: RelativePath::new(name.into()).unwrap(),
+                    kind: Kind::Symlink { target: b"there".to_vec() },
+                    mode: 0o777,
+                    uid: 0,
+                    gid: 0,
+                    evidence: Evidence::default(),
+                    xattrs: Vec::new(),
+                });
+            }
+            ScanTotals { entries: 2, complete: true, ..ScanTotals::default() }
+        }
+
+        fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            Err(Failure::new(FailureKind::NotFound, "open", "there is none").at(&entry.path))
+        }
+
+        fn look_again(&self, entry: &Entry) -> Result<Entry> {
+            Err(Failure::new(FailureKind::NotFound, "look", "there is none").at(&entry.path))
+        }
+
+        fn remove(&self, _: &RelativePath, _: &Evidence, _: bool) -> Result<Removal> {
+            let until = Instant::now() + LIMIT;
+            while self.holds.load(Ordering::SeqCst) {
+                assert!(Instant::now() < until, "nobody lets go");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Removal::Gone { left: None })
+        }
+    }
+
+    #[test]
+    fn when_the_link_is_lost_for_good_what_is_settled_goes_and_with_another_failure_it_stays() {
+        for (kind, gone) in [(FailureKind::Connection, 2), (FailureKind::Damage, 0)] {
+            let source = Arc::new(Links { holds: AtomicBool::new(true) });
+            let terms = Terms::of(4 << 20, 1 << 20);
+            let limits = Limits::for_path(&terms, None);
+            let events = crate::event::nobody();
+            let number = TransferNumber(0);
+            let run = SendRun::new(number, source.clone(), terms, limits, Box::new(Nobody), events);
+            let removed = Arc::new(AtomicU64::new(0));
+            run.remove_sources(removed.clone()).unwrap();
+            run.stream_up(0);
+            run.start().unwrap();
+            let until = Instant::now() + LIMIT;
+            while run.scan_totals().is_none() {
+                assert!(Instant::now() < until, "the scan does not end");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let settled = [0, 1].map(|id| (EntryId(id), Outcome::Unchanged { digest: None }));
+            run.hear(TransferMessage::Settled(settled.to_vec())).unwrap();
+            run.session_ends(&Failure::new(kind, "transfer", "as the test wants it"));
+            let ended = run.wait(LIMIT).expect("an end");
+            let lets_go = || {
+                source.holds.store(false, Ordering::SeqCst);
+                false
+            };
+            let failure = agreed(&run, Ok(ended), |_| Ok(()), &lets_go).unwrap_err();
+            assert_eq!((failure.kind, removed.load(Ordering::Relaxed)), (kind, gone));
+            // The thread ends before the test does.
+            source.holds.store(false, Ordering::SeqCst);
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The three ways that a copy goes: within this process, pushed to a far mover, pulled from one.
 
-use super::removal::StopsRemoving;
+use super::removal::{StopsRemoving, agreed};
 use super::{Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
 use crate::event::Event;
-use crate::failure::{FailureKind, Result};
+use crate::failure::Result;
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
@@ -127,21 +127,22 @@ impl Job<'_> {
             job.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         });
-        let stop = self.stop;
-        if ended.as_ref().is_err_and(|failure| failure.kind == FailureKind::Connection) {
-            // The destination has it, and another attempt does not see that it is the same.
-            run.drain_removing(&|| stop.is_asked());
+        if ended.is_ok() {
+            // What came during the last wait.
+            self.measure_sender(&run);
         }
-        let ended = ended?;
-        // What came during the last wait.
-        self.measure_sender(&run);
-        let totals = agree::totals_of(ended)?;
+        let stop = self.stop;
+        let is_stopped = || stop.is_asked();
         let patience = self.wishes.movement.link.patience;
-        let agreed = match is_signed {
-            true => Some(agree::as_sender(&*run, &self.signer_with(client, &opened), totals, patience)?),
-            false => agree::unsigned_as_sender(&*run, patience).map(|()| None)?,
+        let agree = |totals| match is_signed {
+            true => {
+                let signer = self.signer_with(client, &opened);
+                agree::as_sender(&*run, &signer, totals, patience).map(|agreed| (totals, Some(agreed)))
+            }
+            false => agree::unsigned_as_sender(&*run, patience).map(|()| (totals, None)),
         };
-        let sources = run.finish_removing(&|| stop.is_asked());
+        let (totals, agreed) = agreed(&run, ended, agree, &is_stopped)?;
+        let sources = run.finish_removing(&is_stopped);
         let rows = (run.own_accounts(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows, &steering, sources))
     }

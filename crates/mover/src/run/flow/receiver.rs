@@ -14,6 +14,7 @@ use crate::run::expected::Expected;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::party::{self, Common, Party, State};
+use crate::run::receiver::check_receipt;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, add_received, limited};
 use crate::run::{Clock, Ended, LineSink, Outbox, thread};
 use crate::stage::send::Outlet;
@@ -573,7 +574,8 @@ impl Transfer for FlowReceive {
     }
 
     fn held_bytes(&self) -> usize {
-        self.lock().machine.held_bytes()
+        let state = self.lock();
+        state.machine.held_bytes() + state.end.held_bytes()
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {
@@ -594,6 +596,7 @@ impl Transfer for FlowReceive {
             Some(message) => {
                 let now = self.clock.now();
                 self.check_expected(&message)?;
+                check_receipt(&message, state.end.held_bytes())?;
                 state.machine.hear(message, now)?;
             }
         }

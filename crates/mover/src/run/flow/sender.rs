@@ -423,6 +423,11 @@ impl Transfer for FlowSend {
         }
     }
 
+    fn held_bytes(&self) -> usize {
+        let state = self.lock();
+        state.machine.held_bytes() + state.end.held_bytes()
+    }
+
     fn blames(&self, peer: &PeerNow) -> bool {
         // A program may take its time, and so may who makes what it gets.
         let is_excused =

@@ -39,6 +39,8 @@ pub struct Sources {
     /// Names of files and links that the destination has, or left alone, and that stay: this copy did not see
     /// that all of it is the same, or there were too many of them to remember, or it was stopped.
     pub left: u64,
+    /// Some of these only because a stop was asked for while the last were removed.
+    pub is_cut_short: bool,
 }
 
 /// See the module. It removes nothing more when it goes.
@@ -74,6 +76,8 @@ struct Queue {
     kept: Vec<Name>,
     kept_bytes: usize,
     left: u64,
+    /// See [`Sources::is_cut_short`].
+    is_cut_short: bool,
     /// In a dry run: files, by device and inode, of which the first name stays. Those that find room.
     staying: HashSet<(u64, u64)>,
     /// The thread has done all that it was to do.
@@ -155,8 +159,12 @@ impl Removing {
     pub fn finish(&self, is_stopped: &dyn Fn() -> bool) -> Sources {
         self.drain(is_stopped);
         self.shared.remove_kept(is_stopped);
-        let left = lock(&self.shared.queue).left;
-        Sources { removed: self.shared.by.removed.load(Ordering::Relaxed), left }
+        let queue = lock(&self.shared.queue);
+        Sources {
+            removed: self.shared.by.removed.load(Ordering::Relaxed),
+            left: queue.left,
+            is_cut_short: queue.is_cut_short,
+        }
     }
 
     /// The same without names that wait for the end. What is noted from now on stays.
@@ -271,6 +279,7 @@ impl Shared {
         if queue.phase == Phase::Ending {
             let rest = std::mem::take(&mut queue.waiting).len();
             queue.left += rest as u64;
+            queue.is_cut_short |= rest > 0;
         }
     }
 
@@ -304,7 +313,9 @@ impl Shared {
         let mut others: HashMap<(u64, u64), Evidence> = HashMap::new();
         for name in kept {
             if is_stopped() {
-                lock(&self.queue).left += 1;
+                let mut queue = lock(&self.queue);
+                queue.left += 1;
+                queue.is_cut_short = true;
                 continue;
             }
             let file = name.file();
@@ -396,6 +407,10 @@ mod tests {
         }
     }
 
+    fn sources(removed: u64, left: u64) -> Sources {
+        Sources { removed, left, is_cut_short: false }
+    }
+
     struct Bed {
         source: Arc<Names>,
         removing: Removing,
@@ -472,7 +487,7 @@ mod tests {
         bed.removing.note(&file("looked-at"), false);
         bed.note(&file("named"));
         bed.note(&file("b"));
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 3, left: 1 });
+        assert_eq!(bed.removing.finish(&|| false), sources(3, 1));
         // Who is named is looked for until the end.
         assert_eq!(bed.gone(), ["a", "b", "named"]);
         let (gone, stay) = bed.told();
@@ -490,13 +505,13 @@ mod tests {
         // The thread has done all that is to be done before the end.
         bed.removing.end(Phase::Ending);
         assert_eq!(bed.gone(), [""; 0]);
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 3, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), sources(3, 0));
         assert_eq!(bed.gone(), ["a", "named", "b"]);
         // Nobody signed: the next attempt finds all of it.
         let bed = noted();
         bed.removing.end(Phase::Ending);
         bed.removing.stop();
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 0, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), sources(0, 0));
         assert_eq!(bed.gone(), [""; 0]);
     }
 
@@ -508,13 +523,13 @@ mod tests {
             bed.note(&name(entry, is_second));
         }
         assert_eq!(bed.gone(), [""; 0]);
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 3, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), sources(3, 0));
         assert_eq!(bed.gone(), ["a", "c", "b"]);
 
         let bed = self::bed(false);
         bed.removing.note(&name("a", false), false);
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 0, left: 2 });
+        assert_eq!(bed.removing.finish(&|| false), sources(0, 2));
         assert_eq!(bed.gone(), [""; 0]);
     }
 
@@ -525,7 +540,7 @@ mod tests {
         bed.removing.drain(&|| false);
         bed.note(&file("c"));
         bed.removing.stop();
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 2, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), sources(2, 0));
         let mut gone = bed.gone();
         gone.sort();
         assert_eq!(gone, ["a", "b"]);
@@ -536,7 +551,7 @@ mod tests {
         let bed = bed(false);
         ["named", "named-too"].iter().for_each(|name| bed.note(&file(name)));
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(&|| true), Sources { removed: 0, left: 3 });
+        assert_eq!(bed.removing.finish(&|| true), Sources { is_cut_short: true, ..sources(0, 3) });
         assert_eq!(bed.gone(), [""; 0]);
     }
 
@@ -546,7 +561,7 @@ mod tests {
         bed.note(&name("b", true));
         bed.removing.note(&name("a", false), false);
         bed.note(&file("c"));
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 1, left: 2 });
+        assert_eq!(bed.removing.finish(&|| false), sources(1, 2));
         assert_eq!(bed.told().0, ["c"]);
     }
 
@@ -565,7 +580,7 @@ mod tests {
         let bed = bed(true);
         bed.note(&file("a"));
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: 2, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), sources(2, 0));
         assert_eq!(bed.gone(), [""; 0]);
         assert_eq!(bed.told().0, ["a", "b"]);
     }
@@ -579,7 +594,7 @@ mod tests {
         (0..names).for_each(|_| bed.note(&file("a")));
         assert!(!bed.removing.has_room());
         bed.source.holds.store(false, Ordering::SeqCst);
-        assert_eq!(bed.removing.finish(&|| false), Sources { removed: names as u64, left: 0 });
+        assert_eq!(bed.removing.finish(&|| false), sources(names as u64, 0));
         assert!(bed.removing.has_room());
     }
 }

@@ -232,11 +232,13 @@ impl Meanwhile for Intakes<'_> {
     fn before_portion(&mut self) {
         let (session, (stream, serial)) = (self.session, self.stream);
         let is_over = || session.is_over(stream, serial);
-        let took = std::mem::take(&mut self.took) as u64;
-        session.owner.before_taking(session, took, &is_over);
+        let took = std::mem::take(&mut self.took);
+        session.owner.before_taking(session, took as u64, &is_over);
         // What has ended meanwhile is told first: it may be long until the next look.
-        if let Some(held) = session.wait_for_share(took, || !is_over(), || self.settle()) {
-            self.book_held(held);
+        if let Some(waited) = session.wait_for_share(took as u64, || !is_over(), || self.settle()) {
+            // They came, and nobody waits for them here any more.
+            self.took += if waited.goes { 0 } else { took };
+            self.book_held(waited.time);
         }
     }
 
@@ -309,12 +311,12 @@ mod tests {
         total.share().charge(1 << 40);
         let mut receives = intakes(&session, 10);
         receives.before_portion();
+        assert_eq!(receives.took, 10, "they did not go, and are charged when it is dropped");
         assert_eq!(receives.held.unbooked, receives.held.all, "nobody is there yet");
         let held = Mutex::default();
         let transfer = Arc::new(Receives { terms: Terms::of(4 << 20, 1 << 20), held });
         session.add(TransferNumber(1), transfer.clone()).unwrap();
         let before = receives.held;
-        receives.took = 10;
         receives.before_portion();
         let told = transfer.held.lock().unwrap().clone();
         assert_eq!(told, [receives.held.all - before.all]);
@@ -326,5 +328,14 @@ mod tests {
         let (session, total) = limited();
         drop(intakes(&session, 1 << 40));
         assert!(total.share().wait(1, || false, || {}).is_some());
+        // Also where it ended while they waited, for an hour of others.
+        let hour = Duration::from_secs(3600);
+        let (session, total) = limited();
+        total.share().charge(hour.as_secs());
+        let mut receives = intakes(&session, 1 << 40);
+        receives.before_portion();
+        assert!(total.owes() <= hour, "nobody waits for them while it stands");
+        drop(receives);
+        assert!(total.owes() > 1000 * hour);
     }
 }

@@ -286,6 +286,7 @@ impl Receiver {
             self.tell(id, Outcome::Failed(Failure::new(FailureKind::Damage, "compare", cause)));
             return;
         };
+        self.hole_runs = self.hole_runs.saturating_sub(large.tree.hole_runs());
         let entry = item.entry.clone();
         item.state = State::Keeping(same_bytes);
         self.awaiting.remove(&id);

@@ -318,6 +318,11 @@ impl Receiver {
         }
     }
 
+    /// So many runs of holes are kept no more. Data that came between may have taken some before.
+    pub(super) fn let_go_of_holes(&mut self, runs: usize) {
+        self.hole_runs = self.hole_runs.saturating_sub(runs);
+    }
+
     pub(super) fn hear_seal(&mut self, id: EntryId, seal: Seal, now: Duration) -> Result<()> {
         let Some(item) = self.items.get_mut(&id) else { return self.late(id) };
         if seal.evidence != item.entry.evidence {

@@ -199,6 +199,7 @@ impl Receiver {
                 _ if large.is_undecided() => {}
                 (Some(root), Some(seal)) if root == seal.digest => {
                     item.pieces = large.tree.pieces(chunk_bytes);
+                    self.hole_runs = self.hole_runs.saturating_sub(large.tree.hole_runs());
                     item.state = State::Finishing(root);
                     self.awaiting.remove(&id);
                     round.finish.push((id, root));

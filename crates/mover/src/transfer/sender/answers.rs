@@ -118,6 +118,11 @@ impl Sender {
 
     /// Memory and time that what the receiver says of chunks takes grow with the gaps in it. They are counted
     /// now and then.
+    ///
+    /// An honest receiver meets the bound too, with what an earlier attempt left in more than a quarter of that many runs
+    /// (each counts in several sets): chunks that came at random, of files of terabytes. Such a copy fails each time, until
+    /// what is left there is removed. No larger bound is safe: how long a sparse file is says nothing of what it takes to
+    /// have it, and so nothing of what a receiver may be believed to have of it.
     pub(super) fn check_gaps(&mut self, say: &Say) -> Result<()> {
         self.runs_heard += match say {
             Say::Want(wants) => wants.iter().map(|(_, want)| want.runs().len()).sum::<usize>(),

@@ -39,6 +39,22 @@ fn holes_between_which_nothing_comes_are_kept_a_bounded_number_of_times() {
 }
 
 #[test]
+fn holes_of_a_file_that_came_to_nothing_are_kept_no_more() {
+    let held = |holes: u64| {
+        let mut receiver = receiving_holes(1000, None);
+        let runs = (0..holes).map(|at| (EntryId(0), Run { first: at << 21, count: 1 })).collect();
+        receiver.hear(Say::Holes(runs), Duration::ZERO).unwrap();
+        let before = receiver.held_bytes();
+        let failure = Failure::new(FailureKind::Permission, "write", "as the test wants it");
+        receiver.write_failed(EntryId(0), failure, Duration::ZERO);
+        (before, receiver.held_bytes())
+    };
+    let (without, with) = (held(0), held(100));
+    assert!(with.0 > without.0);
+    assert_eq!(with.1, without.1);
+}
+
+#[test]
 fn so_many_holes_that_nobody_could_look_for_them_in_time_are_a_difference() {
     let chunks = limits::FILE_BYTES_MAX / CHUNK;
     let mut receiver = receiving_holes(usize::MAX, Some(Candidate { chunks, is_whole: true }));
@@ -123,7 +139,8 @@ fn gaps_in_what_a_receiver_says_are_bounded_by_what_was_sent() {
     for (words, saying) in sayings {
         let (mut sender, large) = sending();
         let refused = (0..10 * most as u64).find_map(|at| sender.hear(saying(large, at)).err());
-        assert!(refused.is_some_and(|why| why.kind == FailureKind::Protocol), "{words}");
+        let why = refused.expect(words);
+        assert!(why.kind == FailureKind::Protocol && why.cause.contains("gaps"), "{words}: {why}");
     }
     // What was sent may be acknowledged in any order.
     let (mut sender, large) = sending();

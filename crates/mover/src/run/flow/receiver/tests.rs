@@ -5,6 +5,7 @@ use crate::failure::START_THREAD;
 use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
 use crate::run::thread::scarce;
 use thalweg_wire::message::Until;
+use thalweg_wire::receipt::BLOCK_ENTRIES;
 use thalweg_wire::{EntryId, RelativePath};
 
 /// Reads what is there for as long as the other end holds it.
@@ -172,4 +173,44 @@ fn what_a_far_source_notes_is_inert_and_has_an_end() {
     assert_eq!(told.len(), NOTES_MAX as usize + 1);
     assert!(told[0].starts_with("log was cut") && !told[0].contains(char::is_control), "{:?}", told[0]);
     assert_eq!(told.last().unwrap(), "the source notes more, which is in its log");
+}
+
+/// It takes as much for a moment as may be held.
+#[test]
+fn what_waits_for_the_receipt_counts_as_held_and_beyond_the_most_nothing_more_begins() {
+    let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
+    let run = FlowReceive::start(Arc::new(Endless), terms, &flow, crate::event::nobody()).unwrap();
+    let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
+    let aside = |flow| {
+        let denied = Failure::new(FailureKind::Permission, "read", "denied");
+        TransferMessage::Aside(vec![(EntryId(flow), path.clone(), Outcome::Failed(denied))])
+    };
+    assert_eq!(run.held_bytes(), 0);
+    run.hear(aside(1)).unwrap();
+    let (told, waits) = {
+        let state = run.lock();
+        (state.machine.held_bytes(), state.end.held_bytes())
+    };
+    assert!(told > 0 && waits > 0, "{told} and {waits}");
+    assert_eq!(run.held_bytes(), told + waits);
+    // Each alone in its block.
+    let mut block = 1;
+    let mut state = run.lock();
+    while state.end.held_bytes() <= limits::RECEIPT_BYTES_HELD_MAX {
+        state.end.skipped(EntryId(BLOCK_ENTRIES * block));
+        block += 1;
+    }
+    drop(state);
+    let begin = FlowBegin {
+        flow: EntryId(2),
+        path: path.clone(),
+        origin: Origin::default(),
+        mode: 0o644,
+        is_certain: false,
+    };
+    for message in [TransferMessage::Flow(FlowMessage::Begin(vec![begin])), aside(3)] {
+        assert_eq!(run.hear(message).unwrap_err().kind, FailureKind::Protocol);
+    }
+    run.hear(TransferMessage::Flow(FlowMessage::Last)).unwrap();
+    run.close();
 }

@@ -128,3 +128,17 @@ fn a_wait_for_a_share_is_booked_also_where_its_stream_is_lost() {
         }
     }
 }
+
+#[test]
+fn what_waits_to_be_marked_and_for_the_receipt_counts_as_held() {
+    let run = with_a_piece();
+    assert_eq!(run.held_bytes(), 3 + limits::FLOW_PIECE_BESIDE_BYTES);
+    run.end(EntryId(0));
+    let digest = Some(Digest(*blake3::hash(b"abc").as_bytes()));
+    let outcome = Outcome::Done { digest, losses: Vec::new() };
+    run.hear(TransferMessage::Settled(vec![(EntryId(0), outcome)])).unwrap();
+    // The piece is gone, and its line waits for the others of its block.
+    let of_receipt = run.lock().end.held_bytes();
+    assert!(of_receipt > 0);
+    assert_eq!(run.held_bytes(), of_receipt);
+}
