@@ -406,7 +406,9 @@ impl ReceiveRun {
 /// others kept for ever.
 pub(super) fn check_receipt(message: &TransferMessage, held_bytes: usize) -> Result<()> {
     match message {
-        TransferMessage::Offer(_) | TransferMessage::Aside(_) | TransferMessage::Flow(FlowMessage::Begin(_))
+        TransferMessage::Offer(_)
+        | TransferMessage::Aside(_)
+        | TransferMessage::Flow(FlowMessage::Begin(_))
             if held_bytes > limits::RECEIPT_BYTES_HELD_MAX =>
         {
             let cause = "more entries are settled behind some that are not than a receipt may wait for";

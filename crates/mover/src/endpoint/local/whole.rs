@@ -112,6 +112,7 @@ mod tests {
     use super::super::guard::{CAPABILITY, Guard};
     use super::super::{DestinationPlace, wire_time};
     use super::*;
+    use crate::endpoint::Destination;
     use crate::manifest::Filter;
     use thalweg_sys::Dir;
     use thalweg_wire::message::{Check, SourceForm, Terms};
